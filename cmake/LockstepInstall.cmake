@@ -1,18 +1,18 @@
-# What is installed where, in components; which of them make which package is in LockstepPackages.cmake.
-#   recorder  liblockstep.so alone, for images of jobs
-#   tools     the programs, with the distribution's libraries, man pages, completion
-#   single    the static `lockstep` in their place, and links of their names to it (packages made of it run on any distribution)
-#   common    what goes with either: the doctor's probe, the check's stand-ins, units, recipes, documentation
+# What is installed where, by component. LockstepPackages.cmake assigns the components to packages.
+#   recorder  only liblockstep.so, for job images
+#   tools     the programs, using the distribution's libraries, with man pages and shell completion
+#   single    replaces the programs by the static `lockstep` and links to it; packages made from it run on any distribution
+#   common    what both need: the doctor's probe, the check's stand-ins, units, recipes, documentation
 #   viewer    lockstep-view (gui/ has its own rules)
 # `cmake --install` without a component leaves out "single".
 include(GNUInstallDirs)
-# lib/ whatever the distribution's habit: liblockstep.so lies where every host and container can name it, and the programs look for it in
-# ../lib/ beside themselves, so that a folder that holds bin/ and lib/ can be moved.
+# Always lib/, whatever the distribution's convention. Hosts and containers need one fixed path to liblockstep.so, and the programs look for it in
+# ../lib/ next to themselves, so that a folder with bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
 set(verbs agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
 
-# What every package's folder of documentation holds: the licence and Debian's changelog.
+# The documentation files of every package: the license and Debian's changelog.
 function(lockstep_install_notes PACKAGE COMPONENT)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/copyright" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${PACKAGE} COMPONENT ${COMPONENT})
   install(FILES "${CMAKE_BINARY_DIR}/pages/changelog.gz" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${PACKAGE} COMPONENT ${COMPONENT} OPTIONAL)
@@ -36,7 +36,7 @@ if(TARGET lockstep_front)
   endforeach()
   install(TARGETS lockstep_probe RUNTIME DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep COMPONENT common)
   install(TARGETS lockstep_probe_nccl LIBRARY DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep COMPONENT common)
-  # What `lockstep check` looks for.
+  # The libraries that `lockstep check` uses.
   install(TARGETS standin_cuda standin_cudart standin_nccl LIBRARY DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep/standin COMPONENT common
     NAMELINK_SKIP)
   lockstep_install_notes(lockstep common)
@@ -45,7 +45,7 @@ if(TARGET lockstep_front)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/slurm" "${PROJECT_SOURCE_DIR}/packaging/kubernetes" "${PROJECT_SOURCE_DIR}/packaging/grafana"
     "${PROJECT_SOURCE_DIR}/packaging/prometheus" "${PROJECT_SOURCE_DIR}/packaging/notify" "${PROJECT_SOURCE_DIR}/packaging/enroot"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT common USE_SOURCE_PERMISSIONS)
-  # Beside the distribution's own units where the prefix is /usr, and to be linked from elsewhere.
+  # Installed next to the distribution's own units if the prefix is /usr; otherwise the user links to them.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service"
     PATTERN "lockstep-archive.service" EXCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/systemd/lockstep.sysusers" DESTINATION lib/sysusers.d RENAME lockstep.conf COMPONENT common)
@@ -67,7 +67,7 @@ if(TARGET lockstep_single)
 endif()
 
 if(TARGET lockstep_front AND NOT CMAKE_CROSSCOMPILING)
-  # Made from what the programs say, so when they are there. WITHOUT: verbs that the package has not.
+  # Generated from the programs' own descriptions, so only if the programs exist. WITHOUT: verbs that the package does not contain.
   function(lockstep_install_pages COMPONENT WITHOUT MAN)
     set(pages "${CMAKE_BINARY_DIR}/pages/${COMPONENT}")
     set(make "COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/packaging/pages.py\" --without \"${WITHOUT}\" \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\"")

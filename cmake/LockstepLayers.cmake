@@ -1,5 +1,5 @@
-# Which folder may use which: the one table. A folder's library links the libraries of what it may use, its files include
-# nothing else of the project, and configuring fails where either is not so. A folder stands for those below it.
+# The one table of which folder may use which. A folder's library links the libraries of the folders that it may use, and its files include nothing
+# else of the project. Configuring fails if either is violated. A folder name covers everything below it.
 #
 #   lockstep_folder(FOLDER USES FOLDER...)
 set(LOCKSTEP_FOLDERS "" CACHE INTERNAL "")
@@ -11,7 +11,7 @@ endfunction()
 
 lockstep_folder(proto)
 
-# The recorder stands on libc alone. Only the ring's layout and reader are for others.
+# The recorder depends only on libc. Other folders may use only the ring's layout and reader.
 lockstep_folder(recorder/ring)
 lockstep_folder(recorder/base USES recorder/ring)
 lockstep_folder(recorder/abi USES recorder/base)
@@ -79,14 +79,14 @@ lockstep_folder(gui/model USES analyzer proto recorder/ring)
 lockstep_folder(gui/view USES gui/model analyzer proto recorder/ring)
 lockstep_folder(gui/app USES gui/view gui/model analyzer proto recorder/ring)
 
-# Whether files of FOLDER may use OTHER.
+# Sets RESULT to whether files in FOLDER may use OTHER.
 function(lockstep_may_use FOLDER OTHER RESULT)
   foreach(allowed IN LISTS LOCKSTEP_USES_${FOLDER} ITEMS ${FOLDER})
     if("${OTHER}" STREQUAL "${allowed}")
       set(${RESULT} TRUE PARENT_SCOPE)
       return()
     endif()
-    # The names of whole top folders stand for all below them.
+    # The name of a top folder covers everything below it.
     if(NOT allowed MATCHES "/" AND OTHER MATCHES "^${allowed}/")
       set(${RESULT} TRUE PARENT_SCOPE)
       return()
@@ -95,7 +95,7 @@ function(lockstep_may_use FOLDER OTHER RESULT)
   set(${RESULT} FALSE PARENT_SCOPE)
 endfunction()
 
-# The includes of every file but tests and what is under a testing folder.
+# Checks the includes of every file except tests and everything below a testing folder.
 function(lockstep_check_includes)
   file(GLOB_RECURSE files RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/recorder/*.h" "${PROJECT_SOURCE_DIR}/recorder/*.cpp"
     "${PROJECT_SOURCE_DIR}/analyzer/*.h" "${PROJECT_SOURCE_DIR}/analyzer/*.cpp" "${PROJECT_SOURCE_DIR}/collector/*.h"

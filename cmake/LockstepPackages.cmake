@@ -1,5 +1,5 @@
-# The packages that CPack makes of the components (LockstepInstall.cmake): .deb with the distribution's libraries, .rpm with the static program.
-# packaging/make.py runs it; the rest of what it makes (tarball, debug symbols, SBOM) is there.
+# The packages that CPack makes from the components (LockstepInstall.cmake): .deb with the distribution's libraries, .rpm with the static program.
+# packaging/make.py runs CPack and makes the rest: tarball, debug symbols, SBOM.
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_VENDOR "Lockstep")
 set(CPACK_PACKAGE_CONTACT "The Lockstep developers <lockstep@example.org>")
@@ -8,7 +8,7 @@ set(CPACK_PACKAGE_INSTALL_DIRECTORY lockstep)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_THREADS 2)
-set(CPACK_STRIP_FILES ON)  # packaging/make.py keeps the debug symbols, by build id
+set(CPACK_STRIP_FILES ON)  # packaging/make.py keeps the debug symbols, by build ID
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENT_RECORDER_GROUP recorder)
@@ -16,7 +16,7 @@ set(CPACK_COMPONENT_TOOLS_GROUP tools)
 set(CPACK_COMPONENT_SINGLE_GROUP tools)
 set(CPACK_COMPONENT_COMMON_GROUP tools)
 set(CPACK_COMPONENT_VIEWER_GROUP viewer)
-# Which component exists depends on what was built, which of them a generator takes on the generator.
+# Which components exist depends on what was built; the generator decides which of them it uses.
 set(LOCKSTEP_BUILT "")
 foreach(pair IN ITEMS recorder:lockstep tools:lockstep_front common:lockstep_front single:lockstep_single viewer:lockstep-view)
   string(REPLACE ":" ";" pair "${pair}")
@@ -54,7 +54,8 @@ set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE "Apache-2.0")
 set(CPACK_RPM_PACKAGE_RELEASE 1)
 set(CPACK_RPM_COMPRESSION_TYPE xz)
-# Nothing of the machine or of the time goes in. The doctor's probe is tried, and what it needs is the host's to have; nothing else needs more than libc.
+# Keeps data about the machine and the time out of the package. The doctor's probe may fail to start, so its dependencies are left to the host;
+# nothing else needs more than libc.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
@@ -75,7 +76,7 @@ foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools V
   set(CPACK_RPM_${group}_PACKAGE_DESCRIPTION "${plain}")
 endforeach()
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "lockstep-recorder (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3")  # of share/lockstep/notify
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3")  # for share/lockstep/notify
 set(CPACK_DEBIAN_VIEWER_PACKAGE_RECOMMENDS "lockstep (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/postinst" "${PROJECT_SOURCE_DIR}/packaging/debian/prerm"
   "${PROJECT_SOURCE_DIR}/packaging/debian/postrm")
@@ -85,7 +86,7 @@ foreach(script IN ITEMS POST_INSTALL PRE_UNINSTALL POST_UNINSTALL)
 endforeach()
 set(CPACK_DEBIAN_RECORDER_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/triggers")
 set(CPACK_RPM_TOOLS_PACKAGE_REQUIRES "lockstep-recorder = ${PROJECT_VERSION}")
-# Folders that every system has are not ours.
+# Folders that every system has do not belong to the package.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions
   /usr/lib/systemd /usr/lib/systemd/system /usr/lib/sysusers.d /usr/share/doc)
 include(CPack)

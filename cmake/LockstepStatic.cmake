@@ -1,7 +1,7 @@
-# The static `lockstep` (target lockstep_single): every verb but the viewer in one program without shared libraries, for any Linux of its
-# architecture. It is linked from the very objects and archives that the programs are linked from, so it costs a link and no second build.
-# What has no archive in Debian is left out: prometheus-cpp (no --metrics) and GSSAPI, which libzmq can use and Lockstep does not ask for
-# (packaging/static/gssapi.cpp stands in for it). Not part of "all".
+# The static `lockstep` (target lockstep_single): all verbs except the viewer in one program without shared libraries, for any Linux of its
+# architecture. It links the same objects and archives as the programs, so it costs only a link and no second build. Two libraries without an archive
+# in Debian are left out: prometheus-cpp (no --metrics) and GSSAPI, which libzmq can use but Lockstep does not (packaging/static/gssapi.cpp replaces
+# it). Not part of "all".
 
 function(lockstep_single)
   find_package(Python3 COMPONENTS Interpreter)
@@ -14,7 +14,7 @@ function(lockstep_single)
   file(MAKE_DIRECTORY "${folder}")
   set(objects "")
   foreach(verb IN ITEMS agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
-    # A main() of its own name.
+    # Gives each verb's main() a unique name.
     add_custom_command(OUTPUT "${folder}/${verb}.o"
       COMMAND "${CMAKE_LINKER}" -r -o "${folder}/${verb}.whole.o" "$<TARGET_OBJECTS:lockstep-${verb}>"
       COMMAND "${CMAKE_OBJCOPY}" --redefine-sym main=lockstep_${verb}_main "${folder}/${verb}.whole.o" "${folder}/${verb}.o"
@@ -36,7 +36,7 @@ function(lockstep_single)
   endforeach()
   target_link_options(lockstep_single PRIVATE -static -Wl,--build-id=sha1)
   add_dependencies(lockstep_single lockstep_metrics_none)
-  # CMake's packages and pkg-config name shared libraries: the archives beside them are put in their place when it is linked.
+  # CMake's packages and pkg-config name shared libraries. The link step replaces them with the archives next to them.
   set_target_properties(lockstep_single PROPERTIES OUTPUT_NAME lockstep RUNTIME_OUTPUT_DIRECTORY "${folder}/bin"
     LINK_DEPENDS "${from}/link.py"
     RULE_LAUNCH_LINK "\"${Python3_EXECUTABLE}\" \"${from}/link.py\" --linked \"${folder}/linked.txt\" --leave-out libprometheus-cpp --instead liblockstep_collector_common_metrics.a=${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/liblockstep_metrics_none.a --also norm,protokit,pgm,sodium,bsd,md,z,lzma,bz2,zstd,tinfo --")

@@ -1,4 +1,4 @@
-# Target helpers shared by every folder, and the check of their links against the table of folders (LockstepLayers.cmake).
+# Target helpers for every folder, and the check of their links against the table of folders (LockstepLayers.cmake).
 include(LockstepLayers)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -9,8 +9,8 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# Nothing of the folder that something was built in: two builds anywhere give the same bytes (packaging/reproduce). Debuggers then look for the
-# sources in /usr/src/lockstep-VERSION, so it is off where one develops.
+# Keeps the build folder out of the binaries, so that two builds anywhere give the same bytes (packaging/reproduce). Debuggers then look for the
+# sources in /usr/src/lockstep-VERSION, so this is off for development.
 option(LOCKSTEP_REPRODUCIBLE "Leave the names of source and build folders out of what is built" OFF)
 if(LOCKSTEP_REPRODUCIBLE)
   add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}=/usr/src/lockstep-${PROJECT_VERSION}"
@@ -21,18 +21,18 @@ if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${LOCKSTEP_CCACHE}")
 endif()
 
-# Several sources of a target are compiled as one, which takes less than half of the time from nothing. Off: a change to one source compiles
-# that one alone.
+# Compiles several sources of a target as one, which halves the time of a full build. Off: a change to one source recompiles only that source.
 option(LOCKSTEP_UNITY "Compile the sources of a target together" ON)
 function(lockstep_unity TARGET)
   if(LOCKSTEP_UNITY)
     set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-    # A struct of one source with a member of its anonymous namespace: right, but not in a header, which the joint file looks like.
+    # GCC warns about a struct with a member from an anonymous namespace, because the joint file looks like a header. In a source file, this is
+    # correct.
     target_compile_options(${TARGET} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
-# Flags every target of ours gets. NO_SANITIZE: the target is loaded into foreign processes, where a sanitizer runtime is not at home.
+# Flags of every target. NO_SANITIZE: the target is loaded into foreign processes, which have no sanitizer runtime.
 function(lockstep_common TARGET)
   cmake_parse_arguments(ARG "NO_SANITIZE" "" "" ${ARGN})
   target_compile_features(${TARGET} PUBLIC cxx_std_20)
@@ -46,7 +46,7 @@ function(lockstep_common TARGET)
     target_link_options(${TARGET} PRIVATE ${flags})
   elseif(LOCKSTEP_SANITIZE AND NOT ARG_NO_SANITIZE)
     if(LOCKSTEP_SANITIZE STREQUAL "address")
-      # Without the checks that cost most to compile and that the address sanitizer makes by its own means.
+      # Without the checks that are slowest to compile and that the address sanitizer already covers.
       set(flags -fsanitize=address,undefined -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     else()
       set(flags -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
@@ -56,18 +56,19 @@ function(lockstep_common TARGET)
   endif()
 endfunction()
 
-# lockstep_layer(TARGET FOLDER): TARGET is of that folder; lockstep_check_layers() refuses links that the table of LockstepLayers.cmake does not have.
+# lockstep_layer(TARGET FOLDER): assigns TARGET to FOLDER. lockstep_check_layers() refuses links that the table in LockstepLayers.cmake does not
+# allow.
 function(lockstep_layer TARGET FOLDER)
   set_property(TARGET ${TARGET} PROPERTY LOCKSTEP_LAYER ${FOLDER})
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LAYERED_TARGETS ${TARGET})
 endfunction()
 
-# The folder that the calling CMakeLists.txt is in: "analyzer/engine/facts".
+# Returns the folder of the calling CMakeLists.txt, such as "analyzer/engine/facts".
 macro(lockstep_this_folder RESULT)
   file(RELATIVE_PATH ${RESULT} "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
 endmacro()
 
-# The libraries of what a folder may use, as the table has it.
+# Returns the libraries of the folders that FOLDER may use, according to the table.
 function(lockstep_libraries_of FOLDER RESULT)
   set(libraries "")
   foreach(used IN LISTS LOCKSTEP_USES_${FOLDER})
@@ -83,8 +84,8 @@ function(lockstep_libraries_of FOLDER RESULT)
   set(${RESULT} ${libraries} PARENT_SCOPE)
 endfunction()
 
-# The library of the calling folder: analyzer/engine/facts makes lockstep_analyzer_engine_facts. It links what the folder may use;
-# LIBS are libraries from outside.
+# Creates the library of the calling folder: lockstep_analyzer_engine_facts for analyzer/engine/facts. It links everything that the folder may use;
+# LIBS are external libraries.
 function(lockstep_library)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   lockstep_this_folder(folder)
@@ -102,8 +103,8 @@ function(lockstep_library)
   endif()
 endfunction()
 
-# A program of the calling folder that links the folder's library, if there is one, and LIBS. TEST: it goes to tests/ of the build
-# folder, and is made only with tests.
+# Creates a program in the calling folder. It links the folder's library, if there is one, and LIBS. TEST: built only with tests, into tests/ of the
+# build folder.
 function(lockstep_program NAME)
   cmake_parse_arguments(ARG "TEST;ALONE" "" "SOURCES;LIBS" ${ARGN})
   if(ARG_TEST AND NOT LOCKSTEP_TESTS)
@@ -129,13 +130,13 @@ function(lockstep_program NAME)
   lockstep_layer(${NAME} ${folder})
 endfunction()
 
-# Every GoogleTest program that this configuration runs.
+# Builds every GoogleTest program of this configuration.
 add_custom_target(unit_tests)
 
-# A GoogleTest program of the calling folder, registered test by test: lockstep_test(NAME SOURCES a_test.cpp LIBS x y). It may link
-# whatever the top folder may. THREADS: what it tests has threads, so that it is for the thread sanitizer too. A folder that sets
-# LOCKSTEP_UNWATCHED is of no use to a sanitizer, for a reason that it gives: what foreign processes load, for example.
-# A sanitizer runs whole programs: starting one takes longer than most of its tests.
+# Creates a GoogleTest program in the calling folder and registers its tests one by one: lockstep_test(NAME SOURCES a_test.cpp LIBS x y). It may link
+# everything that the top folder may. THREADS: it tests code with threads, so the thread sanitizer runs it, too. A folder sets LOCKSTEP_UNWATCHED,
+# with a comment why, if sanitizers cannot test it: for example if foreign processes load its code. A sanitizer runs whole programs, because starting
+# one takes longer than most of its tests.
 function(lockstep_test NAME)
   cmake_parse_arguments(ARG "THREADS" "TIMEOUT" "SOURCES;LIBS;DEFINES;ENVIRONMENT;DEPENDS" ${ARGN})
   if(NOT LOCKSTEP_TESTS)
@@ -174,7 +175,7 @@ function(lockstep_test NAME)
   gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}" LABELS unit)
 endfunction()
 
-# What targets of a whole top folder (its tests) may link.
+# What the tests of a top folder may link.
 set(LOCKSTEP_USES_recorder recorder)
 set(LOCKSTEP_USES_proto proto)
 set(LOCKSTEP_USES_analyzer analyzer proto recorder/ring)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes every package of Lockstep from a build, into a folder with checksums (docs/deploying.md lists their contents).
+"""Makes all packages of Lockstep from a build, into a folder with checksums (docs/deploying.md lists their contents).
 
-make.py --build BUILD --out FOLDER [--only deb,rpm,tar,wheel,debug]   wheel: with tar, of what that holds
+make.py --build BUILD --out FOLDER [--only deb,rpm,tar,wheel,debug]   wheel: needs tar, whose files it contains
 
-BUILD is a configured build folder; what is missing in it is built. The same sources, tools and libraries give the same bytes when BUILD was
+BUILD is a configured build folder; make.py builds whatever is missing. The same sources, tools and libraries give the same bytes if BUILD was
 configured with LOCKSTEP_REPRODUCIBLE (preset packages)."""
 
 import argparse
@@ -22,7 +22,7 @@ import make_wheel
 import sbom
 from release import EPOCH, SOURCE, VERSION
 
-# Those of the static program; the archive verb is a program of its own.
+# The verbs of the static program; the archive verb is a separate program.
 VERBS = ("agent", "analyze", "attach", "check", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "mcp", "replay", "run", "serve", "top")
 STANDINS = ("libcuda.so.1", "libcudart.so.13", "libnccl.so.2")
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "QT_RCC_SOURCE_DATE_OVERRIDE": str(EPOCH), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
@@ -36,7 +36,7 @@ def run(*command, **more):
 
 
 def build_arm(build):
-    """liblockstep.so for 64-bit ARM, by Debian's cross compiler."""
+    """Builds liblockstep.so for 64-bit ARM with Debian's cross compiler."""
     folder = build / "aarch64"
     if not (folder / "build.ninja").exists():
         run("cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", f"-DCMAKE_TOOLCHAIN_FILE={SOURCE}/cmake/aarch64-linux-gnu.cmake",
@@ -51,7 +51,7 @@ def build_id(path, readelf="readelf"):
 
 
 def split(path, debug, tools=""):
-    """Strips the program; its symbols come to DEBUG/.build-id/, where debuggers look for them."""
+    """Strips the program and stores its symbols in DEBUG/.build-id/, where debuggers look for them."""
     number = build_id(path)
     symbols = debug / ".build-id" / number[:2] / (number[2:] + ".debug")
     symbols.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def split(path, debug, tools=""):
 
 
 def write_tar(path, folder):
-    """FOLDER and what is in it, in the order of names, of root's and of one time."""
+    """Writes FOLDER and its contents, sorted by name, owned by root, all with the same time."""
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 6, file, EPOCH) as packed, \
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as out:
         for each in sorted([folder, *folder.rglob("*")]):
@@ -78,7 +78,7 @@ def write_tar(path, folder):
 
 
 def make_debug(build, out, scratch):
-    """The debug symbols of the programs in the .deb packages."""
+    """Collects the debug symbols of the programs in the .deb packages."""
     debug = scratch / f"lockstep-{VERSION}-deb-debug"
     programs = [build / "lib/liblockstep.so", build / "bin/lockstep", build / "bin/lockstep-view", build / "bin/lockstep-archive",
                 *(build / f"bin/lockstep-{verb}" for verb in VERBS)]
@@ -101,7 +101,7 @@ def make_tarball(build, out, scratch):
         folder.mkdir()
         shutil.copy(library, folder / "liblockstep.so")
         split(folder / "liblockstep.so", debug, tools)
-    # What `lockstep run` of this architecture looks for beside itself.
+    # `lockstep run` looks for the recorder of this architecture next to itself.
     (top / "lib/liblockstep.so").unlink()
     (top / "lib/liblockstep.so").symlink_to("x86_64/liblockstep.so")
     split(top / "bin/lockstep", debug)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the Python wheel lockstep-recorder from what the tarball has: the static program, the recorder, and the module in wheel/.
+"""Makes the Python wheel lockstep-recorder from the tarball's files: the static program, the recorder, and the module in wheel/.
 
 make_wheel.py TOP OUT   TOP: the unpacked tarball. The same files give the same bytes."""
 
@@ -13,7 +13,7 @@ import zipfile
 
 from release import SOURCE, VERSION, WHEN
 
-# glibc's libraries, which exist on every Linux that a manylinux tag names.
+# glibc's libraries, which exist on every Linux that a manylinux tag covers.
 LIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 OLDEST = (2, 5)  # the oldest version that has a tag
 
@@ -39,7 +39,7 @@ ENTRY_POINTS = "[console_scripts]\nlockstep = lockstep.__main__:main\n"
 
 
 def platform_of(programs):
-    """The manylinux tag that all of these ELF files run under, by the versions of glibc's symbols that they use."""
+    """Returns the manylinux tag under which all of these ELF files run, from the glibc symbol versions that they use."""
     newest = OLDEST
     for path in programs:
         said = subprocess.run(["readelf", "-dVW", path], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -72,7 +72,7 @@ def make(top, out):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, tuple(map(int, re.findall(r"\d+", WHEN)))[:6])
-            entry.create_system = 3  # Unix: the mode counts
+            entry.create_system = 3  # Unix, so that the file mode applies
             entry.external_attr = (0o100755 if "/bin/" in name else 0o100644) << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 6)
     return path

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What packaging/make.py made: is it whole, does it work, does it go without a trace. (./dev packages --test)
+"""Tests the packages that packaging/make.py made: contents, function, and removal without leftovers. (./dev packages --test)
 
-packages_test.py BUILD PACKAGES [unittest's arguments]   BUILD also holds the stand-in of NCCL and trainsim, the job under test."""
+packages_test.py BUILD PACKAGES [unittest's arguments]   BUILD also contains the NCCL stand-in and trainsim, the job under test."""
 
 import base64
 import collections
@@ -46,7 +46,7 @@ def one(pattern):
 
 
 def block(first):
-    """The commands of docs/deploying.md in the block that begins so: they are run as they stand there."""
+    """Returns the commands of the block in docs/deploying.md that starts like this. The tests run them as they are."""
     found = [text for text in re.findall(r"```sh check\n(.*?)```", (SOURCE / "docs/deploying.md").read_text(), re.S) if text.startswith(first)]
     if len(found) != 1:
         raise AssertionError(f"docs/deploying.md: {len(found)} blocks begin with {first}")
@@ -106,7 +106,7 @@ class Whole(unittest.TestCase):
             self.assertEqual(left, [])
 
     def test_bill_of_materials(self):
-        """The fields that SPDX 2.3 requires, references that lead somewhere, and the libraries that are known to be there."""
+        """Checks the fields that SPDX 2.3 requires, that references resolve, and that the known libraries are listed."""
         bill = json.loads(one("*.spdx.json").read_text())
         self.assertEqual((bill["spdxVersion"], bill["dataLicense"], bill["SPDXID"]), ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
         self.assertRegex(bill["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
@@ -204,7 +204,7 @@ class Wheel(unittest.TestCase):
         program = self.scratch / "lockstep"
         program.write_bytes(content["lockstep/bin/lockstep"])
         self.assertNotRegex(run("readelf", "-dlW", program), r"INTERP|NEEDED")
-        # What needs more than glibc gets no such tag.
+        # A file that needs more than glibc gets no such tag.
         with self.assertRaisesRegex(ValueError, "libstdc"):
             make_wheel.platform_of([BUILD / "bin/lockstep-analyze"])
 
@@ -248,7 +248,7 @@ class Tarball(unittest.TestCase):
         said = run(place / "bin/lockstep", "run", "-n", "8", "--out", incident, "--kill-on-hang", "--", BUILD / "bin/trainsim", *JOB,
                    status=90, env=environment)
         self.assertIn("rank 5", said)
-        # By the name of a verb's program, as scripts know it.
+        # Scripts call a verb's program by its own name.
         self.assertIn("rank 5", run(place / "bin/lockstep-analyze", incident, status=1))
         if os.geteuid() != 0:
             self.skipTest("chroot needs root")
@@ -270,7 +270,7 @@ class Tarball(unittest.TestCase):
         self.watch(root)
 
     def test_a_check_uses_the_packages_own_standins(self):
-        program = self.scratch / "elsewhere/bin/trainsim"  # where it finds no library of the build
+        program = self.scratch / "elsewhere/bin/trainsim"  # where it finds none of the build's libraries
         program.parent.mkdir(parents=True)
         shutil.copy(BUILD / "bin/trainsim", program)
         check = [self.top / "bin/lockstep", "check", "-n", "2", "--rounds", "1"]
@@ -302,14 +302,14 @@ class Tarball(unittest.TestCase):
         self.addCleanup(collector.stdout.close)
         self.addCleanup(collector.wait)
         self.addCleanup(collector.kill)
-        self.assertTrue(collector.stdout.readline())  # it says where it listens
+        self.assertTrue(collector.stdout.readline())  # it prints where it listens
         said = run("bash", "-ec", block("tar xzf lockstep-*-linux-debug.tar.gz").replace("-p PID", f"-p {collector.pid}"), cwd=self.scratch,
                    input="set pagination off\nthread apply all bt\nquit\n")
-        # The development build, of which these packages are made, has no arguments in its symbols.
+        # The development build, from which these packages are made, has no arguments in its symbols.
         self.assertRegex(said, r"in main \(.*\) at \S*main\.cpp:\d+")
 
     def watch(self, root):
-        """Agent and collector of the empty root watch a job of this machine; top and dump ask them."""
+        """Agent and collector in the empty root watch a job on this machine; top and dump query them."""
         for name in ("run", "tmp", "spool", "incidents", "rings", "proc"):
             (root / name).mkdir()
         run("mount", "-t", "proc", "proc", root / "proc")
@@ -336,7 +336,7 @@ class Tarball(unittest.TestCase):
                   LD_PRELOAD=str(BUILD / "lib/liblockstep.so"), LD_LIBRARY_PATH=str(BUILD / "standin/lib"), LOCKSTEP_DIR=str(root / "rings"),
                   LOCKSTEP_JOB="watched", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
                   MASTER_PORT="29542")
-        environment = {**PLAIN, "LOCKSTEP_RUNTIME_DIR": "/run/agent"}  # the agent's word names the collector
+        environment = {**PLAIN, "LOCKSTEP_RUNTIME_DIR": "/run/agent"}  # the agent's file contains the collector's address
         until, said = time.monotonic() + 90, ""
         while "watched" not in said and time.monotonic() < until:
             time.sleep(0.2)
@@ -363,13 +363,13 @@ class Again(unittest.TestCase):
                     self.assertEqual(path.read_bytes(), (PACKAGES / path.name).read_bytes(), path.name)
 
 
-# What dpkg, apt, the loader and those who make users write for themselves.
+# Files that dpkg, apt, the loader and user management write for themselves.
 OWN_BOOKS = re.compile(r"^(proc|sys|dev|tmp|run|trial|var/log|var/cache|var/lib/apt|var/lib/dpkg/(status|available|lock|triggers|info/format|"
                        r"diversions|statoverride|alternatives)|var/lib/dpkg/.*-old$|etc/ld\.so\.cache|etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|root/\.cache)")
 
 
 def picture(root):
-    """Every path with its kind, mode and content."""
+    """Returns every path with its kind, mode and content."""
     found = {}
     for folder, folders, files in os.walk(root):
         inside = os.path.relpath(folder, root)
@@ -389,7 +389,7 @@ def picture(root):
 
 
 def mirror():
-    """(address, suite) of Debian's packages as this machine gets them, from its own sources."""
+    """Returns (address, suite) of Debian's packages as this machine gets them, from its own sources."""
     for line in run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(CODENAME) $(COMPONENT) $(ORIGIN)").splitlines():
         address, _, codename, component, *origin = line.split()
         if "Debian" in origin and component == "main" and "-" not in codename:
@@ -416,7 +416,7 @@ class CleanRoot(unittest.TestCase):
         def inside(*command, **more):
             return run("chroot", root, *command, **more)
 
-        # A root that is thrown away need not be safe from a loss of power.
+        # A root that is deleted afterwards does not need to survive a power failure.
         (root / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
         for name in ("resolv.conf", "hosts"):
             if os.path.exists(f"/etc/{name}"):
@@ -427,8 +427,7 @@ class CleanRoot(unittest.TestCase):
             run("mount", "-t", kind, kind, root / place)
             self.addCleanup(run, "umount", "-l", root / place, status=None)
         debs = [one(f"{package}_*.deb") for package in ("lockstep-recorder", "lockstep", "lockstep-viewer")]
-        # Installs the packages' dependencies first, so that the snapshot shows a root that lacks only the packages
-        # themselves.
+        # Installs the packages' dependencies first, so that the snapshot shows a root that lacks only the packages themselves.
         needs = {re.split(r"[ (|]", need.strip())[0] for deb in debs for need in run("dpkg-deb", "-f", deb, "Depends").split(",")}
         inside("apt-get", "update", "-q", env={**os.environ, **PLAIN})
         inside("apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(need for need in needs if not need.startswith("lockstep")),
@@ -439,14 +438,14 @@ class CleanRoot(unittest.TestCase):
         trial.mkdir()
         for deb in debs:
             shutil.copy(deb, trial)
-        # The page's command; the root has no sudo, and questions get no answer.
+        # The page's command. The root has no sudo, and questions get no answer.
         install = [line for line in block("sudo apt install").splitlines() if line.startswith("sudo apt install ")]
         self.assertEqual(len(install), 1)
         packages = install[0].removeprefix("sudo apt install ")
         inside("sh", "-ec", f"cd /trial; apt-get install -q -y --no-install-recommends {packages}", env={**os.environ, **PLAIN})
         inside("dpkg", "-i", f"/trial/{debs[2].name}")
         self.assertEqual(inside("dpkg", "--audit"), "")
-        # The job under test: not part of the packages.
+        # The job under test, which is not part of the packages.
         shutil.copytree(BUILD / "standin/lib", trial / "standin", symlinks=True)
         shutil.copy(BUILD / "bin/trainsim", trial)
         said = inside("env", "LD_LIBRARY_PATH=/trial/standin", "lockstep", "run", "-n", "8", "--out", "/trial/incident", "--kill-on-hang", "--",
@@ -459,7 +458,7 @@ class CleanRoot(unittest.TestCase):
         for check in ("linked calls", "opened by hand"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
         self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
-        # What the services leave, and those who set them up: root, the services' user, other users.
+        # Files that the services, those who set them up, and other users leave: root, the services' user, other users.
         inside("lockstep", "keygen", "--role", "agent", "/etc/lockstep/keys")
         inside("chown", "lockstep:", "/etc/lockstep/keys/agent.key")
         (root / "var/lib/lockstep/spool").mkdir(parents=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Man pages, shell completion and docs/options.md from the table of verbs and options, as `lockstep config --reference` prints it.
+"""Generates man pages, shell completion and docs/options.md from the table of verbs and options that `lockstep config --reference` prints.
 
 pages.py BIN man FOLDER        lockstep.1 and lockstep-VERB.1
-pages.py BIN completion FOLDER lockstep (bash; zsh takes it with bashcompinit)
+pages.py BIN completion FOLDER lockstep (bash; zsh uses it with bashcompinit)
 pages.py BIN reference         docs/options.md on standard output
-BIN is the folder of the programs. The first two leave out verbs that are not there, and with --without VERB,VERB those."""
+BIN is the folder of the programs. The first two leave out verbs without a program there, and those in --without VERB,VERB."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def front_page(verbs, version):
 
 
 def values_of(row):
-    """What completes a value: these words, files, folders or nothing."""
+    """Returns how the shell completes a value: with these words, files, folders or nothing."""
     if row["kind"] == "choice":
         return "words " + row["choices"].replace("|", " ")
     return {"file": "files", "folder": "folders"}.get(row["kind"], "nothing")

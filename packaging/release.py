@@ -1,4 +1,4 @@
-"""The version and the time of the release: CMake's project() and the top of packaging/changelog."""
+"""The version and date of the release, from CMake's project() and the top of packaging/changelog."""
 
 import datetime
 import email.utils

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The bill of materials of what was built, SPDX 2.3 as JSON: which of the distribution's packages each program needs at run time (from its dynamic
-section) or holds (from the archives that the linker took), with versions and licences as dpkg and the packages' copyright files tell.
+"""Makes the bill of materials of the build, SPDX 2.3 as JSON: which of the distribution's packages each program needs at run time (from its dynamic
+section) or contains (from the archives that the linker used), with versions and licenses from dpkg and the packages' copyright files.
 
-sbom.py BUILD FILE [PACKAGES]   PACKAGES: the folder of what was made, whose files are listed with their checksums"""
+sbom.py BUILD FILE [PACKAGES]   PACKAGES: the folder of the packages, whose files are listed with their checksums"""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ import sys
 
 from release import VERSION, WHEN
 
-# Debian's short names that SPDX spells otherwise; the rest becomes a reference with the words of the copyright file.
+# Debian's short names that SPDX spells differently. Other licenses become references with the text of the copyright file.
 SPDX = {"Apache-2": "Apache-2.0", "Apache-2.0": "Apache-2.0", "Expat": "MIT", "MIT": "MIT", "BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause",
         "ISC": "ISC", "Zlib": "Zlib", "zlib/libpng": "Zlib", "LGPL-2.1": "LGPL-2.1-only", "LGPL-2.1+": "LGPL-2.1-or-later", "LGPL-2+": "LGPL-2.0-or-later",
         "LGPL-3": "LGPL-3.0-only", "LGPL-3+": "LGPL-3.0-or-later", "GPL-2": "GPL-2.0-only", "GPL-2+": "GPL-2.0-or-later", "GPL-3": "GPL-3.0-only",
@@ -28,7 +28,7 @@ def output(*command):
 
 @functools.lru_cache(None)
 def owner(path):
-    """The distribution's package that brought the file: dpkg knows either of the two names that merged folders give it."""
+    """Returns the distribution's package that installed the file: dpkg knows only one of the two paths that merged folders give it."""
     for name in (path, path.removeprefix("/usr"), "/usr" + path):
         found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
         if found.returncode == 0:
@@ -37,7 +37,7 @@ def owner(path):
 
 
 def needed(program):
-    """The packages of the shared libraries that it names itself."""
+    """Returns the packages of the shared libraries that the program itself needs."""
     packages = set()
     for name in re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", program)):
         for folder in SYSTEM:
@@ -49,7 +49,7 @@ def needed(program):
 
 
 def held(linked):
-    """The packages of the archives that a static program holds."""
+    """Returns the packages of the archives that a static program contains."""
     packages = set()
     for line in linked.read_text().splitlines():
         package = owner(line)
@@ -59,7 +59,7 @@ def held(linked):
 
 
 def licence(package):
-    """(SPDX expression, reference or None): of the stanza for all files, or NOASSERTION where the copyright file is not of the known format."""
+    """Returns (SPDX expression, reference or None) of the stanza for all files, or NOASSERTION if the copyright file has an unknown format."""
     path = pathlib.Path("/usr/share/doc", package, "copyright")
     text = path.read_text(errors="replace") if path.exists() else ""
     for stanza in re.split(r"\n\s*\n", text):
@@ -91,8 +91,7 @@ def document(build, made):
         for path in paths:
             if path.exists():
                 bill[part][0].update(needed(path))
-    # The recorder contains the compiler's runtime and needs only libc.
-    # A linker cannot report a library that consists only of headers, so it is added here.
+    # The recorder contains the compiler's runtime and needs only libc. A linker cannot report a header-only library, so it is added here.
     for part in ("tools", "viewer", "static"):
         bill[part][1].add("nlohmann-json3-dev")
     linked = build / "static/linked.txt"

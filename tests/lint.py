@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy with the checks of .clang-tidy over every product source,
-or those given. Sources are compiled together, so each unit shows the
+"""Runs clang-tidy with the checks of .clang-tidy over every product source, or the given ones. Sources are compiled together, so each unit shows the
 problems of all its sources. Exits with status 1 if there is a problem.
 
 lint.py --build build [FILE...]"""

@@ -1,5 +1,5 @@
-// lockstep-agent as a process, with real jobs (the workload on the stand-ins). The test imitates a collector over the
-// real transport. Covers kills, cut connections, ends, containers, full disks, wrong arguments.
+// Tests lockstep-agent as a process with real jobs (the workload on the stand-ins) and an imitated collector over the
+// real transport. Covers kills, cut connections, exits, containers, full disks and wrong arguments.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ class PlayedCollector {
     }
     return true;
   }
-  // Requests all ranks of the newest job.
+  // Sends a request for all ranks of the newest job. Returns its number.
   uint64_t Ask(CollectRequest::Phase phase, const Ranks& ranks = {}) {
     CollectRequest request;
     request.set_request(++requests_);
@@ -119,7 +119,7 @@ class PlayedCollector {
   std::vector<ProcessEnded> ended;
   std::vector<Digest> digests;
   std::vector<HostEvidence> evidence;
-  std::map<std::string, int> ids;  // ids of chunks: how often each one arrived
+  std::map<std::string, int> ids;  // chunk IDs, and how often each one arrived
   std::map<std::string, File> files;
   size_t largest_heartbeat = 0;
 
@@ -333,7 +333,7 @@ TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
     const int64_t end = MonotonicNs() + static_cast<int64_t>(random() % 700) * 1'000'000;
     while (MonotonicNs() < end) collector_->Turn();
     End(agent, SIGKILL);
-    // IDs that arrived are still in the spool, because none was acknowledged.
+    // Chunks that arrived are still in the spool, because none was acknowledged.
     std::set<std::string> spooled;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/spool/files")) {
       const std::string name = entry.path().filename();
@@ -348,8 +348,8 @@ TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
       }
       EXPECT_EQ(spooled.count(hex), 1u) << "a chunk that was sent is neither acknowledged nor kept";
     }
-    // Wait until this agent has found the ranks. Heartbeats of the previous agent may still arrive, and the ring of a
-    // rank that ends before it is found is not saved.
+    // Waits until this agent has found the ranks. Heartbeats of the previous agent may still arrive, and the ring of a
+    // rank that exits before the agent finds it is not saved.
     const int64_t started = MonotonicNs();
     agent = StartAgent();
     ASSERT_TRUE(collector_->Until([&] {
@@ -371,7 +371,7 @@ TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
   }));
   End(agent, SIGKILL);
   agent = StartAgent();
-  // Everything that waits is sent. Then the spool is empty, and each ID was stored once.
+  // Everything in the spool is sent. Then the spool is empty, and each ID was stored once.
   ASSERT_TRUE(collector_->Until([&] { return fs::is_empty(folder_ + "/spool/files"); }, 90 * kSecond));
   ASSERT_TRUE(collector_->Until([&] {
     return !collector_->heartbeats.empty() && Ranks::From(collector_->heartbeats.back().ended())->Contains(1);
@@ -457,14 +457,15 @@ TEST_F(AgentVerbTest, OnAFullDiskItContinuesAndReportsWhatIsMissing) {
   collector_->Ask(CollectRequest::EVIDENCE, {0, 1, 2, 3});
   ASSERT_TRUE(collector_->Until([&] {
     const std::string log = support::ReadFile(folder_ + "/agent.log");
-    return log.find("is not saved") != std::string::npos || log.find("no room in the spool") != std::string::npos;
+    return log.find("could not save the ring") != std::string::npos ||
+           log.find("no room in the spool") != std::string::npos;
   }));
   const size_t beats = collector_->heartbeats.size();
   ASSERT_TRUE(collector_->Until([&] { return collector_->heartbeats.size() > beats + 1; }));
   EXPECT_EQ(kill(agent, 0), 0);
 }
 
-// The ranks have their own mounts, /dev/shm and process numbers, as in a container.
+// The ranks have their own mounts, /dev/shm and PIDs, as in a container.
 TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   const auto contain = [this] {
     return unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 &&

@@ -29,12 +29,13 @@
 namespace lockstep {
 namespace {
 
-// A file that is unreadable for longer is not a recorder's: recorders soon make their files readable.
+// Ignores a file that stays unreadable for longer: recorders make their files readable within moments.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
-// A rank without progress for this long has its CPU and I/O sampled, so that two samples exist when they are requested.
+// After this long without progress, a rank's CPU and I/O are sampled, so that two samples exist when they are
+// requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-// The watcher reports an end late by the time that its thread takes to wake up.
+// The watcher reports an exit late, by the time that its thread takes to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
 std::string Safe(const std::string& text, size_t most) {
@@ -47,7 +48,7 @@ std::string Safe(const std::string& text, size_t most) {
   return safe.empty() ? "_" : safe;
 }
 
-// The rank from the launcher, or else the place in the largest communicator.
+// The rank number from the launcher, or else the index in the largest communicator.
 int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;
@@ -85,12 +86,12 @@ struct HostSource::Ring {
   bool from_spool = false;
   int64_t adopted_ns = 0;
   bool readable = false;
-  bool replaced = false;  // another ring represents its process
-  std::string base;       // the job's serialized identity, without the number that separates jobs of one name
-  Job* job = nullptr;     // null if the job is not known yet
+  bool replaced = false;  // the process has a newer ring
+  std::string base;       // the job's serialized identity, without the number that separates jobs with the same name
+  Job* job = nullptr;     // null while the job is unknown
   int32_t rank = -1;
-  pid_t pid = 0;        // the process's number on this host; 0 if unknown
-  pid_t shown_pid = 0;  // as pid, but kept after the process ended; 0 to use the process's own number
+  pid_t pid = 0;        // the process's PID on this host; 0 if unknown
+  pid_t shown_pid = 0;  // like pid, but kept after the process exits; 0 to use the process's own PID
   pid_t HostPid() const { return shown_pid > 0 ? shown_pid : digest.process.pid; }
   std::string identity;  // the process's identity: pid, namespace, start
   bool alive = false, saved = false, told = true;
@@ -98,7 +99,7 @@ struct HostSource::Ring {
   int64_t end_uncertainty_ns = kEndUncertainty;
   char state = 0;
   int64_t traced_ns = 0;  // when the process was first seen traced; 0 if it is not traced
-  ring::Snapshot digest;  // from the last look or, for an ended process, from its end
+  ring::Snapshot digest;  // from the last look or, for a process that exited, from its end
   size_t bytes = 0;       // size of the digest
   Process process;
   ProcessSampler sampler;
@@ -145,8 +146,8 @@ int HostSource::work_fd() const { return workshop_->fd(); }
 
 void HostSource::ClearWork() { workshop_->ClearWake(); }
 
-// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END is how and when it ended: kSIGNAL-MONO,
-// xSTATUS-MONO or g0-MONO.
+// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END shows how and when the process ended:
+// kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
 void HostSource::AdoptSaved() {
   for (const std::string& name : spool_->SavedRings()) {
     FoundRing found;
@@ -172,7 +173,7 @@ void HostSource::AdoptSaved() {
         process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
         (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
       }
-      // The copy belongs to the agent; the original owner is at the front of the name.
+      // The agent owns the copy, so the name starts with the original owner.
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
@@ -219,7 +220,7 @@ void HostSource::Adopt(FoundRing found) {
   if (user.share.MayNow(at->adopted_ns)) user.share.Now([&] { Read(at); });
 }
 
-// Returns false if the ring is not readable (yet), or is gone.
+// Returns false if the ring is gone, or cannot be read now.
 bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::ReadOptions options;
   options.digest_only = true;
@@ -231,7 +232,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
   User& user = users_[ring->file.uid];
   if (user.bytes - ring->bytes + bytes > options_.most_bytes_of_user) {
     if (!user.too_much)
-      Log(absl::StrCat("the rings of user ", ring->file.uid, " hold too much: ", ring->file.path,
+      Log(absl::StrCat("the rings of user ", ring->file.uid, " are too large: ", ring->file.path,
                        " and others are not read"));
     user.too_much = true;
     return false;
@@ -250,7 +251,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
     return true;
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
-  // The owner was verified once; if the file now has another owner, it is not trusted any more.
+  // The owner was verified once. If the file now has another owner, it is no longer trusted.
   if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
       before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
@@ -279,7 +280,7 @@ void HostSource::Identify(Ring* ring) {
   identity.set_restart_count(info.restart_count);
   identity.set_uid(static_cast<uint32_t>(ring->file.uid));
   ring->base = identity.SerializeAsString();
-  // The same process may be there twice: as its own ring, and as the copy in the spool.
+  // The same process may appear twice: as its own ring, and as the copy in the spool.
   for (const auto& [key, other] : rings_) {
     if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced)
       continue;
@@ -309,7 +310,7 @@ HostSource::Job* HostSource::JobOf(const std::string& base, int life) {
   return job.get();
 }
 
-// Determines which of the jobs with the same name its process belongs to.
+// Finds out which of several jobs with the same name the ring's process belongs to.
 void HostSource::Sort(Ring* ring) {
   if (ring->base.empty() || ring->replaced) return;
   std::vector<uint64_t> comms;
@@ -325,7 +326,7 @@ void HostSource::Sort(Ring* ring) {
     if (job != nullptr && job != one->job && number > 0) {
       Log(absl::StrCat(
           "pid ", one->HostPid(), ", rank ", one->rank, " of ", job->identity.job(),
-          ", belongs to another job of that name: it shares no communicator with the other process of its rank"));
+          ", belongs to another job of the same name: it shares no communicator with the other process of its rank"));
     }
     if (job != one->job) {
       for (Job* of : {job, one->job}) {
@@ -348,11 +349,11 @@ void HostSource::Sort(Ring* ring) {
 void HostSource::Follow(Ring* ring) {
   const std::optional<pid_t> pid = FindRingProcess(ring->digest.process, ring->file);
   const int pidfd = pid ? static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)) : -1;
-  // Between the two calls, the number may have been reused by another process.
+  // Between the two calls, another process may have taken over the PID.
   if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
     if (pidfd >= 0) close(pidfd);
-    // A process that started and ended between two looks of this agent is reported too, because others of its job may
-    // wait for it.
+    // A process that started and exited between two looks is reported too, because other ranks of its job may wait for
+    // it.
     const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
     const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
     if (came > began_ns_ && came <= now) ring->end_uncertainty_ns = std::max(kEndUncertainty, now - came);
@@ -364,7 +365,7 @@ void HostSource::Follow(Ring* ring) {
   ring->process.life = Life::kRunning;
   ring->progress_ns = MonotonicNs();
   if (!ends_->Add(*pid, pidfd, ring->key))
-    Log(absl::StrCat("process ", *pid, " cannot be watched, so its end will be noticed late"));
+    Log(absl::StrCat("process ", *pid, " cannot be watched, so its exit will be noticed late"));
 }
 
 void HostSource::Save(Ring* ring) {
@@ -381,7 +382,7 @@ void HostSource::Save(Ring* ring) {
   ++counters_.saved;
 }
 
-// `end` is null if the process had ended before this agent started.
+// `end` is null if the process exited before this agent started.
 void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   Process& process = ring->process;
   process.state.clear();
@@ -389,15 +390,15 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   if (process.life != Life::kExited && process.life != Life::kKilled)
     SetEnd(end == nullptr ? -1 : end->wait_status.value_or(-1), &process);
   if (end != nullptr) process.ended_mono_ns = end->mono_ns;
-  // The ring's state before any other step. If only the ring is left of a process, the process ended well if this state
-  // says so.
+  // Keeps the ring's state from before any other step. If only the ring is left of a process, this state shows whether
+  // the process exited cleanly.
   const ring::RecorderState before = ring->digest.process.state;
   if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
   const bool was_alive = ring->alive;
   ring->alive = false;
   ring->pid = 0;
   if (ring->job != nullptr) ring->job->changed = true;
-  // Otherwise the digest stays that of the last look. The whole ring is saved.
+  // Otherwise the digest of the last look stays. The whole ring is saved anyway.
   if (UserShare& share = users_[ring->file.uid].share; was_alive && share.MayNow(MonotonicNs()))
     share.Now([&] { Read(ring); });
   if (ring->marks != nullptr) {
@@ -422,7 +423,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
 void HostSource::Handle() {
   std::vector<SeenEnd> ends;
   for (SeenEnd end; ends_->Next(&end);) ends.push_back(end);
-  // Rings first: if processes were killed together, all are saved before the first is examined.
+  // Saves rings first: if several processes were killed together, all rings are saved before the first is examined.
   for (const SeenEnd& end : ends) {
     const auto ring = rings_.find(end.key);
     if (ring == rings_.end() || !end.wait_status || *end.wait_status == 0) continue;
@@ -525,7 +526,7 @@ void HostSource::Look(int64_t mono_ns) {
   counters_.look_cpu_ns += ThreadCpuNs() - start;
 }
 
-// Starts where the last look at this user's rings stopped, and goes round at most once.
+// Starts where the last look at this user's rings stopped, and visits each ring at most once.
 void HostSource::LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring*>& rings, User* user,
                             std::vector<uint64_t>* gone) {
   const auto first = std::lower_bound(rings.begin(), rings.end(), user->next_ring,
@@ -552,7 +553,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     const auto next = std::next(at);
     Job* const job = at->second.get();
     std::vector<Ring*>& mine = rings[job];
-    // Processes that ended before this agent started are not reported, and old ends are ignored.
+    // Processes that exited before this agent started are not reported, and old exits are ignored.
     const bool live = std::any_of(mine.begin(), mine.end(), [](const Ring* ring) { return ring->alive; });
     const int64_t quiet = mono_ns - std::max(job->last_live_ns, job->last_asked_ns);
     if (mine.empty() || (!live && quiet > (job->lived ? options_.linger_ns : kUnreadableAfter))) {
@@ -570,7 +571,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
 
 void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
   job->changed = false;
-  // One sight for each rank: the living process, else the last one.
+  // Shows each rank once: its living process, or else its last one.
   std::map<int32_t, Ring*> chosen;
   std::vector<Ring*> nameless;
   for (Ring* ring : rings) {
@@ -581,7 +582,7 @@ void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
     Ring*& one = chosen[ring->rank];
     if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
       ++counters_.duplicates;
-      Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
+      Log(absl::StrCat("two processes of ", job->identity.job(), " both claim to be rank ", ring->rank, ": pids ",
                        one->HostPid(), " and ", ring->HostPid(), "; the newer one is shown"));
     }
     const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
@@ -645,7 +646,7 @@ bool HostSource::NextEnded(ProcessEnded* out) {
 
 void HostSource::TellAgain() {
   for (const auto& [key, ring] : rings_) {
-    // If a process ended before this agent started, only the fact that it ended is known.
+    // If a process exited before this agent started, only the fact that it exited is known.
     if (!ring->alive && ring->process.ended_mono_ns != 0) ring->told = false;
   }
 }
@@ -682,7 +683,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
   tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring, true);  // read the ring now, because the last look is older
+      Read(ring, true);  // reads the ring now, because the last look is older
       if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
         if (!tree_) tree_ = ProcessTree::Read();
         ring->sampler.Sample(ring->pid, *tree_, &ring->process);
@@ -692,7 +693,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
-    // Users look for this number on the host. A container has its own numbers.
+    // Users search the host for this PID. A container has its own PIDs.
     if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
@@ -717,7 +718,7 @@ void HostSource::Gather(const CollectRequest& request) {
   WorkOrder order;
   order.request = request;
   for (const Ring* ring : rings) {
-    // Ranks without numbers are numbered from the whole job's rings, so all are read.
+    // Ranks without a number are numbered from all rings of the job, so all rings are read.
     if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
     WorkRing work;
     work.fd = fcntl(ring->file.fd, F_DUPFD_CLOEXEC, 3);
@@ -755,7 +756,7 @@ void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Dige
       *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
                                                       rank.rank, static_cast<uint32_t>(i));
     }
-    // What is in flight, and what ended last.
+    // Returns the operations in flight and the last ones that ended.
     constexpr size_t kEndedLast = 64;
     std::vector<Op> told;
     for (size_t i = 0; i < rank.ops.size(); ++i) {

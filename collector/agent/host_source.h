@@ -1,8 +1,8 @@
-// The ranks of this host for the agent's session: rings, their processes, and data left by ended processes. Every
-// ring's descriptor stays open from discovery on. When a process ends abnormally, its ring is saved first. Jobs and
-// their generations are separate. Answers requests for digests, evidence and full data.
+// The ranks of this host, for the agent's session: their rings, their processes, and what exited processes left behind.
+// Keeps every ring's descriptor open from discovery on. When a process exits abnormally, first saves its ring. Keeps
+// jobs and their restarts separate. Answers requests for digests, evidence and full data.
 //
-// One thread owns it. Slow work (stacks, whole rings) has its own threads.
+// One thread owns this object. Slow work (stacks, whole rings) has its own threads.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
-  size_t most_bytes_of_user = size_t{128} << 20;  // limit for the last contents of a user's rings
-  // Time for which a job without living processes is kept, for late requests.
+  size_t most_bytes_of_user = size_t{128} << 20;  // limit for what is kept of one user's rings
+  // How long to keep a job without living processes, for late requests.
   int64_t linger_ns = 600'000'000'000;
-  // Gathers stacks and other evidence of a process (collector/evidence/evidence.h); if empty, only /proc is read.
-  // `ring`: its ring file, open during the call.
+  // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only /proc is read.
+  // `ring` is its ring file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
-  // One line for an operator; may be empty.
+  // Logs one line for an operator; may be empty.
   std::function<void(const std::string&)> log;
 };
 
@@ -54,15 +54,15 @@ struct HostSourceCounters {
 
 class HostSource final : public AgentSource {
  public:
-  // `spool` must outlive this object. Takes over rings that an earlier agent saved if their job still runs.
+  // `spool` must outlive this object. Takes over rings that an earlier agent saved, if their job is still running.
   static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
   ~HostSource() override;
 
   // Takes ownership of the descriptor.
   void Adopt(FoundRing ring);
-  // Readable (poll) when a process ended: call Handle() at once.
+  // Readable (poll) when a process has exited. Call Handle() at once.
   int ends_fd() const;
-  // Readable when evidence is ready; the session's Tick() fetches it.
+  // Readable when evidence is ready. The session's Tick() fetches it.
   int work_fd() const;
   void ClearWork();
   void Handle();
@@ -85,8 +85,8 @@ class HostSource final : public AgentSource {
   struct User {
     UserShare share;
     uint64_t next_ring = 0;  // where the next look begins
-    size_t bytes = 0;        // size of what is kept of the user's rings
-    bool too_much = false;   // the user's rings exceed the limit, which has been reported
+    size_t bytes = 0;        // size of the data that is kept of the user's rings
+    bool too_much = false;   // the user's rings exceed the limit, and this was logged
   };
 
   HostSource(const HostSourceOptions& options, Spool* spool);
@@ -117,17 +117,17 @@ class HostSource final : public AgentSource {
   MarkSampler marks_;
   std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // by number, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
-  // Indexed by serialized identity without the life; senders are rings, named by key.
+  // By serialized identity without the life. The senders are rings, identified by key.
   std::map<std::string, Namesakes> namesakes_;
   std::vector<Job*> shown_;
   std::map<uid_t, User> users_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
-  std::optional<ProcessTree> tree_;  // of this look, if it samples a process
+  std::optional<ProcessTree> tree_;  // processes of the current look, if it samples any
   HostSourceCounters counters_;
 };
 
-// `bundle` is from one host and one job. Leaves out ranks that are not in `wanted`, unless `wanted` is empty.
+// `bundle` holds one job on one host. Leaves out ranks that are not in `wanted`, unless `wanted` is empty.
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep

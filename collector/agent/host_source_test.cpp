@@ -1,5 +1,5 @@
-// Tests the agent's ranks: processes are verified, followed and ended; rings are saved; jobs stay separate; hostile
-// rings make false claims.
+// Tests the agent's ranks: it verifies and follows processes and notices their exits, saves rings, keeps jobs separate,
+// and resists hostile rings.
 #include "collector/agent/host_source.h"
 #include "analyzer/util/time_units.h"
 
@@ -145,7 +145,7 @@ TEST_F(HostSourceTest, AProcessThatCameAndWentBetweenTwoLooksIsReported) {
   EXPECT_EQ(ended.state().life(), ProcessState::GONE);
   EXPECT_GT(ended.clock_uncertainty_ns(), 0);
   EXPECT_FALSE(source_->NextEnded(&ended));
-  // For an agent that starts later, this is history.
+  // An agent that starts later ignores these old exits.
   fs::remove_all(folder_ + "/spool");
   Open();
   Adopt("r0");
@@ -162,7 +162,7 @@ TEST_F(HostSourceTest, TheNextAgentKnowsEndedRanksWithoutTheirRings) {
   killed.Reap(SIGSEGV);
   ASSERT_TRUE(Wait([&] { return source_->counters().saved == 1; }));
   ASSERT_TRUE(spool_->Flush(30 * kSecond));
-  fs::remove(Path("r0"));  // the ring goes with its container
+  fs::remove(Path("r0"));  // the ring disappears with its container
   Open();
   Adopt("r1");
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
@@ -222,7 +222,7 @@ TEST_F(HostSourceTest, OfTwoProcessesOfARankTheYoungerIsShownAndBothAreReported)
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
   ASSERT_EQ(source_->ranks(0).size(), 1u);
   EXPECT_EQ(source_->ranks(0)[0].digest->process.pid, younger.pid());
-  EXPECT_THAT(log_, HasSubstr("two processes of train say that they are rank 5"));
+  EXPECT_THAT(log_, HasSubstr("two processes of train both claim to be rank 5"));
   younger.Reap(SIGKILL);
   ASSERT_TRUE(Wait([&] { return source_->ranks(0)[0].digest->process.pid == older.pid(); }));
 }
@@ -238,8 +238,8 @@ TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   EXPECT_EQ(source_->job(1).life(), 1u);
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
-  EXPECT_THAT(log_, HasSubstr("belongs to another job of that name"));
-  // A request to one agent is answered with its own ranks.
+  EXPECT_THAT(log_, HasSubstr("belongs to another job of the same name"));
+  // Each agent answers a request with its own ranks.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);
     *request.mutable_job() = source_->job(i);
@@ -270,7 +270,7 @@ TEST_F(HostSourceTest, AJobRestartedUnderItsNameIsAnotherJob) {
 
 TEST_F(HostSourceTest, ARingThatNamesAnotherProcessIsNotBelieved) {
   TestRank honest(Path("honest"), {.rank = 0});
-  // The number and start of a process that does not hold this ring.
+  // The ring names the PID and the start time of a process that does not own it.
   WriteTestRing(Path("liar"), {.rank = 1, .pid = honest.pid()});
   WriteTestRing(Path("late"), {.rank = 2, .pid = honest.pid(), .start_ticks = 1});
   Adopt("honest");
@@ -309,13 +309,13 @@ TEST_F(HostSourceTest, InvalidAndTooManyRingsAreIgnored) {
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
   EXPECT_EQ(source_->ranks(0).size(), 2u);
   EXPECT_EQ(source_->counters().refused, 1u);
-  // A minute later, by the given clock, the invalid rings are dropped.
+  // After a minute on the given clock, invalid rings are dropped.
   source_->Look(MonotonicNs() + 120 * kSecond);
   EXPECT_EQ(source_->counters().unreadable, 1u);
   EXPECT_EQ(source_->counters().rings, 2u);
 }
 
-// One user has the largest possible ring, with as many communicators and operations as are read, under many names.
+// One user has the largest possible ring, full of communicators and operations, under many names.
 TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings) {
 #ifdef LOCKSTEP_WATCHED
   GTEST_SKIP() << "compares times of the CPU, which a sanitizer multiplies by different factors";
@@ -395,7 +395,7 @@ TEST_F(HostSourceTest, AJobThatEndedBeforeIsNotShownAndOneThatEndsNowIsShownForL
   EXPECT_EQ(source_->counters().rings, 0u);
 }
 
-// Recorders are as old as the jobs that started with them, and may be newer than the agent.
+// Recorders are as old as the jobs they started with, but may be newer than the agent.
 TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
   TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}),
       later(Path("later"), {.rank = 2, .layout = 3});
@@ -431,7 +431,7 @@ TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRequestedRanks) {
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
   const CollectRequest request = Request(CollectRequest::EVIDENCE, {1});
   source_->Gather(request);
-  source_->Gather(request);  // requested again while it is in progress
+  source_->Gather(request);  // requested again while the work is in progress
   HostEvidence evidence;
   ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
   EXPECT_EQ(evidence.request(), request.request());

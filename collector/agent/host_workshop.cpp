@@ -42,7 +42,7 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   return name;
 }
 
-// Returns a separate descriptor, or an empty one if it cannot be opened.
+// Returns a separate descriptor, or an empty one on failure.
 UniqueFd OwnFd(int of) { return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)); }
 
 void CloseAll(std::vector<WorkRing>* rings) {
@@ -206,11 +206,11 @@ class Workshop final : public HostWorkshop {
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
-      // The collector must not wait for a file that never comes. A request for ranks of other hosts gets an empty
+      // The collector must not wait for a file that never arrives. A request for ranks of other hosts gets an empty
       // answer.
       if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
-      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
+      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings from ", options_.host, ": ", status.message())));
       done_.push_back(std::move(evidence));
       Wake();
     }
@@ -223,7 +223,7 @@ class Workshop final : public HostWorkshop {
       if (bytes > kMostDumpBytes) {
         inputs.back().snapshot.problems.push_back(
             absl::StrCat("the rings of ", order->rings.size() - inputs.size(),
-                         " more processes of this host are left out, because their data is too large"));
+                         " more processes on this host are left out because their data is too large"));
         break;
       }
       RingInput input;
@@ -235,7 +235,7 @@ class Workshop final : public HostWorkshop {
         input.snapshot = std::move(*ring.at_end);
         input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));
       } else if (ring.at_end) {
-        // The process had ended by then. What the GPU wrote later is marked as late.
+        // The process had exited by then. Whatever the GPU wrote later is marked as late.
         ring::Snapshot whole = input.snapshot;
         whole.streams = ring.at_end->streams;
         AddLateMarks(input.snapshot, &whole);

@@ -1,5 +1,5 @@
-// The agent's slow work on its own threads: gathering evidence of processes, and writing whole rings as dump files for
-// the spool. Evidence does not wait for dumps.
+// The agent's slow work on its own threads: gathering evidence, and writing whole rings as dump files for the spool.
+// Evidence never waits for dumps.
 #pragma once
 
 #include <sys/types.h>
@@ -28,14 +28,14 @@ struct WorkshopOptions {
 };
 
 struct WorkRing {
-  int fd = -1;  // owned
+  int fd = -1;  // owned by this object
   std::string path;
   int32_t rank = -1;
-  pid_t pid = 0;        // the process's number on this host; 0 if the process has ended
-  pid_t shown_pid = 0;  // the same for an ended process; 0 if unknown
+  pid_t pid = 0;        // the process's PID on this host; 0 after its exit
+  pid_t shown_pid = 0;  // the same for a process that exited; 0 if unknown
   Process process;
-  std::shared_ptr<const MarkTimes> marks;  // observed times of the ring's GPU marks; may be null
-  std::optional<ring::Snapshot> at_end;    // digest of an ended process, taken at the end
+  std::shared_ptr<const MarkTimes> marks;  // observed times of the ring's GPU progress markers; may be null
+  std::optional<ring::Snapshot> at_end;    // digest of a process that exited, taken at its exit
 };
 
 struct WorkOrder {
@@ -53,11 +53,11 @@ class HostWorkshop {
   static absl::StatusOr<std::unique_ptr<HostWorkshop>> Start(const WorkshopOptions& options, Spool* spool);
   virtual ~HostWorkshop() = default;
 
-  // Starts no new work for a request that is running, or for a file that the spool already has.
+  // Starts no new work if the request is already running, or if the spool already has the file.
   virtual void Take(WorkOrder order) = 0;
-  // Returns finished evidence; the last of a request has `last` set.
+  // Returns finished evidence. The last piece of a request has `last` set.
   virtual bool Next(HostEvidence* out) = 0;
-  virtual int fd() const = 0;  // readable when there is evidence
+  virtual int fd() const = 0;  // readable when evidence is ready
   virtual void ClearWake() = 0;
   virtual WorkshopCounters counters() const = 0;
 };

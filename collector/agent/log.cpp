@@ -17,7 +17,7 @@ constexpr size_t kMostLine = 2000;
 absl::Status AgentLog::Open(const std::string& path, uint64_t most_bytes) {
   const absl::Status status = file_.Open(path, static_cast<int64_t>(most_bytes), 0640, RotatingFile::Kind::kAny);
   return status.ok() ? status
-                     : absl::Status(status.code(), absl::StrCat(status.message(), "; name another file (--log)"));
+                     : absl::Status(status.code(), absl::StrCat(status.message(), "; choose another file (--log)"));
 }
 
 void AgentLog::Reopen() {
@@ -25,7 +25,7 @@ void AgentLog::Reopen() {
 }
 
 void AgentLog::Put(const std::string& line) {
-  // If the disk is full, only the line is lost.
+  // If the disk is full, only this line is lost.
   file_.Append(absl::StrCat(IsoTimeText(RealtimeNs()), " ", Printable(line, kMostLine))).IgnoreError();
 }
 
@@ -39,7 +39,7 @@ void AgentLog::Write(const std::string& line) {
   }
   const uint64_t left_out = said->second.left_out;
   said->second = {now, 0};
-  Put(left_out == 0 ? line : absl::StrCat(line, " (and ", left_out, " times before)"));
+  Put(left_out == 0 ? line : absl::StrCat(line, " (repeated ", left_out, " times)"));
 }
 
 }  // namespace lockstep

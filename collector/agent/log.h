@@ -1,5 +1,5 @@
-// The agent's log: one line for each entry, with date and time, bounded in size. A repeated entry appears at most once
-// a minute.
+// The agent's log: one entry per line, with date and time, and a size limit. A repeated entry appears at most once a
+// minute.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class AgentLog {
  public:
   // Appends to `path`. Beyond `most_bytes` the file becomes PATH.1 and a new one is started.
   absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
-  // For a file that was renamed from outside.
+  // Call after another program renamed the file.
   void Reopen();
   void Write(const std::string& line);
 

@@ -1,4 +1,3 @@
-// The agent verb.
 #include "collector/agent/options.h"
 #include "collector/agent/process.h"
 #include "collector/common/say.h"

@@ -29,7 +29,7 @@ namespace lockstep {
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
   static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
                                                "out",    "upstream", "server-key", "metrics", "late-after"};
-  // Settings without an option are passed in the environment; the agent has its own.
+  // Settings without an option are passed in the environment. The agent's own settings are left out.
   std::map<std::string, std::optional<std::string>> before;
   for (const settings::Row& row : settings::Table()) {
     if (row.section != "collector" || !row.option.empty()) continue;
@@ -57,12 +57,12 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   if (access(program.c_str(), X_OK) != 0)
     return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create the folder ", options.out, ": ", strerror(errno)));
   }
   own->lock_.reset(open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!own->lock_.ok() || flock(own->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno),
-                                               "); LOCKSTEP_RUNTIME_DIR names another place"));
+    return absl::UnavailableError(absl::StrCat("another agent --alone already uses ", options.folder, " (",
+                                               strerror(errno), "); set LOCKSTEP_RUNTIME_DIR to another folder"));
   }
   if (absl::Status status = own->Spawn(); !status.ok()) return status;
   return own;
@@ -75,7 +75,7 @@ absl::Status OwnCollector::Spawn() {
   std::vector<std::string> words = program_;
   words.insert(words.end(), {"--no-config", "--listen", endpoint_, "--out", options_.out, "--late-after", late});
   words.insert(words.end(), options_.more.begin(), options_.more.end());
-  // Keys are needed only for collectors that are reached from other hosts.
+  // Only a collector that other hosts reach needs keys.
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool ours = false;
@@ -87,7 +87,7 @@ absl::Status OwnCollector::Spawn() {
   }
   const UniqueFd log(open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log.ok()) return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
-  // Ctrl-C on a terminal is for the agent alone. The agent ends the collector after it has sent its last data.
+  // Ctrl-C on a terminal should reach only the agent, which ends the collector after sending its last data.
   const absl::StatusOr<pid_t> pid = StartCompanion(words, log.get(), &environment);
   if (!pid.ok()) return pid.status();
   pid_ = *pid;
@@ -104,9 +104,9 @@ void OwnCollector::Tick(int64_t mono_ns) {
     next_ns_ = mono_ns + pause_ns_;
     if (options_.say) {
       options_.say(absl::StrCat("the collector on ", endpoint_,
-                                WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+                                WIFSIGNALED(status) ? " was killed by signal " : " exited with status ",
                                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log,
-                                "); it is started again in ", pause_ns_ / kSecond, " s"));
+                                "); restarting it in ", pause_ns_ / kSecond, " s"));
     }
   }
   if (mono_ns < next_ns_) return;

@@ -1,5 +1,5 @@
 // The collector of `lockstep agent --alone`: a child process of the agent that listens on an ipc:// socket in the
-// runtime folder. With it, the tools of this host work without a collector for the cluster.
+// runtime folder. With it, the tools on this host work without a cluster collector.
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +16,17 @@
 namespace lockstep {
 
 struct OwnCollectorOptions {
-  std::string folder;  // private folder (0700), in which the socket is created
+  std::string folder;  // private folder (0700) for the socket
   std::string out;     // folder for the collector's incidents; created if missing
   std::string log;     // file for the collector's standard error
   int64_t late_after_ns = 5'000'000'000;
   // Further options of the collector's command line, because it reads no configuration file.
   std::vector<std::string> more;
-  std::function<void(const std::string&)> say;  // called with one line if the collector ended and is restarted
+  std::function<void(const std::string&)> say;  // logs one line if the collector exited and is restarted
 };
 
-// Collector settings from the environment and, with `files`, from configuration files, as options. Leaves out the
-// address, and what the agent itself sets.
+// Returns collector settings as options: from the environment and, with `files`, from configuration files. Leaves out
+// the address and everything that the agent sets itself.
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files);
 
 // One thread owns this object. The child ends with that thread.
@@ -38,9 +38,9 @@ class OwnCollector {
   OwnCollector& operator=(const OwnCollector&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // Restarts an ended child, with growing pauses of up to a minute. To be called about once a second.
+  // Restarts the child after it exits, with growing pauses of up to a minute. Call about once a second.
   void Tick(int64_t mono_ns);
-  // Waits for the child's end up to the limit, then kills the child.
+  // Waits for the child to exit, at most for the limit, then kills it.
   void End(int64_t limit_ns);
 
  private:
@@ -50,7 +50,7 @@ class OwnCollector {
   const OwnCollectorOptions options_;
   std::vector<std::string> program_;  // the command
   std::string endpoint_;
-  UniqueFd lock_;  // allows only one in a folder, because a second one would take the socket's name
+  UniqueFd lock_;  // allows only one collector per folder, because a second one would take over the socket's name
   pid_t pid_ = -1;
   int64_t began_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
 };

@@ -41,7 +41,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kFlushLimit = 2 * kSecond;  // limit for writing to disk after SIGTERM
-constexpr int64_t kSendLimit = 3 * kSecond;   // limit for sending over the network after that
+constexpr int64_t kSendLimit = 3 * kSecond;   // limit for sending over the network afterwards
 
 class AgentProcess {
  public:
@@ -54,9 +54,9 @@ class AgentProcess {
       Say(absl::StrCat("agent: ", status.message()));
       return absl::IsInvalidArgument(status) ? 2 : 1;
     }
-    // The only line that is printed; everything else goes into the log.
+    // The only line on the terminal; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
-                     own_collector_ != nullptr     ? absl::StrCat("of its own, incidents in ", options_.out)
+                     own_collector_ != nullptr     ? absl::StrCat("its own, incidents in ", options_.out)
                      : options_.collectors.empty() ? "none"
                                                    : absl::StrJoin(options_.collectors, ", "),
                      options_.security.insecure ? " WITHOUT KEYS" : "", ", log ", options_.log));
@@ -88,14 +88,14 @@ class AgentProcess {
                          ": an agent needs a key of role agent (lockstep keygen --role agent)"));
       }
     }
-    // Threads of libraries must not get this program's signals.
+    // Library threads must not receive this program's signals.
     sigset_t ours;
     sigemptyset(&ours);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
     sigprocmask(SIG_BLOCK, &ours, nullptr);
     signal(SIGPIPE, SIG_IGN);
     signals_.reset(signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_.ok()) return absl::UnavailableError(absl::StrCat("cannot take signals: ", strerror(errno)));
+    if (!signals_.ok()) return absl::UnavailableError(absl::StrCat("cannot handle signals: ", strerror(errno)));
     rlimit files{};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
       files.rlim_cur = files.rlim_max;
@@ -114,13 +114,13 @@ class AgentProcess {
     const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, options_.security.own_key, &key);
     if (!redactor.ok()) return redactor.status();
     SetHostRedaction(*redactor);
-    if (redactor->on()) Log(absl::StrCat("redacts ", RedactLevelName(options_.redact), ", key ", key));
+    if (redactor->on()) Log(absl::StrCat("redacting ", RedactLevelName(options_.redact), ", key ", key));
 
     HostSourceOptions source;
     source.host = options_.host;
     source.boot_id = BootId();
     source.version = LOCKSTEP_VERSION;
-    ThisHostNetwork();  // read it now, because a broken adapter may answer late
+    ThisHostNetwork();  // read now, because a broken adapter may take long
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
     source.leaf_switch = place.leaf_switch;
@@ -217,22 +217,22 @@ class AgentProcess {
     if (options_.collectors.empty()) return;
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
     if (!folder.ok()) {
-      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
+      Log(absl::StrCat("tools on this host cannot find the collector automatically: ", folder.status().message()));
       return;
     }
-    // Relays are listed first and do not answer tools. The order of the keys is the same.
+    // Relays come first and do not answer tools. The keys are in the same order.
     const std::string& collector = options_.collectors.back();
     const std::string& keys = options_.security.server_key;
     const size_t comma = keys.rfind(',');
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
-    // A collector on this host knows better how it can be reached.
+    // A collector on this host knows its own address better.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     const bool here =
         there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
     if (here && !wire::IsLocal(collector)) return;
     const absl::Status status = WriteCollectorPlace(*folder, {collector, key});
     if (!status.ok()) {
-      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));
+      Log(absl::StrCat("tools on this host cannot find the collector automatically: ", status.message()));
     } else if (!there.ok() || there->endpoint != collector) {
       word_ = *folder;
     }
@@ -242,7 +242,7 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits for work until the limit at most, and does it.
+  // Waits for work, at most for the limit, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -250,7 +250,7 @@ class AgentProcess {
                      {spool_->fd(), POLLIN, 0},   {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
     const timespec timeout{wait / kSecond, wait % kSecond};
     ppoll(fds, 6, &timeout, nullptr);
-    // First save what a dead process left.
+    // Saves the data of dead processes first.
     if (fds[1].revents != 0) source_->Handle();
     if (fds[0].revents != 0) OnSignals();
     for (FoundRing ring; finder_->Next(&ring);) source_->Adopt(std::move(ring));
@@ -263,7 +263,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(error);  // contains the endpoint
+        if (!error.empty()) Log(error);  // the message contains the endpoint
       }
     }
     if (fds[3].revents != 0) source_->ClearWork();
@@ -282,22 +282,22 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread is blocked; rings that were already found continue.
+  // Only the finder's thread is blocked. Rings that were already found are still read.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
     blind_.clear();
     if (finder.stuck_ns > 0)
-      blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+      blind_.push_back(absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
                                     finder.stuck_ns / kSecond, " s"));
     if (marks.stuck_ns > 0)
-      blind_.push_back(absl::StrCat("no times of GPU progress markers: a ring file has not responded for ",
+      blind_.push_back(absl::StrCat("GPU progress markers are not timed: a ring file has not responded for ",
                                     marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
-    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+    Log(finder_stuck_ ? absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
                                      finder.stuck_ns / kSecond, " s")
-                      : "new rings are found again");
+                      : "looking for new rings again");
   }
 
   void OnSignals() {
@@ -320,7 +320,7 @@ class AgentProcess {
     // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
-    Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
+    Log(absl::StrCat("exiting; ", spool_->held(), " chunks are still in the spool"));
     if (!word_.empty()) RemoveCollectorPlace(word_, options_.collectors[0]);
   }
 
@@ -331,20 +331,24 @@ class AgentProcess {
     const SpoolCounters spool = spool_->counters();
     const RingFinderCounters finder = finder_->counters();
     MetricSet set;
-    set.Gauge("agent_connected", "1: a collector has accepted this agent", session_->welcome() ? 1 : 0);
+    set.Gauge("agent_connected", "1 if a collector has accepted this agent", session_->welcome() ? 1 : 0);
     set.Counter("agent_heartbeats", "Heartbeats sent", session.heartbeats);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", session.heartbeats_dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", session.dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", spool.files_dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", spool.rings_dropped);
-    set.Counter("agent_heartbeat_bytes", "Of heartbeats as sent", session.heartbeat_bytes);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind",
+                  "heartbeat", session.heartbeats_dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "answer",
+                  session.dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "file",
+                  spool.files_dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "ring",
+                  spool.rings_dropped);
+    set.Counter("agent_heartbeat_bytes", "Heartbeat bytes on the wire", session.heartbeat_bytes);
     set.Gauge("agent_late", "Communicators that are late now", session_->late());
     set.Counter("agent_late_reports", "Waits that became late", session.late);
-    set.Counter("agent_requests", "Requests of the collector", session.requests);
+    set.Counter("agent_requests", "Requests from the collector", session.requests);
     set.Counter("agent_digests", "Digests sent", session.digests);
     set.Counter("agent_evidence", "Processes whose evidence was gathered", source.evidence);
     set.Counter("agent_chunks_sent", "Chunks sent", session.chunks_sent);
-    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", session.chunks_acked);
+    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has written to disk", session.chunks_acked);
     set.Counter("agent_malformed", "Invalid messages", session.malformed);
     set.Gauge("agent_rings", "Rings held", source.rings);
     set.Gauge("agent_processes", "Processes followed", source.live);
@@ -352,8 +356,8 @@ class AgentProcess {
     set.Counter("agent_ended", "Processes that ended", source.ended);
     set.Counter("agent_ended_badly", "Processes that ended by a signal or with a status other than 0",
                 source.ended_badly);
-    set.Counter("agent_rings_saved", "Rings saved at abnormal ends", spool.rings_put);
-    set.Counter("agent_rings_removed", "Removed rings of dead processes", retainer_->removed());
+    set.Counter("agent_rings_saved", "Rings saved after abnormal exits", spool.rings_put);
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", retainer_->removed());
     set.CounterOf("agent_rings_refused", "Files that were refused as rings, by reason", "reason", "kind",
                   finder.refused_kind);
     set.CounterOf("agent_rings_refused", "", "reason", "owner", finder.refused_owner);
@@ -362,7 +366,7 @@ class AgentProcess {
     set.CounterOf("agent_rings_refused", "", "reason", "many", finder.refused_many + source.refused);
     set.CounterOf("agent_rings_refused", "", "reason", "unreadable", source.unreadable);
     set.Gauge("agent_finder_stuck_seconds",
-              "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings are found",
+              "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings can be found",
               finder.stuck_ns / 1e9);
     set.Gauge("agent_spool_bytes", "Size of the spool", spool.bytes);
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
@@ -370,13 +374,13 @@ class AgentProcess {
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
     set.Gauge("agent_marks_rings", "Rings whose GPU progress markers are read every 10 ms", source.marks.rings);
-    set.Gauge("agent_marks_bytes", "Memory for the times of GPU progress markers", source.marks.bytes);
+    set.Gauge("agent_marks_bytes", "Memory that holds the times of GPU progress markers", source.marks.bytes);
     set.Gauge("agent_marks_stuck_seconds",
               "Time for which a ring file has not responded, so that no times of GPU progress markers are recorded",
               source.marks.stuck_ns / 1e9);
     set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU progress markers",
                 source.marks.cpu_ns / 1e9);
-    set.Counter("agent_look_cpu_seconds", "The part of it for reading digests", source.look_cpu_ns / 1e9);
+    set.Counter("agent_look_cpu_seconds", "The agent's CPU time for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }
 
@@ -393,7 +397,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
-  std::vector<std::string> blind_;  // lists what cannot be observed now
+  std::vector<std::string> blind_;  // what the agent cannot observe now
   int64_t next_metrics_ = 0;
 };
 

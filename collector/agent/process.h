@@ -1,4 +1,4 @@
-// `lockstep agent`: the process with the session, the ranks, the spool and the transport.
+// `lockstep agent`: the process that owns the session, the ranks, the spool and the transport.
 #pragma once
 
 #include "collector/agent/options.h"

@@ -19,7 +19,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kHelloAgain = 5 * kSecond;
-// For answers that wait for the connection.
+// For answers that are queued until the connection is back.
 constexpr size_t kMostQueuedBytes = size_t{64} << 20;
 constexpr size_t kMostQueued = 65536;
 // Size of a part of a digest, before compression.
@@ -28,12 +28,12 @@ constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
 constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
-// If there was no look for this long, this process itself was stopped, so no rank is blamed for that time.
+// After a gap of this length between two looks, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
 
-// Merges a beat that was not sent yet with a newer one of the same communicator.
+// Merges a beat that was not sent yet with a newer one for the same communicator.
 void MergeBeats(CommunicatorBeat* held, CommunicatorBeat newer) {
   if (newer.members().first().empty() && !held->members().first().empty())
     newer.mutable_members()->Swap(held->mutable_members());
@@ -76,7 +76,7 @@ const char* ModeName(ring::GpuMarks mode) {
   return "";
 }
 
-// A ring's text comes from its user, so it is bounded.
+// A ring's text comes from its user, so its length is limited.
 void FactsOfRecorders(absl::Span<const RankSight> ranks, Heartbeat* out) {
   constexpr size_t kMostKinds = 16;
   struct Kind {
@@ -113,10 +113,10 @@ struct AgentSession::Job {
   Lateness lateness;
   QuietRanks quiet;
   HostProgress progress;
-  std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in sending order
+  std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in order
   absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
   bool tell_everything = true;
-  bool looked = false;  // the job was examined since the last heartbeat
+  bool looked = false;  // the job was examined after the last heartbeat
   uint64_t look = 0;    // number of the last look that saw the job
 };
 
@@ -139,7 +139,7 @@ size_t AgentSession::late() const {
 void AgentSession::Connected(int64_t mono_ns) {
   connected_ = true;
   welcome_ = false;
-  // Data in transit may be lost with the old connection.
+  // Data in transit may have been lost with the old connection.
   out_.clear();
   store_->Return("");
   SayHello(mono_ns);
@@ -156,7 +156,7 @@ void AgentSession::SayHello(int64_t mono_ns) {
   hello.set_protocol(wire::kProtocol);
   hello.set_min_protocol(wire::kProtocol);
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
-  if (message.ok()) (void)send_(*message);  // sent again if no Welcome arrives
+  if (message.ok()) (void)send_(*message);  // repeated if no Welcome arrives
 }
 
 void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
@@ -193,7 +193,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   refused_.clear();
   fallback_.assign(welcome.fallback().begin(), welcome.fallback().end());
   if (collector_instance_ != welcome.instance()) {
-    // The collector is new and will ask again, so these answers are not needed any more.
+    // The new collector instance sends its own requests, so these answers are obsolete.
     for (auto queued = queue_.begin(); queued != queue_.end();) {
       if (queued->request == 0) {
         ++queued;
@@ -203,12 +203,14 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
       ++counters_.dropped;
       queued = queue_.erase(queued);
     }
-    Log(absl::StrCat(collector_instance_ == 0 ? "a collector" : "another collector", " answers, version ",
-                     welcome.version()));
+    Log(absl::StrCat(
+        collector_instance_ == 0 ? "connected to a collector" : "connected to a restarted or different collector",
+        ", version ", welcome.version()));
   }
   collector_instance_ = welcome.instance();
   welcome_ = true;
-  // Pushed messages are not acknowledged, so they are sent again after a reconnection. All of them may arrive twice.
+  // Reports that nobody requested are not acknowledged, so they are repeated after a reconnection. Any of them may
+  // arrive twice.
   source_->TellAgain();
   for (auto& [key, job] : jobs_) job->tell_everything = true;
   for (size_t i = 0; i < source_->jobs(); ++i) {
@@ -263,7 +265,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Adds facts about a rank that need several samples.
+// Adds facts about a rank that need more than one sample.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -282,8 +284,8 @@ void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Diges
   }
 }
 
-// Stacks of all ranks go into one tree, which relays merge. For ranks that the request names individually, their
-// reports are sent too.
+// Merges the stacks of all ranks into one tree, which relays merge further. Ranks that the request names individually
+// also send their reports.
 void AgentSession::SendEvidence(HostEvidence evidence) {
   evidence.set_host(options_.host);
   const uint64_t request = evidence.request();
@@ -346,7 +348,7 @@ void AgentSession::SendDigest(const CollectRequest& request, int64_t mono_ns) {
       whole.clear_ranks();
       for (int i = first; i < end; ++i) whole.add_ranks()->Swap(ranks.Mutable(i));
       Queue(wire::Type::kDigest, whole, request.request(), kDigestAnswer);
-      whole.clear_communicators();  // the first part has them
+      whole.clear_communicators();  // only the first part carries them
     }
   }
   ++counters_.digests;
@@ -356,8 +358,8 @@ void AgentSession::Queue(wire::Type type, const google::protobuf::MessageLite& m
   absl::StatusOr<wire::Message> encoded = wire::Encode(type, message);
   if (!encoded.ok() || queue_.size() >= kMostQueued || queued_bytes_ + encoded->body.size() > kMostQueuedBytes) {
     ++counters_.dropped;
-    Log(absl::StrCat("an answer is dropped: ",
-                     encoded.ok() ? "too much data waits for the collector" : encoded.status().message()));
+    Log(absl::StrCat("dropping an answer: ",
+                     encoded.ok() ? "too much data is queued for the collector" : encoded.status().message()));
     return;
   }
   if (type == wire::Type::kDigest) counters_.digest_bytes += encoded->body.size();
@@ -404,7 +406,7 @@ void AgentSession::TellLate(const Job& job, absl::Span<const RankSight> ranks, c
                    event.gaps, " gaps)",
                    missing.empty() ? "" : ", missing here: ", missing.empty() ? "" : missing.Text()));
   if (!event.over) ++counters_.late;
-  // Without a collector nothing accumulates; the late ranks are reported when one answers.
+  // Without a collector, nothing is queued. The late ranks are reported when one connects.
   if (welcome_) Queue(wire::Type::kLate, report, 0, kPushed);
 }
 
@@ -463,7 +465,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// If this message is lost, the receivers notice only later that nobody reports the job.
+// If this message is lost, receivers only notice later that nobody reports the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;
@@ -480,14 +482,14 @@ void AgentSession::TellCost(int64_t mono_ns) {
   const int64_t now = options_.cpu_ns();
   if (cost_at_ns_ != 0) {
     const int64_t permille = 1000 * (now - cost_ns_) / (mono_ns - cost_at_ns_);
-    // A tiny share counts as 1, so that it differs from zero.
+    // A tiny share counts as 1, to distinguish it from zero.
     cpu_permille_ = static_cast<uint32_t>(std::clamp<int64_t>(permille, now > cost_ns_ ? 1 : 0, 1'000'000));
   }
   cost_ns_ = now;
   cost_at_ns_ = mono_ns;
 }
 
-// Collects what moved since the last heartbeat.
+// Collects the progress since the last heartbeat.
 void AgentSession::TakeBeats(int64_t mono_ns, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;
@@ -525,7 +527,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
     if (sight.state == 'T' || sight.state == 't') stopped.push_back(sight.rank);
     if (sight.state == 'D') in_d.push_back(sight.rank);
   }
-  // If a rank was restarted in place, its earlier process is not reported.
+  // If a rank was restarted on this host, its earlier process is not reported.
   Ranks gone = Ranks::Of(std::move(ended));
   const Ranks living = Ranks::Of(std::move(alive));
   gone.Subtract(living);
@@ -552,7 +554,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   }
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHeartbeat, heartbeat);
   if (!message.ok() || !send_(*message).ok()) {
-    ++counters_.heartbeats_dropped;  // the changes are kept for the next heartbeat
+    ++counters_.heartbeats_dropped;  // keeps the changes for the next heartbeat
     return;
   }
   ++counters_.heartbeats;

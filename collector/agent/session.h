@@ -1,17 +1,17 @@
-// The agent's side of the protocol, as a state machine without threads, clocks and sockets. Its owner passes in the
-// time, received messages and a function that sends. A process may have thousands of sessions. The owner decides when
-// to call Tick().
+// The agent's side of the protocol: a state machine without threads, clocks or sockets. Its owner passes in the time,
+// received messages and a send function, and decides when to call Tick(). One process may have thousands of sessions.
 //
-//  owner                                                session
-//  client->Tick() gave true                             Connected(): Hello
-//  while (client->Receive()) Receive(message)           Welcome, CollectRequest, ChunkAck
-//  now >= next()                                        Tick(): reads the ranks, tests lateness, sends what is due
+//   owner                                                session
+//   client->Tick() gave true                             Connected(): Hello
+//   while (client->Receive()) Receive(message)           Welcome, CollectRequest, ChunkAck
+//   now >= next()                                        Tick(): reads the ranks, tests lateness, sends what is due
 //
-// Order: only Hello is sent before Welcome. Then, whenever something can be sent: late reports and ends of processes,
-// digests, evidence, heartbeats, chunks. Heartbeats that cannot be sent are dropped. Everything else waits (up to
-// kMostQueued) and is sent after the reconnection. If Welcome shows another instance of the collector, the session
-// reports everything again: members of all communicators, all ends, and late waits. Answers that waited for the old
-// instance are dropped, and chunks are sent again with their old ids.
+// Before Welcome, the session sends only Hello. Afterwards it sends in this order: late reports and exits, digests,
+// evidence, heartbeats, chunks. If the connection is down, it drops heartbeats and queues everything else (up to
+// kMostQueued).
+//
+// If Welcome shows another collector instance, the session drops queued answers and sends unacknowledged chunks again
+// with their old IDs. It also repeats all reports: the members of all communicators, all exits, and late waits.
 #pragma once
 
 #include <cstdint>
@@ -34,27 +34,28 @@ namespace lockstep {
 
 struct AgentSessionOptions {
   std::string host, boot_id, version;
-  std::string rack, leaf_switch;  // the position of the host; may be empty
+  std::string rack, leaf_switch;  // where the host is; may be empty
   uint64_t instance = 0;          // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
   int64_t look_ns = 500'000'000;          // interval between reads of the ranks; shorter if a limit passes
-  int64_t late_after_ns = 5'000'000'000;  // minimum of a wait's limit
+  int64_t late_after_ns = 5'000'000'000;  // lower bound for the limit of a wait
   size_t heartbeat_bytes_per_rank = 512;
   double chunk_bytes_per_second = 32e6;   // sent bytes
-  size_t chunks_out = 4;                  // maximum of chunks that were sent and not acknowledged
-  int64_t ack_after_ns = 30'000'000'000;  // a chunk is sent again if it is not acknowledged within this time
-  std::function<int64_t()> cpu_ns;  // the program's own CPU time so far; without this function, it is not reported
-  // Returns what cannot be observed at the moment, one per line. Without this function, nothing is reported.
+  size_t chunks_out = 4;                  // maximum number of chunks in transit
+  int64_t ack_after_ns = 30'000'000'000;  // a chunk is sent again after this time without an acknowledgment
+  std::function<int64_t()> cpu_ns;        // returns the program's CPU time so far; if empty, it is not reported
+  // Returns what cannot be observed at the moment, one item per line. If empty, nothing is reported.
   std::function<std::vector<std::string>()> blind;
-  std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
+  std::function<void(const std::string&)> log;  // logs one line for each decision, with its figures; may be empty
 };
 
-// Counted since the start.
+// Totals since the start.
 struct AgentSessionCounters {
   uint64_t heartbeats = 0, heartbeats_dropped = 0, heartbeat_bytes = 0, beats_put_off = 0;
   uint64_t late = 0, ended = 0, digests = 0, digest_bytes = 0, evidence = 0;
   uint64_t chunks_sent = 0, chunk_bytes = 0, chunks_sent_again = 0, chunks_acked = 0, chunks_refused = 0;
-  uint64_t requests = 0, malformed = 0, dropped = 0;  // dropped: answers that waited too long or too large in total
+  uint64_t requests = 0, malformed = 0,
+           dropped = 0;  // dropped: answers that were queued for too long, or were too large in total
 };
 
 class AgentSession {
@@ -68,22 +69,22 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // To be called if the connection is new (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as
-  // in the rings. real_ns is only passed on, so its jumps have no effect.
+  // Call after a new connection (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as in the
+  // rings. real_ns is only forwarded, so its jumps have no effect.
   void Connected(int64_t mono_ns);
-  // Takes any received message; frames that have no meaning here are counted and dropped.
+  // Handles any received message. Counts and drops frames that have no meaning here.
   void Receive(const wire::Message& message, int64_t mono_ns);
-  // To be called at next(), and at once after a process ended or evidence is ready. Cheap if nothing is due.
+  // Call at next(), and at once after a process exited or evidence became ready. Cheap if nothing is due.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // To be called before the process ends. Reports each job once more, so that a job whose processes just ended does not
-  // look like one whose agent fell silent.
+  // Call before this process exits. Reports each job once more, so that the end of a job does not look like a silent
+  // agent.
   void Leave(int64_t mono_ns, int64_t real_ns);
   int64_t next() const { return next_; }
 
   bool welcome() const { return welcome_; }
-  // Returns why the collector refuses this agent; empty if it accepts the agent or has not answered.
+  // Returns why the collector refuses this agent. Empty if it accepts the agent, or has not answered yet.
   const std::string& refused() const { return refused_; }
-  // The fallback endpoints that the other side named, in case it becomes silent.
+  // The fallback endpoints from the collector, for the case that it goes silent.
   const std::vector<std::string>& fallback() const { return fallback_; }
   const AgentSessionCounters& counters() const { return counters_; }
   // Number of waits that are late now, over all jobs.
@@ -93,13 +94,13 @@ class AgentSession {
   struct Job;
   struct Queued {
     wire::Message message;
-    uint64_t request = 0;  // 0 if the message is not an answer
-    int order = 0;         // smaller ones are sent first
+    uint64_t request = 0;  // 0 if the message answers no request
+    int order = 0;         // lower values are sent first
   };
 
-  // Stacks of one request's ranks, collected for one tree.
+  // Stacks of one request's ranks, which go into one tree.
   struct Stacks {
-    Ranks merged;  // ranks that send only merged stacks
+    Ranks merged;  // ranks that contribute only to the tree
     StackTree tree;
     StackReport report;
     Ranks ranks;
@@ -130,7 +131,7 @@ class AgentSession {
   ChunkStore* const store_;
   const SendFunction send_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<uint32_t, UserShare> shares_;              // by user: CPU time spent on the user's jobs
+  std::map<uint32_t, UserShare> shares_;              // CPU time spent on the jobs of each user
   std::map<uint64_t, Stacks> stacks_;                 // by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;

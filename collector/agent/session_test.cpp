@@ -35,7 +35,7 @@ class FakeSource final : public AgentSource {
       }
     }
   }
-  // Every communicator issues one more operation. Rank `sits` does not join, and the others wait in the call.
+  // Every communicator issues one more operation. Rank `sits` does not join, so the others wait in the call.
   void Step(int64_t now, int32_t sits = -1) {
     for (ring::Snapshot& digest : digests_) {
       const bool here = digest.process.rank != sits;
@@ -209,7 +209,7 @@ TEST_F(AgentSessionTest, BeforeTheWelcomeOnlyHelloIsSent) {
   source_->ended_rank = 2;
   Run(12 * kSecond, [&] { source_->Step(now_); });
   for (const wire::Message& message : sent_) EXPECT_EQ(message.header.type, wire::Type::kHello);
-  EXPECT_GE(sent_.size(), 2u);  // sent again because no answer comes
+  EXPECT_GE(sent_.size(), 2u);  // repeated, because no answer arrives
   sent_.clear();
   lockstep::Welcome no;
   no.set_refused("unknown key");
@@ -262,7 +262,9 @@ TEST_F(AgentSessionTest, TheLastHeartbeatReportsEndsSinceTheOneBefore) {
 TEST_F(AgentSessionTest, AHeartbeatReportsVersionsAndCosts) {
   int64_t cpu = 0;
   options_.cpu_ns = [&] { return cpu; };
-  options_.blind = [] { return std::vector<std::string>{"no new rings are found: /mnt has not answered for 30 s"}; };
+  options_.blind = [] {
+    return std::vector<std::string>{"cannot look for new rings: /mnt has not responded for 30 s"};
+  };
   options_.version = "0.1.0";
   Make(8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -287,7 +289,7 @@ TEST_F(AgentSessionTest, AHeartbeatReportsVersionsAndCosts) {
   EXPECT_EQ(beat.agent_version(0), options_.version);
   EXPECT_NEAR(beat.agent_cpu_permille(), 7, 1);
   ASSERT_EQ(beat.blind_size(), 1);
-  EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": no new rings are found: /mnt has not answered for 30 s"));
+  EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": cannot look for new rings: /mnt has not responded for 30 s"));
 }
 
 TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitInto500BytesARankAndAllAreSentEventually) {
@@ -355,7 +357,7 @@ TEST_F(AgentSessionTest, TimeInWhichTheAgentWasStoppedBlamesNoRank) {
   Run(10 * kSecond, [&] { source_->Step(now_); });
   source_->Step(now_, 3);
   Run(kSecond);
-  now_ += 3600 * kSecond;  // suspended
+  now_ += 3600 * kSecond;  // this process was suspended
   session_->Tick(now_, 0);
   EXPECT_TRUE(Sent<LateReport>(wire::Type::kLate).empty());
 }
@@ -406,7 +408,7 @@ TEST_F(AgentSessionTest, AtMostFourChunksAreInFlightAndAreResentUntilAcknowledge
   Connect();
   Run(2 * kSecond);
   EXPECT_EQ(Sent<Chunk>(wire::Type::kChunk).size(), 4u);
-  // Everything is acknowledged at once: 40 chunks of 200 kB (which compress to almost nothing) arrive soon.
+  // With immediate acknowledgments, 40 chunks of 200 kB (which compress to almost nothing) arrive within moments.
   std::set<std::string> acked;
   for (int i = 0; i < 2000 && store_->held() > 0; ++i) {
     for (const Chunk& chunk : Sent<Chunk>(wire::Type::kChunk)) {

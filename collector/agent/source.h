@@ -1,7 +1,7 @@
-// Interfaces used by an agent's session (collector/agent/session.h): the ranks of one host, and the store of chunks
-// that are not acknowledged yet. In production they are HostSource (real rings) and Spool (on disk). A simulation of
-// many agents in one process has its own, so nothing here owns threads, descriptors or clocks. Every call comes from
-// the session's thread.
+// Interfaces of an agent's session (collector/agent/session.h): the ranks of one host, and the store of unacknowledged
+// chunks. In production they are HostSource (real rings) and Spool (on disk). A simulation of many agents in one
+// process implements its own, so nothing here owns threads, descriptors or clocks. All calls come from the session's
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,48 +17,49 @@
 
 namespace lockstep {
 
-// One rank in its ring's digest. A process that drives several ranks is one entry.
+// One rank, as its ring's digest shows it. A process that drives several ranks is one entry.
 struct RankSight {
-  // A rank keeps its `slot` while it is visible. Meanwhile no other rank of the job uses the slot.
+  // A rank keeps its `slot` while it is visible. No other rank of the job uses the slot in the meantime.
   DigestView view;
   int32_t rank = -1;
   char state = 0;                          // from /proc/PID/stat; 0 if unknown
   const ring::Snapshot* digest = nullptr;  // never null; valid for as long as this object
-  const Process* process = nullptr;        // what looks have found; null if there were none
+  const Process* process = nullptr;        // facts from earlier looks; null if there were none
 };
 
 class AgentSource {
  public:
   virtual ~AgentSource() = default;
 
-  // Reads all ranks again. Called about once a second, and when a limit passes. Results of the other calls refer to
-  // this call, and stay valid until the next one.
+  // Reads all ranks again. Called about once a second, and when a limit passes. The other calls return results of this
+  // read, which stay valid until the next one.
   virtual void Look(int64_t mono_ns) = 0;
   // Jobs (one for each generation of a job and user) with ranks here, in any order.
   virtual size_t jobs() const = 0;
   virtual const JobIdentity& job(size_t index) const = 0;
   virtual absl::Span<const RankSight> ranks(size_t index) const = 0;
 
-  // Takes stacks of these ranks of one job in the background, for RankSight::process. Called about once a second for as
-  // long as they are wanted.
+  // Takes stacks of these ranks of one job in the background, for RankSight::process. Called about once a second while
+  // they are needed.
   virtual void Inspect(size_t /*index*/, const std::vector<WantedLook>& /*looks*/) {}
 
-  // The next ended process that was not reported yet; returns false if there is none. Each is reported once, unless
-  // TellAgain() is called.
+  // Returns the next process that exited and was not reported yet, or false if there is none. Each is reported once,
+  // unless TellAgain() is called.
   virtual bool NextEnded(ProcessEnded* out) = 0;
-  // The collector lost its state, so ended processes are reported again.
+  // The collector lost its state, so all exits are reported again.
   virtual void TellAgain() = 0;
 
-  // Adds `ranks` (and the communicators' infos) of one job; if the request's `ranks` are empty, all ranks of the host.
-  // Sets out->refused if there is nothing to add. The session fills the other fields and splits the digest into parts.
+  // Adds `ranks` of one job and the infos of their communicators. If the request's `ranks` are empty, adds all ranks of
+  // the host. Sets out->refused if there is nothing to add. The session fills the other fields and splits the digest
+  // into parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
   // Starts the work of an EVIDENCE or EVERYTHING request; must not block. Whole rings go into the chunk store as
-  // HOST.evidence.lsd or HOST.lsd; the latter contains all ranks and replaces the former. An EVIDENCE request is also
-  // answered through NextEvidence. The same request may come again after a reconnection: running work continues, and
-  // finished work is repeated only if its results left the store.
+  // HOST.evidence.lsd, or as HOST.lsd, which contains all ranks and replaces the former. NextEvidence() also answers an
+  // EVIDENCE request. The same request may arrive again after a reconnection: running work continues, and finished work
+  // is repeated only if its results have left the store.
   virtual void Gather(const CollectRequest& request) = 0;
-  // The next piece of evidence. The last one of a request has `last` set, even if nothing was found.
+  // Returns the next piece of evidence. The last one of a request has `last` set, even if nothing was found.
   virtual bool NextEvidence(HostEvidence* out) = 0;
 };
 
@@ -67,14 +68,14 @@ class ChunkStore {
  public:
   virtual ~ChunkStore() = default;
 
-  // The next chunk that is not in transit; marks it as in transit. Returns false if none is ready.
+  // Returns the next chunk that is not in transit, and marks it as in transit. False if none is ready.
   virtual bool Next(Chunk* out) = 0;
-  // The collector has the chunk on disk, or refused it permanently (`refused` has the reason), so it is removed.
-  // Unknown ids are normal, because an acknowledgment may come twice.
+  // The collector has stored the chunk, or refused it permanently (`refused` has the reason), so it is removed. Unknown
+  // IDs are normal, because an acknowledgment may arrive twice.
   virtual void Acked(const std::string& id) = 0;
   virtual void Refused(const std::string& id, const std::string& why) = 0;
-  // The chunk was not acknowledged in time, or the connection is new, so it is no longer in transit. An empty id means
-  // all chunks.
+  // The chunk was not acknowledged in time, or the connection is new, so the chunk is no longer in transit. An empty ID
+  // means all chunks.
   virtual void Return(const std::string& id) = 0;
   // Number of chunks that are not acknowledged.
   virtual size_t held() const = 0;

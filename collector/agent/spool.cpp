@@ -59,14 +59,14 @@ class DiskSpool final : public Spool {
     for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
       mkdir(folder.substr(0, slash).c_str(), 0755);
     }
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make the spool", folder, errno);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("create the spool", folder, errno);
     if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
     const std::string lock = folder + "/lock";
     lock_.reset(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.ok()) return FileError("write", lock, errno);
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
+          absl::StrCat("another agent uses the spool ", folder, ": stop it, or choose another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
       const std::string sub = folder + name;
@@ -122,7 +122,7 @@ class DiskSpool final : public Spool {
       std::lock_guard lock(mutex_);
       const auto found = ids_.find(id);
       if (found == ids_.end()) return;
-      Problem(absl::StrCat("the collector does not take ", files_[found->second.first].name, ": ", why));
+      Problem(absl::StrCat("the collector rejected ", files_[found->second.first].name, ": ", why));
     }
     Remove(id, true);
   }
@@ -176,7 +176,7 @@ class DiskSpool final : public Spool {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     std::lock_guard lock(mutex_);
     if (own < 0) {
-      Problem(absl::StrCat("the ring ", name, " is not saved: ", strerror(errno)));
+      Problem(absl::StrCat("could not save the ring ", name, ": ", strerror(errno)));
       return;
     }
     ring_tasks_.push_back({own, name});
@@ -219,7 +219,7 @@ class DiskSpool final : public Spool {
   }
 
  private:
-  using Key = std::pair<uint8_t, uint64_t>;  // class and number: the order of sending
+  using Key = std::pair<uint8_t, uint64_t>;  // class and number, in sending order
   enum class State { kOnDisk, kLoading, kReady, kOut };
   struct Piece {
     std::string id, path;
@@ -240,7 +240,7 @@ class DiskSpool final : public Spool {
     int fd = -1;
     std::string name;
   };
-  // The user of a saved ring is before the first dash of its name.
+  // A saved ring's name starts with its user and a dash.
   static std::string UserOf(const std::string& ring) { return ring.substr(0, ring.find('-')); }
   struct FileTask {
     SpoolFile file;
@@ -305,7 +305,7 @@ class DiskSpool final : public Spool {
     files_[key] = std::move(file);
   }
 
-  // Requests reading of the first chunks that are neither sent nor in memory. The caller holds the lock.
+  // Requests the first chunks that are neither sent nor in memory. The caller holds the lock.
   void AskFor(std::unique_lock<std::mutex>*) {
     bool asked = false;
     for (auto& [key, file] : files_) {
@@ -345,7 +345,7 @@ class DiskSpool final : public Spool {
     work_.notify_all();
   }
 
-  // Removes a whole file from the spool. The caller holds the lock.
+  // Removes a file with all its chunks. The caller holds the lock.
   void Drop(const Key& key) {
     File& file = files_[key];
     uint64_t bytes = 0;
@@ -358,8 +358,8 @@ class DiskSpool final : public Spool {
     removals_.push_back(file.folder);
     counters_.bytes -= bytes;
     ++counters_.files_dropped;
-    Problem(
-        absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
+    Problem(absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes,
+                         " bytes that the collector did not have yet)"));
     files_.erase(key);
   }
 
@@ -383,8 +383,8 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the smallest sufficient item that is not more valuable than the new one. Returns false if there is none. The
-  // caller holds the lock.
+  // Drops the smallest item that makes enough room and is not more valuable than the new one. Returns false if there is
+  // none. The caller holds the lock.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {
@@ -392,7 +392,8 @@ class DiskSpool final : public Spool {
       return true;
     }
     if (need == Need::kEverything) return false;
-    // Drops a ring of the user whose rings use most, so that no user's many rings displace those of others.
+    // Drops a ring of the user whose rings take the most space, so that one user's rings do not displace those of
+    // others.
     std::map<std::string, uint64_t> taken;
     for (const auto& [name, ring] : rings_) taken[UserOf(name)] += ring.bytes;
     const auto order = [&](const auto& ring) { return std::make_pair(~taken[UserOf(ring.first)], ring.second.real_s); };
@@ -407,14 +408,13 @@ class DiskSpool final : public Spool {
     return true;
   }
 
-  // Runs `write` (which may find the disk full) until it succeeds or nothing is left to drop for it. Only the worker
+  // Repeats `write` while the disk is full, until it succeeds or nothing less valuable is left to drop. Only the worker
   // calls this function.
   absl::Status WithRoom(uint64_t bytes, Need need, const std::function<absl::Status()>& write) {
     for (;;) {
       {
         std::lock_guard lock(mutex_);
-        if (bytes > options_.most_bytes)
-          return absl::ResourceExhaustedError("it is larger than the limit of the whole spool");
+        if (bytes > options_.most_bytes) return absl::ResourceExhaustedError("it is larger than the spool's limit");
         while (counters_.bytes + bytes > options_.most_bytes) {
           if (!DropOne(need)) return absl::ResourceExhaustedError("the spool is full");
         }
@@ -455,12 +455,12 @@ class DiskSpool final : public Spool {
     std::lock_guard lock(mutex_);
     if (!there) {
       ++counters_.rings_dropped;
-      Problem(absl::StrCat("the ring ", task.name, " is not saved: ", status.message()));
+      Problem(absl::StrCat("could not save the ring ", task.name, ": ", status.message()));
       return;
     }
     SavedRing& ring = rings_[task.name];
     counters_.bytes -= ring.bytes;
-    // Holes take no space. Each file counts with a minimum size, because it also costs time and a name.
+    // Holes take no space. Every file counts with a minimum size, because it also costs time and an inode.
     ring = {std::max(static_cast<uint64_t>(copy.st_blocks) * 512, ring::kMinFileBytes),
             static_cast<int64_t>(copy.st_mtime)};
     counters_.bytes += ring.bytes;
@@ -581,12 +581,12 @@ class DiskSpool final : public Spool {
       ++counters_.damaged;
       damaged = piece->second.id;
       Problem(absl::StrCat(chunk.ok() ? absl::StrCat(task.path, " holds another chunk") : chunk.status().message(),
-                           ": it is dropped; the collector will not get all of ", file->second.name));
+                           ": dropped, so the collector will not get all of ", file->second.name));
     }
     Remove(damaged, false);
   }
 
-  // Returns the next ring of the user whose rings have waited longest. The caller holds the lock.
+  // Returns the next ring of the user whose rings have been waiting longest. The caller holds the lock.
   RingTask NextRing() {
     const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
       return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];
@@ -597,7 +597,7 @@ class DiskSpool final : public Spool {
     return task;
   }
 
-  // Handles urgent rings and chunks between the pieces of longer work.
+  // Handles urgent rings and chunks between the steps of longer work.
   void Urgent() {
     for (;;) {
       std::optional<RingTask> ring;

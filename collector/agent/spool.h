@@ -1,16 +1,16 @@
-// Data that the agent keeps on disk until the collector has it: chunks, and rings of processes that ended abnormally.
-// The spool survives kill -9 at any point. The chunks of a file appear together by one rename, and each is removed when
-// it is acknowledged.
+// Data that the agent keeps on disk until the collector has it: chunks, and rings of processes that exited abnormally.
+// The spool survives kill -9 at any point. One rename makes all chunks of a file appear together, and each chunk is
+// removed when it is acknowledged.
 //
-//  FOLDER/lock                        allows one agent at a time
-//  FOLDER/work/                       files being written; emptied at the start
-//  FOLDER/files/P-NUMBER/             one file's chunks; P is the file's class: 0 evidence, 1 everything
-//    INDEX-ID.chunk                   magic, length, CRC-32C, Chunk message
-//  FOLDER/rings/NAME.ring             copies of rings
+//   FOLDER/lock                        allows one agent at a time
+//   FOLDER/work/                       files being written; emptied at the start
+//   FOLDER/files/P-NUMBER/             one file's chunks; P is the file's class: 0 evidence, 1 everything
+//       INDEX-ID.chunk                 magic, length, CRC-32C, Chunk message
+//   FOLDER/rings/NAME.ring             copies of rings
 //
-// Bounded in bytes. If the limit is reached or the disk is full, data is dropped in this order: full files (oldest
-// first), rings (oldest first), evidence (oldest first). Drops are counted and reported. A separate thread does work
-// that may wait for the disk; the functions here never wait for it, except Open(), MakeRoom() and Flush().
+// Its size is limited. At the limit, or if the disk is full, it drops data in this order: full files, rings, evidence,
+// each oldest first. It counts and reports what it drops. A separate thread does the work that may wait for the disk.
+// The functions here never wait for it, except Open(), MakeRoom() and Flush().
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct SpoolCounters {
 
 enum class SpoolClass : uint8_t { kEvidence = 0, kEverything = 1 };
 
-// A file to send: the fields of its chunks, except id, offset, data, raw_bytes and last.
+// A file to send: the chunk fields, except id, offset, data, raw_bytes and last.
 struct SpoolFile {
   SpoolClass kind = SpoolClass::kEvidence;
   Chunk like;
@@ -52,20 +52,20 @@ struct SpoolFile {
 class Spool : public ChunkStore {
  public:
   // Takes over the files of an earlier agent. Fails if the folder cannot be used (another owner, another agent, disk
-  // errors); the message says what to do.
+  // errors); the message says how to fix it.
   static absl::StatusOr<std::unique_ptr<Spool>> Open(const SpoolOptions& options);
 
-  // A new name in FOLDER/work, for PutFile.
+  // Returns a new path in FOLDER/work, for PutFile.
   virtual std::string WorkPath(const std::string& name) = 0;
-  // Cuts the file at `path` (in FOLDER/work) into chunks and removes it. The spool's thread does this later;
+  // Splits the file at `path` (in FOLDER/work) into chunks and removes it. The spool's thread does this later;
   // NextProblem() reports errors.
   virtual void PutFile(const SpoolFile& file, const std::string& path) = 0;
-  // Called if the disk has no room for a new file in FOLDER/work: drops the smallest item that is not more valuable.
+  // Call if the disk has no room for a new file in FOLDER/work. Drops the smallest item that is not more valuable.
   // Returns false if there is none. May wait for the disk.
   virtual bool MakeRoom(SpoolClass kind) = 0;
-  // Returns whether a file of this request and name is in the spool, is being added, or was completely acknowledged.
+  // Returns whether a file with this request and name is in the spool, is being added, or was acknowledged completely.
   virtual bool Knows(uint64_t request, const std::string& file) const = 0;
-  // Copies the ring file behind `fd` (which is duplicated) to rings/NAME.ring, before all other work. Replaces an
+  // Copies the ring file behind `fd` (which is duplicated) to rings/NAME.ring before any other work. Replaces an
   // existing copy.
   virtual void SaveRing(int fd, const std::string& name) = 0;
   // Names in rings/, without the folder; only complete copies.
@@ -75,10 +75,10 @@ class Spool : public ChunkStore {
   // Readable (poll) when a chunk is ready or a problem is reported; cleared by ClearWake().
   virtual int fd() const = 0;
   virtual void ClearWake() = 0;
-  // One line about dropped data or an error; returns false if there are no more.
+  // Returns one line about dropped data or an error, or false if there are none left.
   virtual bool NextProblem(std::string* line) = 0;
   virtual SpoolCounters counters() const = 0;
-  // Waits until all files are on disk, at most for the limit. Returns false if not all are.
+  // Waits until all files are on disk, at most for the limit. Returns false if some are not.
   virtual bool Flush(int64_t limit_ns) = 0;
 };
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kMagic = "LSCHUNK1";
 
-// Removes thread names in the copy of a ring whose header was checked. All layouts so far have them at this place.
+// Clears the thread names in the copy of a ring whose header was checked. All layouts so far have them at this offset.
 absl::Status ForgetThreadNames(int from, uint64_t bytes, AtomicFile* copy) {
   ring::Header header;
   if (pread(from, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return absl::OkStatus();
@@ -38,7 +38,7 @@ absl::Status ForgetThreadNames(int from, uint64_t bytes, AtomicFile* copy) {
   return absl::OkStatus();
 }
 
-// Little endian, because everything written here stays on this machine.
+// Little-endian is enough, because this data never leaves the machine.
 std::string HeaderOf(std::string_view body) {
   std::string header(kMagic);
   for (const uint32_t word : {static_cast<uint32_t>(body.size()), Crc32c(body)}) {
@@ -101,9 +101,9 @@ absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path) {
   for (uint64_t at = 0; at < bytes && status.ok();) {
     const ssize_t got = pread(from, block.data(), std::min<uint64_t>(block.size(), bytes - at), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;  // the file became shorter in the meantime
+    if (got <= 0) break;  // the file became shorter while it was read
     const auto size = static_cast<size_t>(got);
-    // A ring with few records is mostly zeros, which become holes.
+    // A ring with few records is mostly zeros, which are written as holes.
     if (block.compare(0, size, kZeros, 0, size) != 0) status = file.WriteAt(at, block.data(), size);
     at += static_cast<uint64_t>(got);
   }

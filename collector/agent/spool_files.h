@@ -1,5 +1,5 @@
-// The items of an agent's spool, one file at a time: chunks, copies of rings, folders of chunks. Stateless; any thread
-// may call it.
+// Reads and writes the items in an agent's spool: chunks, copies of rings, folders of chunks. Stateless; any thread may
+// call it.
 #pragma once
 
 #include <cstdint>

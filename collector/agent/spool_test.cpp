@@ -1,4 +1,4 @@
-// Tests the spool: kills at every point, bounds, full disks, damage.
+// Tests the spool: kills at every point, limits, full disks, damage.
 #include "collector/agent/spool.h"
 #include "analyzer/util/time_units.h"
 
@@ -147,7 +147,7 @@ TEST_F(SpoolTest, UnacknowledgedChunksAreResentWithTheirIdsByTheNextAgentToo) {
 }
 
 TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
-  // Ids that were handed out must be found again unless acknowledged. Files appear completely or not at all.
+  // A chunk whose ID was handed out must still exist unless it was acknowledged. Files appear completely or not at all.
   std::mt19937 random(4);
   std::set<std::string> given;
   for (int round = 0; round < 25; ++round) {
@@ -166,7 +166,7 @@ TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
       }
     }
     close(report[1]);
-    // The kill comes after this many ids. Between two of them, the spool may be at any of its steps.
+    // The kill comes after this many IDs. Between two IDs, the spool may be at any step.
     std::string id(16, '\0');
     for (int count = static_cast<int>(random() % 6); count > 0 && read(report[0], id.data(), 16) == 16; --count)
       given.insert(id);
@@ -216,7 +216,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_TRUE(spool->Knows(3, "c.lsd"));
   EXPECT_EQ(spool->counters().files_dropped, 1u);
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("dropped b.lsd"));
-  // Nothing is dropped for a file that would not fit anyway, and evidence is not dropped for the class `everything`.
+  // Nothing is dropped for a file that would not fit anyway, and no evidence is dropped for the class `everything`.
   Put(spool.get(), Noise(500'000, 8), SpoolClass::kEverything, 4, "d.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   EXPECT_TRUE(spool->Knows(1, "a.lsd"));
@@ -271,7 +271,7 @@ TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolDropsTheOldest) {
   spool->SaveRing(fd, "../escape.ring");
   for (const char* name : {"a.ring", "b.ring", "c.ring", "d.ring"}) spool->SaveRing(fd, name);
   close(fd);
-  fs::remove(path);  // the descriptor counts, not the path
+  fs::remove(path);  // only the descriptor matters, not the path
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   std::vector<std::string> names = spool->SavedRings();
   EXPECT_LE(names.size(), 3u);
@@ -333,7 +333,7 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNoFileIsPartial) {
     if (spool->Knows(1, "old.lsd")) fail("everything was kept");
     if (!spool->Knows(2, "evidence.lsd")) fail("evidence was dropped");
     if (Take(spool, 100).size() != 10) fail("not all of the evidence is there");
-    // The file is too large for the free space, and only evidence could be dropped.
+    // The file is larger than the free space, and only evidence could be dropped.
     Put(spool, Noise(900'000, 14), SpoolClass::kEverything, 3, "new.lsd");
     if (!spool->Flush(60 * kSecond)) fail("no end");
     if (spool->Knows(3, "new.lsd")) fail("there was room for what cannot fit");

@@ -1,5 +1,5 @@
-// One user's share of the agent's main thread, in CPU time. It prevents the rings of one user, however many, large or
-// odd, from delaying those of others.
+// One user's share of the agent's main thread, in CPU time. One user's rings, however many, large or malformed, cannot
+// delay those of others.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // For regular looks: returns whether they may continue now. A look stops after kMostOfLook, and a proportional pause
+  // For regular looks: returns whether they may continue now. A look stops after kMostOfLook; a proportional pause
   // follows.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
   bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
@@ -23,8 +23,8 @@ class UserShare {
     next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
     look_ns_ = 0;
   }
-  // For other work: new rings, ended processes, requests. Returns false if the user's share, half of the time, is used
-  // up.
+  // For other work: new rings, exited processes, requests. Returns false if the user has used up the share, which is
+  // half of the time.
   bool MayNow(int64_t now) {
     debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
     debt_at_ns_ = now;

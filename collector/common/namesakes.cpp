@@ -6,7 +6,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMostAsked = 3;
-constexpr size_t kMostComms = size_t{1} << 18;  // maximum number for one sender
+constexpr size_t kMostComms = size_t{1} << 18;  // maximum per sender
 
 }  // namespace
 
@@ -31,10 +31,10 @@ int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& end
   ends.Subtract(sender.alive);
   sender.alive = alive;
   sender.ended = ended;
-  // Sort again: a rank that is in two places may separate senders, and a new communicator may join them.
+  // Regroups: a rank in two places may separate senders, and a new communicator may join them.
   bool sort = several_ && (fresh || more || sender.job == kUndecided || !lives.empty() || !ends.empty());
   if (!sort && (lives.Intersects(alive_) || lives.Intersects(ended_) || ends.Intersects(alive_))) {
-    Gather();  // the sets still contain ranks that have left since
+    Gather();  // the sets still contain ranks that have left
     sort = true;
   }
   alive_.Unite(lives);
@@ -135,7 +135,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (int job = 0; job < jobs_; ++job) jobs[job];
   const auto fits = [&](const Part& part, const Taken& job) {
     if (part.alive.Intersects(job.alive)) return false;
-    // The whole job had ended, and one of its ranks is alive in this part.
+    // The whole job had ended, and this part has one of its ranks alive.
     if (job.alive.empty() && part.alive.Intersects(job.ended)) return false;
     return !part.alive.empty() || !part.ended.Intersects(job.alive);
   };
@@ -143,7 +143,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (Part& part : parts) {
     int job = part.job != kUndecided && fits(part, jobs[part.job]) ? part.job : kUndecided;
     if (job == kUndecided && (part.named || part.job == kUndecided)) {
-      // Skips jobs whose senders have all moved elsewhere.
+      // Skips jobs whose senders have all moved to other jobs.
       for (auto& [number, taken] : jobs) {
         if (job == kUndecided && number != part.job && taken.any && fits(part, taken)) job = number;
       }

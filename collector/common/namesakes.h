@@ -1,10 +1,13 @@
-// Separates jobs with the same user, name, step and restart count, which run at the same time or shortly after each
-// other, by the reports of their senders. A sender is a process on its host, an agent at a relay or the collector, or a
-// relay. Senders that share a communicator belong to one job, because communicators are created with unique ids.
-// Senders that share none (parts that never communicate) also belong to one job, with two exceptions. In the first, a
-// rank is alive in both. In the second, one has a rank of the other, whose ranks have all ended: the job was started
-// again. Each place that merges reports separates and numbers jobs by itself, and passes its number on as
-// JobIdentity.life. Pure; not thread-safe.
+// Separates jobs with the same user, name, step and restart count that run at the same time or shortly after each
+// other.
+//
+// It sees reports of senders: a process on its host, an agent at a relay or the collector, or a relay. Senders that
+// share a communicator belong to one job, because communicators have unique IDs. Senders that share none (parts that
+// never communicate) also belong to one job, with two exceptions: a rank is alive in both, or one has a rank of the
+// other, whose ranks have all ended (the job was started again).
+//
+// Each program that merges reports separates and numbers jobs by itself, and forwards its number as JobIdentity.life.
+// Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +33,9 @@ class Namesakes {
     int from = 0, to = 0;
   };
 
-  // Takes a sender's current report: ranks replace its earlier ones, communicators are added. A sender is one process,
-  // so a restarted process is another sender. Returns the number of its job, counted from 0 and never reused. *moves
-  // gets the senders that now belong to another job than before (appended; neither from nor to kUndecided).
+  // Takes a sender's current report: its ranks replace the earlier ones, its communicators are added. A sender is one
+  // process, so a restarted process is another sender. Returns the number of its job, counted from 0 and never reused.
+  // Appends to *moves the senders that now belong to another job (neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
   // Until the sender's next report, its ranks may have been started elsewhere.
@@ -48,7 +51,7 @@ class Namesakes {
     Ranks alive, ended;
     absl::flat_hash_set<uint64_t> comms;
     int job = kUndecided;
-    int asked = 0;  // number of undecided attempts
+    int asked = 0;  // number of attempts without a decision
   };
   void Sort(std::vector<Move>* moves);
   void Gather();
@@ -57,10 +60,9 @@ class Namesakes {
   void JoinAnew();
 
   std::map<std::string, Sender> senders_;
-  // Union over all senders. May include ranks that are no longer in them.
+  // Union over all senders. May include ranks that have left.
   Ranks alive_, ended_;
-  // Senders that share communicators, directly or through others: each node's parent; the first node of each
-  // communicator.
+  // Union-find over shared communicators: each node's parent, and the first node of each communicator.
   std::vector<uint32_t> up_;
   absl::flat_hash_map<uint64_t, uint32_t> first_;
   bool join_anew_ = false;  // a sender left

@@ -69,7 +69,7 @@ TEST_F(NamesakesTest, JobsThatTurnOutToBeOneAreMerged) {
 TEST_F(NamesakesTest, ASenderWithoutCommunicatorsFinallyCountsAsAnotherJob) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {0, 1}, {}), Namesakes::kUndecided);
-  EXPECT_EQ(Say("b", {0, 1}, {1}), 0);  // another route to the same ranks
+  EXPECT_EQ(Say("b", {0, 1}, {1}), 0);  // the same ranks through another sender
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);

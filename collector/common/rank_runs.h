@@ -1,4 +1,4 @@
-// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. Heartbeats contain them.
+// Sets of ranks as ascending, inclusive runs with gaps between them: [first, last]. Heartbeats contain them.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ RankRuns Union(const RankRuns& a, const RankRuns& b);
 // The same for runs in any order, possibly overlapping.
 RankRuns Merge(std::vector<RankRun> runs);
 RankRuns Difference(const RankRuns& a, const RankRuns& b);  // ranks of a that are not in b
-// The ranks one by one, at most `limit`.
+// Returns the ranks one by one, at most `limit`.
 std::vector<int32_t> RanksOf(const RankRuns& runs, size_t limit = SIZE_MAX);
 size_t CountOf(const RankRuns& runs);
 bool Contains(const RankRuns& runs, int32_t rank);
-// "0-7, 9, 12-15"; after `limit` runs "and N more".
+// "0-7, 9, 12-15"; "and N more" after `limit` runs.
 std::string RunsText(const RankRuns& runs, size_t limit = 8);
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Appends a run that begins at or after the beginning of the last one.
+// Appends a run that starts at or after the start of the last one.
 void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
   if (!runs->empty() && run.first <= runs->back().last + 1) {
     runs->back().last = std::max(runs->back().last, run.last);
@@ -41,7 +41,7 @@ absl::StatusOr<Ranks> Ranks::From(const RankSet& message) {
   const int count = message.first_size();
   if (count != message.last_size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank set has ", count, " beginnings and ", message.last_size(), " ends"));
+        absl::StrCat("rank set has ", count, " first ranks and ", message.last_size(), " last ranks"));
   }
   if (static_cast<size_t>(count) > kMostRankRuns) {
     return absl::InvalidArgumentError(absl::StrCat("rank set has ", count, " runs, more than ", kMostRankRuns));

@@ -1,4 +1,4 @@
-// Sets of ranks as ascending inclusive runs. Messages contain them; relay and collector merge them. 24,576 consecutive
+// Sets of ranks as ascending, inclusive runs. Messages contain them; relay and collector merge them. 24,576 consecutive
 // ranks are one run.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may name
-constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number in one set of a message
+constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may contain
+constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number in one set in a message
 
 class Ranks {
  public:
@@ -28,7 +28,7 @@ class Ranks {
   // Any order, duplicates allowed; negative ranks are skipped.
   static Ranks Of(std::vector<int32_t> ranks);
   static Ranks Between(int32_t first, int32_t last);
-  // Parses a set from the network. Refuses runs that do not ascend, overlap, are outside 0..kMostRank, or are too many.
+  // Parses a set from the network. Refuses runs that are not ascending, overlap, exceed 0..kMostRank, or are too many.
   static absl::StatusOr<Ranks> From(const RankSet& message);
   static Ranks FromOrNone(const RankSet& message);  // an invalid set is empty
 

@@ -14,7 +14,7 @@ constexpr size_t kMostKinds = 64;
 constexpr size_t kMostAgents = 8;
 constexpr size_t kMostText = 64;
 
-// "0.2.0", or if they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", the most frequent first.
+// "0.2.0", or if they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", most frequent first.
 std::string Folded(const std::map<std::string, size_t>& counts) {
   std::vector<std::pair<size_t, std::string>> order;
   order.reserve(counts.size());

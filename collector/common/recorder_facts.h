@@ -1,5 +1,5 @@
-// Versions and costs of recorders and agents, from heartbeats. Equal ranks are combined, and hosts are merged on the
-// way up.
+// Versions and costs of recorders and agents, from heartbeats. Identical ranks are combined, and hosts are merged on
+// the way up.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class HeardFacts {
   void Add(const Heartbeat& heartbeat);
   void Add(const HeardFacts& other);
   void To(Heartbeat* heartbeat) const;
-  // Versions, mode of the GPU marks and cost, as in JobStatus. Skips ranks without a report.
+  // Versions, mode of the GPU progress markers and cost, as in JobStatus. Skips ranks without a report.
   void To(JobStatus* status) const;
 
  private:

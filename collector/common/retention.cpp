@@ -68,9 +68,9 @@ int64_t CapturedAt(int folder) {
 
 struct KeptIncident {
   std::string name;
-  int64_t at_s = 0;  // when the incident was taken, or the last write if that is later
+  int64_t at_s = 0;  // when the incident was captured, or its last write if that is later
   uint64_t bytes = 0;
-  std::string keep;  // why the incident stays regardless of the limits
+  std::string keep;  // why the incident is kept despite the limits
   struct stat info {};
 };
 
@@ -93,17 +93,17 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
     if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
-      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is not a file of an incident");
+      incident->keep = absl::StrCat("it contains ", Printable(file, 200), ", which is not an incident file");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
   if (!ours) return false;
-  // Looking into an incident writes its index, which does not make it newer. A copy keeps its manifest's time.
+  // Viewing an incident writes its index, which does not make it newer. A copy keeps its manifest's time.
   if (const int64_t captured = CapturedAt(folder.fd()); captured > 0) incident->at_s = captured;
   return true;
 }
 
-// Removes the files of an incident in a folder that was already renamed.
+// Removes the files of an incident whose folder was already renamed.
 bool RemoveFolder(const Folder& parent, const std::string& name) {
   {
     const Folder folder(OpenFolder(parent.fd(), name));
@@ -135,7 +135,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   for (const std::string& name : names) {
     struct stat info {};
     if (absl::StartsWith(name, kRemovingPrefix)) {
-      // A process of this user was killed while it removed this folder.
+      // A process of this user was killed while it was removing this folder.
       if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
           S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
         RemoveFolder(parent, name);

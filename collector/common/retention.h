@@ -1,5 +1,5 @@
-// Decides which incidents are kept: those below an age, and the newest of them within a size. Never touches files that
-// are not incidents of this user, the newest incident, and those still being gathered.
+// Decides which incidents to keep: those below an age limit, and the newest ones within a size limit. Never touches
+// anything that is not an incident of this user, the newest incident, or incidents that are still being gathered.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace lockstep {
 
 struct RetentionLimits {
-  int64_t age_s = 7 * 86400;           // 0 for any age
+  int64_t age_s = 7 * 86400;           // 0 for no limit
   uint64_t bytes = uint64_t{5} << 30;  // size on disk of all incidents in the folder; 0 for no limit
 };
 
@@ -20,8 +20,8 @@ struct RetentionRequest {
   int64_t now_s = 0;   // wall clock
   bool by_age = true;  // false if the clock is not reliable now
   bool dry_run = false;
-  // Called with a line for each incident that is removed ("removed ...", "would remove ...") or cannot be; with
-  // `say_kept` also for the others.
+  // Called with one line for each incident that is removed ("removed ...", "would remove ...") or cannot be removed;
+  // with `say_kept`, also for the others.
   std::function<void(const std::string&)> say;
   bool say_kept = false;
 };
@@ -32,11 +32,11 @@ struct Retained {
 };
 
 // Examines FOLDER/lockstep-incident-*. Needs no disk space, follows no link, and enters no folder inside an incident:
-// an incident with foreign files is kept, and the reason reported. A removal starts with a rename, so nobody sees half
-// an incident; the next run finishes an interrupted removal. Fails if FOLDER cannot be opened, or is a link.
+// it keeps an incident with foreign files, and reports why. A removal starts with a rename, so nobody sees a partial
+// incident; the next run finishes an interrupted removal. Fails if FOLDER cannot be opened or is a link.
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
 
-// Decides whether the wall clock may be used for ages: not for an hour after it was set. Both arguments are in
+// Decides whether the wall clock is good enough for ages: not within an hour after it was set. Both arguments are in
 // nanoseconds.
 class TrustedClock {
  public:

@@ -23,8 +23,8 @@ namespace {
 constexpr char kFile[] = "/collector";
 constexpr size_t kMostBytes = 8192;
 
-// Folders that are trusted for any user, because only root can create a folder in /run. The collector's own comes
-// first: it knows its address, while an agent may know a relay.
+// Folders that every user trusts, because only root can create a folder in /run. The collector's own comes first: it
+// knows its address, while an agent may only know a relay.
 constexpr const char* kServices[] = {"/run/lockstep-collector", "/run/lockstep"};
 
 // Checks that the folder is not a link, and that only its owner may write there.
@@ -66,8 +66,8 @@ absl::StatusOr<std::string> MakeRuntimeFolder() {
   std::string path = RuntimeFolderPath();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (mkdir(path.c_str(), path == "/run/lockstep" ? 0755 : 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot make the folder ", path, ": ", strerror(errno),
-                                               "; set LOCKSTEP_RUNTIME_DIR to another place"));
+    return absl::UnavailableError(absl::StrCat("cannot create the folder ", path, ": ", strerror(errno),
+                                               "; set LOCKSTEP_RUNTIME_DIR to another folder"));
   }
   if (absl::Status status = CheckPrivateFolder(path); !status.ok()) return status;
   return path;
@@ -97,7 +97,7 @@ absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
   const std::string path = folder + kFile;
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes, Links::kRefuse);
   if (absl::IsPermissionDenied(text.status()))
-    return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
+    return absl::PermissionDeniedError(absl::StrCat(path, " can be read only by user ", info.st_uid));
   if (absl::IsNotFound(text.status())) return absl::NotFoundError(absl::StrCat(path, " does not exist"));
   if (!text.ok()) return absl::FailedPreconditionError(text.status().message());
   CollectorPlace place;
@@ -106,7 +106,7 @@ absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
     if (absl::ConsumePrefix(&line, "endpoint ")) place.endpoint = std::string(line);
     if (absl::ConsumePrefix(&line, "server-key ")) place.server_key = std::string(line);
   }
-  if (place.endpoint.empty()) return absl::FailedPreconditionError(absl::StrCat(path, " names no endpoint; remove it"));
+  if (place.endpoint.empty()) return absl::FailedPreconditionError(absl::StrCat(path, " has no endpoint; remove it"));
   return place;
 }
 

@@ -11,16 +11,16 @@ namespace lockstep {
 
 // $LOCKSTEP_RUNTIME_DIR, else /run/lockstep as root, else $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID.
 std::string RuntimeFolderPath();
-// Folders of services, which root or init created, in search order: /run/lockstep-collector, /run/lockstep (agent).
+// Folders of services, created by root or init, in search order: /run/lockstep-collector, /run/lockstep (agent).
 std::vector<std::string> ServiceFolders();
-// RuntimeFolderPath, created if missing (0700; root's /run/lockstep 0755, because everybody may read endpoints and the
-// path of a public key). Fails if it has another owner, is a link, or others may write to it; the message says what to
-// do.
+// Returns RuntimeFolderPath and creates it if missing (0700; root's /run/lockstep 0755, because everybody may read
+// endpoints and the path of a public key). Fails if it has another owner, is a link, or others can write to it; the
+// message says how to fix it.
 absl::StatusOr<std::string> MakeRuntimeFolder();
-// Only the check, for any folder.
+// Performs only the check, for any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
 
-// "ipc://FOLDER/NAME", or why a socket cannot be there.
+// Returns "ipc://FOLDER/NAME", or why no socket can be created there.
 absl::StatusOr<std::string> SocketIn(const std::string& folder, const std::string& name);
 
 // The collector's address for this host, in the file `collector` of the runtime folder. It has a line "endpoint
@@ -32,11 +32,10 @@ struct CollectorPlace {
 };
 // The file is readable by all users who can enter the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
-// Trusts the caller's own folder, root's, and those of services, as long as only their owner may write there. NotFound
-// without such a file; PermissionDenied if it is unreadable; FailedPrecondition if folder or file cannot be trusted or
-// understood.
+// Trusts the caller's own folder, root's, and those of services, if only their owner can write there. NotFound without
+// such a file; PermissionDenied if it is unreadable; FailedPrecondition if folder or file cannot be trusted or parsed.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
-// Removes the file if it still has this endpoint.
+// Removes the file if it still contains this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);
 
 }  // namespace lockstep

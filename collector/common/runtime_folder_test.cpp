@@ -50,7 +50,7 @@ TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersThatOthersMayWrite) {
   EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Runs `work` in a child as another user, so that tests that run as root see both sides.
+// Runs `work` in a child as another user, so that tests that run as root cover both sides.
 int AsNobody(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0)

@@ -38,7 +38,7 @@ void Say(absl::string_view text) {
 void SilenceLibraries() { google::protobuf::SetLogHandler(nullptr); }
 
 void OccupyClosedStandardFiles() {
-  // The lowest free number is assigned next.
+  // open() assigns the lowest free number.
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   }

@@ -23,7 +23,7 @@ constexpr size_t kMostJobs = 64;
 constexpr int64_t kPauseGrows = 4;
 constexpr char kIncident[] = "LOCKSTEP_INCIDENT=";
 // Creates the mark, unless it exists, which means that the command was already started. If the mark cannot be created,
-// for example because the disk is full, the command still runs.
+// for example because the disk is full, the command runs anyway.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
 }  // namespace
@@ -35,7 +35,7 @@ absl::Status RunWithInput(const std::vector<std::string>& argv, const std::strin
   run.limit_ns = limit_ns;
   run.environment = environment;
   const absl::StatusOr<ChildResult> result = RunChild(argv, run);
-  // Processes that the command left running in its group are not waited for.
+  // Does not wait for processes that the command left running in its group.
   return result.ok() ? result->Ended() : result.status();
 }
 
@@ -44,7 +44,7 @@ VerdictHook::VerdictHook(HookOptions options) : options_(std::move(options)) {}
 VerdictHook::~VerdictHook() {
   std::unique_lock lock(mutex_);
   ends_ns_ = MonotonicNs() + options_.limit_ns;
-  // If the mark of a verdict exists, its command was started, and the next collector repeats it if needed.
+  // If a verdict's mark exists, its command was started, and the next collector repeats it if needed.
   for (auto& [job, told] : next_) {
     if (!told.mark.empty()) told.json.clear();
   }
@@ -63,13 +63,13 @@ void VerdictHook::Run(const std::string& job, const ToldVerdict& verdict) {
   // Verdicts that a newer verdict replaces are not delivered later either.
   if (!at->second.mark.empty()) UniqueFd(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   at->second = verdict;
-  changed_.notify_all();  // so that an older verdict is not tried again
+  changed_.notify_all();  // so that an older verdict is not retried
   if (!fresh) return;
   if (next_.size() > kMostJobs) {
     next_.erase(at);
     lock.unlock();
-    options_.say(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it already runs for ",
-                              kMostJobs, " other jobs"));
+    options_.say(absl::StrCat("the command of --on-verdict was not started for job ", job,
+                              ": it is already running for ", kMostJobs, " other jobs"));
     return;
   }
   std::thread([this, job] { Work(job); }).detach();
@@ -92,8 +92,8 @@ bool VerdictHook::Pause(std::unique_lock<std::mutex>* lock, const std::string& j
   for (int i = 1; i < failures; ++i) pause *= kPauseGrows;
   const int64_t until = MonotonicNs() + pause;
   const auto over = [&] {
-    // A newer verdict replaces an older one. At the end of the program, a verdict whose command was already started is
-    // left to the next program.
+    // A newer verdict replaces an older one. When this program ends, the next one handles verdicts whose command was
+    // already started.
     return !next_[job].json.empty() || (ends_ns_ != 0 && (!told.mark.empty() || until >= ends_ns_));
   };
   return !changed_.wait_for(*lock, std::chrono::nanoseconds(pause), over);
@@ -109,11 +109,11 @@ void VerdictHook::Work(const std::string& job) {
       lock.unlock();
       const absl::Status status = Start(told, limit);
       const bool again = !status.ok() && ++failures < options_.starts;
-      // Removes the mark, so that the command is started again, also by the next collector.
+      // Removes the mark, so that the command is started again, even by the next collector.
       if (again && !told.mark.empty()) unlink(told.mark.c_str());
       options_.say(status.ok() ? absl::StrCat("the command of --on-verdict accepted the verdict of job ", job)
-                               : absl::StrCat("the command of --on-verdict failed for job ", job, " (start ", failures,
-                                              " of ", options_.starts, "): ", status.message()));
+                               : absl::StrCat("the command of --on-verdict failed for job ", job, " (attempt ",
+                                              failures, " of ", options_.starts, "): ", status.message()));
       lock.lock();
       if (!again || !Pause(&lock, job, told, failures)) break;
     }

@@ -1,8 +1,7 @@
-// The command of --on-verdict. It gets each verdict as JSON on standard input, has a time limit, and never runs more
-// than once at a time for a job. A command that fails is started again a few times, with growing pauses. For one
-// incident it succeeds at most once, however often the collector is killed and restarted. This works because the
-// command's own process creates the incident's mark before it begins. The site decides what the command does. Success
-// and failure are logged.
+// The command of --on-verdict. It gets each verdict as JSON on standard input, has a time limit, and runs at most once
+// at a time per job. A command that fails is started again a few times, with growing pauses. It succeeds at most once
+// per incident, however often the collector is killed and restarted: the command's own process creates the incident's
+// mark before it begins. The site decides what the command does. Success and failure are logged.
 #pragma once
 
 #include <condition_variable>
@@ -17,16 +16,16 @@
 
 namespace lockstep {
 
-// Runs `argv` with `input` on its standard input, in its own process group, which is ended after `limit_ns`. OK if it
-// exits with status 0. The command does not have to read its input. `environment`: "NAME=VALUE" each; nullptr for this
-// process's.
+// Runs `argv` with `input` on its standard input, in its own process group, which is killed after `limit_ns`. OK if it
+// exits with status 0. The command does not have to read its input. `environment`: "NAME=VALUE" entries; nullptr for
+// this process's.
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
                           const std::vector<std::string>* environment = nullptr);
 
 struct HookOptions {
   std::string command;
-  int64_t limit_ns = 60'000'000'000;  // limit of one start
-  // Pause before a failed command is started again; each further pause is 4 times as long.
+  int64_t limit_ns = 60'000'000'000;  // time limit of one attempt
+  // Pause before a failed command is started again; each further pause is four times as long.
   int64_t first_pause_ns = 2'000'000'000;
   int starts = 5;
   std::function<void(const std::string&)> say;  // called from other threads
@@ -35,15 +34,17 @@ struct HookOptions {
 struct ToldVerdict {
   std::string json;
   std::string folder;  // incident folder, for LOCKSTEP_INCIDENT; empty if nothing was written
-  std::string mark;    // a file that exists if the command was started before; empty if there is none
+  std::string mark;    // a file that exists if the command was already started; empty if there is none
 };
 
 class VerdictHook {
  public:
   explicit VerdictHook(HookOptions options);
-  // Waits for running commands, and for verdicts without a mark, which nobody would deliver later; at most the limit.
+  // Waits for running commands, and for verdicts without a mark, which nobody would deliver later, at most for the
+  // limit.
   ~VerdictHook();
-  // Starts the command. If it already runs for this job, keeps the verdict until it ends; only the newest is kept.
+  // Starts the command. If it is already running for this job, keeps the verdict until it ends; only the newest verdict
+  // is kept.
   void Run(const std::string& job, const ToldVerdict& verdict);
 
  private:
@@ -56,8 +57,9 @@ class VerdictHook {
   const HookOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t ends_ns_ = 0;                      // time limit of all starts; 0 while the program continues
-  std::map<std::string, ToldVerdict> next_;  // for jobs whose command runs: the verdict to deliver next; empty if none
+  int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
+  std::map<std::string, ToldVerdict>
+      next_;  // by job whose command is running: the verdict to deliver next; empty if none
 };
 
 }  // namespace lockstep

@@ -112,7 +112,7 @@ TEST_F(VerdictHookTest, TheCommandRunsEvenIfItsMarkCannotBeWritten) {
 TEST_F(VerdictHookTest, OneJobRunsOneCommandAtATimeAndTheNewestVerdictIsNext) {
   Said said;
   {
-    // The command fails if another command of this kind is running.
+    // The command fails if another instance is running at the same time.
     VerdictHook hook(Options(
         "mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy",
         said));
@@ -156,7 +156,7 @@ TEST_F(VerdictHookTest, AtTheEndCommandsThatNoOtherProgramWouldRunAreRun) {
     hook.Run("job", {"v", "", ""});
   }
   EXPECT_EQ(Content("out"), "v");
-  // Between two attempts, the hook does not wait for the next one. Another program continues if the mark is missing.
+  // Between two attempts, the hook does not wait for the next one. The next program continues if the mark is missing.
   Said said;
   {
     HookOptions options = Options("exit 3", said);

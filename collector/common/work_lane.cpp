@@ -23,7 +23,7 @@ void DoneQueue::Run(int64_t now) {
 }
 
 WorkLane::WorkLane(DoneQueue* done) : done_(done) {
-  // Signals are for the owner's threads.
+  // Only the owner's threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

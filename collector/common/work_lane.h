@@ -1,4 +1,4 @@
-// A thread that runs tasks one after the other, and passes follow-up work back to its owner's thread.
+// A thread that runs tasks one after another, and passes follow-up work back to its owner's thread.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// The follow-up work of finished tasks, for the owner's thread. fd() is readable if there is some.
+// Follow-up work of finished tasks, for the owner's thread. fd() is readable while there is some.
 class DoneQueue {
  public:
   int fd() const { return event_.get(); }
@@ -29,7 +29,7 @@ class DoneQueue {
 class WorkLane {
  public:
   explicit WorkLane(DoneQueue* done);
-  // Ends after the current task; drops waiting ones.
+  // Returns after the current task; drops the waiting ones.
   ~WorkLane();
   void Push(std::function<void()> run, std::function<void(int64_t)> done);
 

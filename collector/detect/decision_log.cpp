@@ -18,7 +18,7 @@ double Seconds(int64_t ns) { return std::round(static_cast<double>(ns) / 1e6) / 
 
 std::string Hex(uint64_t id) { return absl::StrFormat("%016x", id); }
 
-// Texts come from programs and their environment, so invalid UTF-8 is replaced.
+// Texts come from programs and their environments, so invalid UTF-8 is replaced.
 std::string Line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace

@@ -15,10 +15,10 @@ constexpr size_t kKeptRuns = 32;
 }  // namespace
 
 std::string DesyncWhere(const Desync& desync) {
-  std::string text = absl::StrCat("the ranks of communicator ",
-                                  desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
-                                  desync.size, ") issued different operations by collective #", CountText(desync.seq));
-  if (desync.after > 0) absl::StrAppend(&text, ", and the same up to #", CountText(desync.after));
+  std::string text = absl::StrCat(
+      "the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
+      desync.size, ") have issued different operations up to collective #", CountText(desync.seq));
+  if (desync.after > 0) absl::StrAppend(&text, ", and the same operations up to #", CountText(desync.after));
   return text;
 }
 
@@ -26,10 +26,10 @@ std::string DesyncText(const Desync& desync) {
   std::string text = DesyncWhere(desync);
   if (desync.even) {
     absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
-                    " differ, and the hashes alone do not show which of them are wrong");
+                    " differ from the others, but the hashes alone do not show which side is wrong");
   } else if (!desync.odd.empty()) {
     absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd),
-                    " made other calls than the others");
+                    " made different calls from the others");
   }
   return text;
 }
@@ -47,7 +47,7 @@ bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& r
     }
     at = comm->points.insert(at, Point{seq, {}});
   }
-  // A member's last report counts, because the calls of a failed group are removed from its hash again.
+  // Only a member's last report counts, because the calls of a failed group are removed from its hash again.
   for (Side& side : at->sides) {
     if (side.hash == hash) continue;
     const RankRuns left = Difference(side.ranks, ranks);
@@ -80,7 +80,7 @@ Desync DesyncWatch::Describe(uint64_t id, const Comm& comm) {
   desync.size = comm.size;
   desync.after = comm.agreed;
   desync.confirmed = comm.stage == Stage::kConfirmed;
-  // The point with most reports shows best which members differ; they began to differ at the first difference.
+  // The point with the most reports shows best which members differ. They started to differ at the first difference.
   const Point* best = nullptr;
   uint32_t best_count = 0;
   for (const Point& point : comm.points) {
@@ -173,7 +173,7 @@ std::vector<Desync> DesyncWatch::Look(const std::vector<RingView>& rings) {
   for (const auto& [id, apart] : differs) {
     if (!apart) continue;
     Comm& comm = comms_[id];
-    // A later ring of this look may have reverted what an earlier look showed.
+    // Another ring that was read later may have reverted a difference.
     if (std::all_of(comm.points.begin(), comm.points.end(), [](const Point& p) { return p.sides.size() < 2; }))
       continue;
     comm.stage = comm.stage == Stage::kEqual ? Stage::kSeen : Stage::kConfirmed;

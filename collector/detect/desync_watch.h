@@ -23,13 +23,13 @@ struct Desync {
   uint64_t comm = 0;
   std::string name;  // may be empty
   int32_t size = 0;
-  // The members differ after collective `after` (equal there; 0 means from the first on) and at or before `seq`.
+  // The members agree up to collective `after` (0: none) and differ at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Each difference is returned twice. The first time, this is false, and records are saved before they are
-  // overwritten. The second time, this is true, and the desync is reported.
+  // Each difference is returned twice: first as false, to save records before they are overwritten, then as true, to
+  // report the desync.
   bool confirmed = false;
-  // The members that differ from the majority of the reports, ascending. If neither side is larger (as in a
-  // communicator of two), both sides, and `even` is set.
+  // Members that differ from the majority of the reports, ascending. If neither side is larger (as in a communicator of
+  // two), both sides, and `even` is set.
   RankRuns odd;
   bool even = false;
   uint32_t compared = 0;  // number of members with a report at `seq`
@@ -39,18 +39,18 @@ std::string DesyncText(const Desync& desync);
 // The first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
-// Stores hashes that members of communicators report, from any source.
+// Stores the hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // Remembers this many points of each communicator; members with different reading times need more.
+  // Remembers this many points per communicator. More are needed if members are read at different times.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // Takes one beat of a child; its points apply to all its members except the odd ones. Returns differences: each
-  // communicator when it is first seen, and again when a later beat confirms it. The cost depends on the size of the
-  // beat.
+  // Takes one beat of a child. Its points apply to all its members except the odd ones. Returns each communicator that
+  // differs: when the difference is first seen, and again when a later beat confirms it. The cost depends on the size
+  // of the beat.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
-  // Takes the rings of one host, several times a second; `member` of a ring is its rank. A ring must keep its place in
-  // the list. The newest number of a ring may be read between the writes of number and hash, so it counts only if two
+  // Takes the rings of one host, several times a second. A ring's `member` is its rank, and a ring must keep its
+  // position in the list. The newest number may be read between the writes of number and hash, so it counts only if two
   // looks show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
   void Forget(uint64_t comm) { comms_.erase(comm); }
@@ -60,7 +60,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     RankRuns ranks;
-    bool whole = true;  // `ranks` are complete. For a side with nearly all members, only the first are kept
+    bool whole = true;  // `ranks` is complete. For a side with nearly all members, only the first are kept
   };
   struct Point {
     uint64_t seq = 0;
@@ -73,17 +73,17 @@ class DesyncWatch {
     Stage stage = Stage::kEqual;
     std::vector<Point> points;                        // ascending by number
     absl::flat_hash_map<uint32_t, RankRuns> members;  // maps a child to the members that it reports for
-    uint64_t seen_seq = 0;                            // the first difference: number and reporter
+    uint64_t seen_seq = 0;                            // number of the first difference, and its reporter
     uint32_t seen_child = 0;
-    uint64_t agreed = 0;  // the highest number of forgotten points without a difference
+    uint64_t agreed = 0;  // the highest number of a forgotten point without a difference
   };
-  // Returns true if a member differs there.
+  // Returns true if a member differs at this number.
   bool Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks);
   static Desync Describe(uint64_t id, const Comm& comm);
 
   const size_t most_points_;
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // maps a ring and slot to number and hash
+  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // by ring and slot: number and hash
 };
 
 }  // namespace lockstep

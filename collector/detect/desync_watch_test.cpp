@@ -83,7 +83,7 @@ TEST(DesyncWatchTest, HashesThatAFailedGroupTookBackAreIgnored) {
   EXPECT_TRUE(Look(&watch, a, again).empty()) << "never confirmed";
 }
 
-// A job on several hosts, as its heartbeats show it. Each member's collectives are a list of signatures.
+// A job on several hosts, as seen in its heartbeats. Each member's collectives are a list of signatures.
 class DesyncOverHostsTest : public ::testing::Test {
  protected:
   static constexpr int kHosts = 4, kRanksAHost = 2, kRanks = kHosts * kRanksAHost;
@@ -114,7 +114,7 @@ class DesyncOverHostsTest : public ::testing::Test {
       rings_.push_back(ring);
     }
   }
-  // All hosts look ten times while `steps` operations are issued, each host at other moments. Then they send their
+  // All hosts look ten times while `steps` operations are issued, each host at different times. Then they send their
   // heartbeats.
   void Second(int steps, const std::function<Op(int rank, uint64_t seq)>& op) {
     for (int i = 0; i < steps; ++i) {
@@ -212,7 +212,7 @@ TEST_F(DesyncOverHostsTest, ADesyncIsFoundThroughARelay) {
 }
 
 // Arguments that may differ are not in the hash. Sends and receives, from which frameworks build gathers and uneven
-// all-to-alls, have their own counts. An all-to-all with a count for every pair is recorded without one.
+// all-to-alls, have counts of their own. An all-to-all with a count for every pair is recorded without a count.
 TEST_F(DesyncOverHostsTest, LegalDifferencesAreNotReported) {
   for (int second = 0; second < 30; ++second) {
     for (int rank = 0; rank < kRanks; ++rank) {

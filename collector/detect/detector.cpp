@@ -52,7 +52,7 @@ void Detector::Late(int64_t now, const LateInput& report) {
 void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
   if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
   if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
-    // If several processes end together, any may be seen first.
+    // If several processes exit together, any may be seen first.
     ended_wait_ns_ = StillFor(now, finding_, LongestWait(now));
     ends_follow_ns_ = now - ended_wait_ns_ + LimitOf(finding_.comm);
   }
@@ -64,7 +64,7 @@ void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
 
 void Detector::HostSilent(int64_t now, const std::string& host, int64_t silent_ns) {
   const bool fresh = silent_.try_emplace(host, now - silent_ns).second;
-  // The host's processes are no longer observed, so the finding may have to be repeated.
+  // The host's processes are no longer observed, so the analysis may have to be repeated.
   if (fresh) gather_again_ = true;
 }
 
@@ -102,7 +102,7 @@ void Detector::FillLimit(uint64_t comm, Decision* decision) const {
 
 bool Detector::Warm(uint64_t comm) const {
   const MergedComm* merged = progress_.Find(comm);
-  // Requires at least one gap, because a single launch of a graph issues many operations at once.
+  // Requires at least one gap, because a single graph launch issues many operations at once.
   return merged != nullptr && merged->total_max >= kWarmTotal && merged->gaps > 0;
 }
 
@@ -149,8 +149,8 @@ Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& lat
   if (decision.missing.empty()) decision.missing = late.input.missing;
   decision.doing = late.input.doing;
   decision.rule = late.hosts.empty() ? "behind" : "in flight";
-  decision.reason =
-      late.hosts.empty() ? "members have not issued what others issued" : "in flight for longer than is usual for it";
+  decision.reason = late.hosts.empty() ? "members have not issued an operation that others have issued"
+                                       : "in flight for longer than usual";
   return decision;
 }
 
@@ -196,7 +196,7 @@ std::vector<Decision> Detector::Tick(int64_t now) {
     over.age_ns = now - since_ns_;
     over.more = untold_;
     over.rule = "late";
-    over.reason = "no rank waits for longer than its limit any more";
+    over.reason = "no rank has been waiting for longer than its limit any more";
     EndEpisode(now);
     decisions.push_back(std::move(over));
   }
@@ -228,7 +228,7 @@ Wish Detector::Wanted(int64_t now) const {
       if (merged != nullptr) moved_ns = std::max(moved_ns, merged->moved_ns);
     }
   }
-  // The named ranks have moved since and are stuck again, so the finding is outdated.
+  // The named ranks have moved and are stuck again, so the finding is outdated.
   const bool stale = moved_ns > gathered_ns_ && now - moved_ns >= limits_.late_after / 5 * 4;
   const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && quick_ < kMostQuick;
   const int64_t since = now - gathered_ns_;
@@ -248,7 +248,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
-  // If only more time must pass, look again when it has passed. If the data is old, that may be now.
+  // If only time must pass, looks again when it has passed. With old data, that may be now.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
   const int64_t limit =
       decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
@@ -263,9 +263,9 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     gathered_ns_ = now;
     gather_again_ = false;
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
-    // There is no root to sample, so only new digests show that nothing has moved until then.
+    // There is no root to sample, so only new digests can show that nothing moved until then.
     if (finding.roots.empty() && finding.blocked_ns >= 0) refresh_ns_ = std::clamp<int64_t>(lacking, 0, refresh_ns_);
-    // The data shows no rank that waits for the ended process: the job ends, or will become late.
+    // The data shows no rank that waits for the exited process: the job is ending, or will become late.
     if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;
   }
   if (!decision.hung()) return decision;
@@ -300,17 +300,17 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
       if (merged != nullptr) last = std::max(last, merged->moved_ns);
     }
   }
-  // Processes that end, and communicators that are destroyed, also count as movement, but are no recovery.
+  // Exited processes and destroyed communicators also count as movement, but not as recovery.
   if (last <= since_ns_ || ended_.size() != ended_then_) return std::nullopt;
   if (moved_again_ns_ == 0) moved_again_ns_ = last;
   if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return std::nullopt;
   learned_ = std::max(learned_, 2 * (moved_again_ns_ - stall_began_ns_));
-  return Recovered(now, moved_again_ns_, "hung", "the job moves again");
+  return Recovered(now, moved_again_ns_, "hung", "the job is moving again");
 }
 
-// The involved ranks created communicators since and continue in those. The old ones, destroyed or not, belong to an
-// earlier generation in the same processes, and never move again. Creating one is not enough, because that may hang,
-// too.
+// The involved ranks have created communicators and continue in those. The old ones belong to an earlier generation in
+// the same processes and never move again, whether destroyed or not. The creation alone is not enough, because it may
+// hang, too.
 std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (level_ != Level::kHung || now - restart_looked_ns_ < kLookForRestartEvery) return std::nullopt;
   restart_looked_ns_ = now;

@@ -1,13 +1,12 @@
-// The collector's part of hang detection, for one generation of a job over any number of hosts. Its input is the
-// agents' late reports, the merged progress of communicators, the analysis of digests, and samples of the processes
-// that the analysis names. Its output is late, hung and recovered. docs/detection.md explains the rules and their
-// figures.
+// The collector's part of hang detection, for one restart of a job on any number of hosts. Its input is the agents'
+// late reports, the merged progress of communicators, the analysis of digests, and samples of the processes that the
+// analysis names. Its output is late, hung and recovered. docs/detection.md explains the rules and their figures.
 //
 // Pure: no clock and no I/O, so a test can run a day of a job in a second. Not thread-safe. All times are on the
-// collector's own clock (monotonic, nanoseconds); hosts report ages. The caller's part:
+// collector's own clock (monotonic, nanoseconds); hosts report ages. The caller does this:
 //
 //   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
-//   process ended  -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
+//   process exited -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
 //   10 times a second: for (Decision& d : Tick(now)) log it; then act on Wanted(now):
 //     digests -> ask every agent for a digest (one round at a time); when they are in, analyze a bundle of them, then
 //                Judge(now, FindRoot(verdict, bundle, motion))
@@ -32,37 +31,38 @@
 
 namespace lockstep {
 
-// Nanoseconds after which a root counts as hung. "The limit" is max(late_after, 8 x p99) of the waiting communicator.
+// Times in nanoseconds after which a root counts as hung. "The limit" is max(late_after, 8 x p99) of the waiting
+// communicator.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
   int64_t dead_settle = 1'000'000'000;  // for a dead root
   int64_t cancelled_after =
-      35'000'000'000;  // for a root that a launcher's signal ended, because Slurm gives the others 30 s to end as well
-  int64_t idle_after = 5'000'000'000;         // beyond the limit: the root was observed for this long without activity
+      35'000'000'000;  // for a root that a launcher's signal killed, because Slurm gives the others 30 s to exit, too
+  int64_t idle_after = 5'000'000'000;         // on top of the limit: how long the root was observed without activity
   int64_t idle_after_work = 20'000'000'000;   // for a root that was active earlier in the same wait
   int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
-  // As idle_after and host_stall_after, but for a root that its host's agent saw idle for seen_idle without a gap.
+  // Like idle_after and host_stall_after, but for a root that its host's agent saw idle for seen_idle without a gap.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
   int64_t storage_stall_after = 30'000'000'000;  // for a root in uninterruptible sleep, because file servers fail over
   int64_t gpu_stall_after = 10'000'000'000;      // minimum for a root whose GPU or collective makes no progress
   int64_t compute_after = 120'000'000'000;       // for a root that waits for its own GPU without NCCL work on it
-  // For communicators with few operations, and ranks still in init: at least the first value if every process is at
-  // rest, else the second.
+  // For communicators with few operations, and ranks still in init: at least at_rest_after if every process is idle, or
+  // else warm_up.
   int64_t at_rest_after = 12'000'000'000;
   int64_t warm_up = 60'000'000'000;
-  int64_t warm_up_per_rank = 10'000'000;  // plus this for every member
-  // All members are in the communicator's first operation, which connects them.
+  int64_t warm_up_per_rank = 10'000'000;  // and this much more per member
+  // For the first operation of a communicator, which connects its members, while all of them are in it.
   int64_t first_operation = 120'000'000'000;
-  int64_t silent_after = 3'000'000'000;    // a host counts as silent without a message for this long
+  int64_t silent_after = 3'000'000'000;    // a host counts as silent after this long without a message
   int64_t lost_after = 10'000'000'000;     // for a root whose host's agent is silent
   int64_t unseen_after = 300'000'000'000;  // for a root whose activity is unknown
-  // The same while others create a communicator, because the root may still load its model.
+  // The same while others create a communicator, because the root may still be loading its model.
   int64_t unseen_init_after = 1200'000'000'000;
   int64_t watchdog = 0;                          // hung regardless of the root's activity; 0 for never
   int64_t sample_gap = 1'000'000'000;            // minimum time between two samples of a process
-  int64_t least_bytes_per_second = 100'000'000;  // minimum speed of an operation of known size
+  int64_t least_bytes_per_second = 100'000'000;  // minimum speed of an operation with known size
 };
 
 // An agent's LateEvent with job-wide ranks; see LateReport in proto/wire.proto.
@@ -74,35 +74,35 @@ struct LateInput : LateFacts {
 enum class Level : uint8_t { kMoving, kLate, kHung, kRecovered };
 const char* LevelName(Level level);
 
-// One decision with its figures; decision_log.h writes it as one JSON line.
+// One decision with its figures. decision_log.h writes it as one line of JSON.
 struct Decision {
   Level level = Level::kMoving;  // kMoving means not hung (yet); only Judge returns it
   int64_t at_ns = 0;
   uint64_t comm = 0;  // 0 if none
   std::string comm_name;
   uint64_t sequence = 0;  // 0 if unknown
-  // Time without progress, which is compared with the limit; for kRecovered, the duration of the stop.
+  // Time without progress, to compare with the limit; for kRecovered, the duration of the stop.
   int64_t age_ns = 0;
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;  // a limit_ns that the next sample may raise it to; 0 if none
+  int64_t next_limit_ns = 0;  // the limit_ns after the next sample, if that may raise it; 0 if not
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;
   FindingKind root_kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> roots;
-  // The next fields are for the root with the shortest observation.
+  // The next fields describe the root that was observed for the shortest time.
   uint32_t samples = 0;
-  int64_t idle_ns = -1;  // observed time without activity; -1 if not sampled twice, or irrelevant
+  int64_t idle_ns = -1;  // observed time without activity; -1 if not sampled twice or irrelevant
   int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between the last two samples of the root
-  uint32_t more = 0;   // further communicators that became late in this episode and are not listed
+  uint32_t more = 0;   // further communicators that became late in this episode, not listed individually
   std::string rule;    // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
-  std::string reason;  // one clause, for people
+  std::string reason;  // one clause, for users
   std::string doing;
 
   bool hung() const { return level == Level::kHung; }
 };
 
-// What the detector needs for a decision now.
+// The data that the detector needs now.
 struct Wish {
   bool digests = false;          // digests of every rank
   std::vector<int32_t> samples;  // only samples of these ranks
@@ -115,38 +115,38 @@ class Detector {
   MergedProgress& progress() { return progress_; }
   const MergedProgress& progress() const { return progress_; }
   void Late(int64_t now, const LateInput& report);
-  // The process of a rank has ended.
+  // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Returns since when later abnormal exits are consequences: a wait was past its limit, and its known, idle root did
-  // not cause the first exit. 0 if they are not.
+  // Returns the time since which abnormal exits are consequences of a hang: a wait was past its limit, and its known,
+  // idle root did not cause the first exit. 0 if they are not.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
-  // Returns whether the job should be judged now, before a launcher restarts it: such exits have just begun.
+  // Returns whether to judge the job now, before a launcher restarts it, because such exits have just begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
   // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
   // More data is available than in the last digests.
   void GatherAgain() { gather_again_ = true; }
-  // Time before `now` does not count, because the collector or the whole job was stopped.
+  // Ignores the time before `now`, because the collector or the whole job was stopped.
   void Rebase(int64_t now);
 
-  // Reports late waits and their ends, at most kToldLates of an episode individually. While hung: kRecovered once the
-  // job moves again, in the communicators that hung (rule "hung") or in ones that its ranks created since ("restart").
+  // Reports late waits and their ends, at most kToldLates per episode individually. While hung: returns kRecovered once
+  // the job moves again, either in the communicators that hung (rule "hung") or in new ones that its ranks created
+  // ("restart").
   std::vector<Decision> Tick(int64_t now);
-  // Requests digests of every rank when a rank becomes late, when a process ended abnormally, or when the named ranks
-  // moved since. Repeats this after ever longer times.
+  // Requests digests of every rank when a rank becomes late, when a process exited abnormally, or when the named ranks
+  // have moved. Repeats this at growing intervals.
   Wish Wanted(int64_t now) const;
-  // Returns whether a wait exceeds its limit, or is for a rank or host that is gone.
+  // Returns whether a wait exceeds its limit, or waits for a rank or host that is gone.
   bool Suspicious(int64_t now) const;
-  // Returns whether the job is hung according to the analysis. If so, level() becomes kHung. `all_ranks`: the analysis
-  // used digests of every rank, not only of the roots.
+  // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks`: the analysis used
+  // digests of every rank, not only of the roots.
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
-  // Does the same without storing the answer, so it may be called again with better data before the verdict is
-  // published.
+  // The same without storing the answer. May be called again with better data before the verdict is published.
   Decision Consider(int64_t now, const RootFinding& finding);
-  // Returns a decision if the root's communicators, or the ranks of the declared hang, have moved again for a second.
-  // `progress_ns`: when these ranks last made progress, INT64_MIN if unknown. A wait that ended by itself was legal, so
-  // the next may be twice as long.
+  // Returns a decision if the root's communicators, or the ranks of the declared hang, have been moving again for a
+  // second. `progress_ns`: when these ranks last made progress; INT64_MIN if unknown. A wait that ended by itself was
+  // legal, so the next one may take twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung
@@ -165,10 +165,10 @@ class Detector {
     LateInput input;                         // the first report
     int64_t since_ns = 0;                    // start of the operation in flight
     absl::flat_hash_set<std::string> hosts;  // hosts whose agents report it and have not reported "over"
-    bool merged = false;                     // the merged progress shows the late communicator too
+    bool merged = false;                     // the merged progress also shows the communicator as late
     uint64_t min_then = 0;                   // issued_min at that time
   };
-  // Results of samples of a process over time.
+  // What samples of a process showed over time.
   struct Watched {
     int64_t idle_since_ns = 0;  // 0 if the root is not known to be idle
     int64_t last_sample_ns = 0;
@@ -184,13 +184,13 @@ class Detector {
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
-  // What is known of all roots of a finding, combined: a bool is true if it holds for any root.
+  // The facts about all roots of a finding, combined: a bool is true if it holds for any root.
   struct Together {
     bool ended = false, stopped = false, unknown = false;
-    bool cancelled = true;                      // each root that ended was ended by a launcher's signal
+    bool cancelled = true;                      // a launcher's signal killed every root that exited
     bool compute = false, behind_nccl = false;  // waits for its GPU: for other work, or for NCCL's
-    bool outside = false;                       // in no recorded call; the rest is known only of such roots
-    bool busy = false, worked = false;          // now; since others wait
+    bool outside = false;                       // in no recorded call; the fields below are known only for such roots
+    bool busy = false, worked = false;          // busy: now; worked: while others waited
     bool in_d = false, blind_io = false;        // in uninterruptible sleep; its I/O cannot be read
     bool serves = false, on_socket = false;     // waits for events; reads from a socket
     bool unsampled = false;
@@ -201,7 +201,7 @@ class Detector {
   Decision JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
-  // The hung ranks move again: this is reported once, and the episode ends.
+  // The hung ranks move again: reports this once, and ends the episode.
   Decision Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason);
   std::optional<Decision> LookForRestart(int64_t now);
 
@@ -212,9 +212,9 @@ class Detector {
   absl::flat_hash_map<int32_t, Watched> watched_;
   absl::flat_hash_map<std::string, int64_t> silent_;  // maps a host to the start of its silence
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;  // the last abnormal end of a process; 0 if none, or if judged since
+  int64_t ended_badly_ns_ = 0;  // the last abnormal exit of a process; 0 if none, or if already judged
   int64_t ends_follow_ns_ = 0;
-  int64_t ended_wait_ns_ = 0;  // how long the ranks behind these ends had waited; 0 if judged
+  int64_t ended_wait_ns_ = 0;  // how long the ranks behind these exits had waited; 0 if judged
   bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
@@ -222,11 +222,11 @@ class Detector {
   RootFinding finding_;  // the finding that was judged last
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
-  uint32_t quick_ = 0;  // rounds of digests in this episode that did not wait for the refresh
+  uint32_t quick_ = 0;  // rounds of digests in this episode that did not wait for the refresh interval
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
   int64_t restarted_ns_ = 0,
-          restart_looked_ns_ = 0;  // the first operation in a newer communicator, and when it was searched for
+          restart_looked_ns_ = 0;  // the first operation in a newer communicator, and when it was last searched
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;

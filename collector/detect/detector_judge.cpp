@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Digests of 24,576 ranks are seconds old when their verdict is ready.
+// Digests of 24,576 ranks are already seconds old when their verdict is ready.
 int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }
@@ -24,7 +24,7 @@ Decision Say(Decision& decision, bool hung, const char* rule, std::string reason
   return std::move(decision);
 }
 
-// The job counts as hung once nothing has moved for at least this long.
+// The job counts as hung if nothing has moved for at least this long.
 Decision After(Decision& decision, int64_t least, const char* rule, std::string reason) {
   decision.limit_ns = std::max(decision.limit_ns, least);
   return Say(decision, decision.age_ns >= decision.limit_ns, rule, std::move(reason));
@@ -35,11 +35,11 @@ Decision After(Decision& decision, int64_t least, const char* rule, std::string 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // Observations from before the rank's last progress do not count.
+      // Observations before the rank's last progress do not count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
-    // The latest moment at which the rank can have been observed idle. A rank that worked while its answer was awaited
+    // The latest time at which the rank may have been observed idle. A rank that worked while its answer was in transit
     // must not count as idle for that time.
     const int64_t at = std::min(now, AsOf(now, finding) + root.after_ns);
     Watched& watched = watched_[root.rank];
@@ -63,7 +63,7 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   }
 }
 
-// A launcher, or a watchdog, ends ranks that have waited too long, so the wait explains the end. A root that crashes or
+// A launcher or a watchdog kills ranks that waited too long, so the wait explains the exit. A root that crashes or
 // gives up ends the wait itself.
 bool Detector::EndFollows(int64_t now, int32_t rank, EndKind kind) const {
   if (level_ != Level::kLate || !found_ || finding_.roots.empty() || kind == EndKind::kCrashed) return false;
@@ -132,15 +132,15 @@ Detector::Together Detector::Combine(int64_t now, const RootFinding& finding) co
     const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
     out.least_idle_ns = std::min(out.least_idle_ns, idle ? AsOf(now, finding) - watched->second.idle_since_ns : 0);
     out.worked |= watched != watched_.end() && watched->second.worked;
-    // The host's own agent observed the process without a gap, so nothing between two of the collector's samples was
-    // missed.
+    // The host's own agent observed the process without gaps, so nothing was missed between two of the collector's
+    // samples.
     const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
     out.least_seen_idle_ns = std::min({out.least_seen_idle_ns, root.idle_ns, since_activity});
   }
   return out;
 }
 
-// The roots are outside NCCL and outside waits for a GPU.
+// All roots are outside NCCL and are not waiting for a GPU.
 Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const {
   int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
   if (roots.least_seen_idle_ns >= limits_.seen_idle && !roots.worked) {
@@ -156,9 +156,9 @@ Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& ro
   const char* rule = roots.in_d ? "storage stall" : "host stall";
   if (roots.busy) return Say(decision, false, rule, "the root is busy outside NCCL");
   if (roots.serves)
-    return Say(decision, false, rule, "the root waits for events from outside, as a server without requests does");
+    return Say(decision, false, rule, "the root waits for outside events, like a server without requests");
   if (roots.unsampled) return After(decision, limits_.unseen_after, "unseen", "the root was not sampled twice");
-  // A rank that was active while others waited may only be pausing, because files are written in bursts.
+  // A rank that was active while others waited may only be pausing, because programs write files in bursts.
   const bool watched =
       roots.least_idle_ns >= (roots.worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
   return Say(decision, watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
@@ -199,8 +199,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   };
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
-    // One launch of a graph may be a whole step, and the first steps do not show how long that computes. Other work
-    // of the GPU is bounded by the launch queue.
+    // One graph launch may be a whole step, and the first steps do not show how long that computes. The launch queue
+    // limits other work of the GPU.
     const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
     int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
     for (const auto& [comm, late] : late_) {
@@ -209,7 +209,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return After(decision, least, "gpu stall", "every rank waits for its GPU, which has NCCL operations in flight");
   }
   if (finding.kind == FINDING_UNSPECIFIED) {
-    // If every process waits in a recorded call, only a GPU's own work is unobserved.
+    // If every process waits in a recorded call, only the GPU's own work is unobserved.
     const bool all_wait = finding.rest_ns == INT64_MAX;
     return After(decision, all_wait ? limits_.compute_after : limits_.unseen_after, "unseen", "no root was found");
   }
@@ -238,8 +238,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return After(decision, init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
                  "nothing is known about the root's process");
   }
-  // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for another's
-  // work.
+  // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for the work of
+  // another process.
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
     const bool rests = finding.rest_ns >= limits_.seen_idle && !roots.on_socket && (roots.outside || !init);
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);

@@ -47,7 +47,7 @@ class DetectorTest : public ::testing::Test {
     }
     return all;
   }
-  // Host 0 is in the next operation; host 1 does not arrive.
+  // Host 0 has issued the next operation; host 1 does not arrive.
   void Stall() {
     began_ = now_;
     Beat(101, 100);
@@ -68,8 +68,7 @@ class DetectorTest : public ::testing::Test {
     finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
-  // Judges every second with samples like these until the job is hung. Returns the seconds since the stall began, or
-  // -1.
+  // Judges every second with such samples until the job is hung. Returns the seconds since the stall began, or -1.
   double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
     while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
       Pass(kSecond / 2);
@@ -195,7 +194,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsFollowedByASampleAtOnce) {
   RootFinding finding = Finding();
   finding.roots[0].idle_ns = 2 * kSecond;
   finding.as_of_ns = asked;
-  Pass(6 * kSecond);  // until the digests of all hosts have arrived and are analyzed
+  Pass(6 * kSecond);  // until the digests of all hosts have arrived and been analyzed
   // The root may have done anything since then.
   EXPECT_FALSE(detector_.Judge(now_, finding).hung());
   EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
@@ -222,7 +221,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsNotAHangIfTheRootHasWorkedSince) {
   EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
 }
 
-// CUDA's waits spin, so their CPU time does not show work that may continue.
+// CUDA's waits spin, so CPU time there does not show work.
 TEST_F(DetectorTest, ARootThatSpinsInAWaitDidNotWork) {
   Warm();
   Stall();
@@ -321,7 +320,7 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   EXPECT_EQ(last_.rule, "dead");
 }
 
-// A canceled job ends rank by rank, and its last heartbeats say that some ranks were behind.
+// A canceled job exits rank by rank, and its last heartbeats show some ranks behind.
 TEST_F(DetectorTest, ACancelledJobIsNotAHang) {
   Warm();
   Stall();
@@ -481,7 +480,7 @@ struct EndInWait {
   const char* name;
   int32_t rank;
   EndKind kind;
-  bool works;  // the root
+  bool works;  // the root works
   bool follows;
 };
 class EndInWaitTest : public DetectorTest, public ::testing::WithParamInterface<EndInWait> {};
@@ -499,7 +498,7 @@ TEST_P(EndInWaitTest, FollowsAWaitPastItsLimitIfTheRootDoesNothing) {
   EXPECT_EQ(detector_.urgent(), GetParam().follows);
   if (!GetParam().follows) return;
   EXPECT_LT(detector_.ends_follow_ns(), now_);
-  // All ranks have ended at the same time, and there is a root, so the detector does not wait.
+  // All ranks exited at the same time, and there is a root, so the detector does not wait.
   finding = Finding();
   finding.roots[0].ended = true;
   finding.waited_ns = 0;
@@ -636,7 +635,7 @@ TEST_F(DetectorTest, RanksThatContinueInNewCommunicatorsHaveRestarted) {
   EXPECT_EQ(decisions[0].level, Level::kRecovered);
   EXPECT_EQ(decisions[0].rule, "restart");
   EXPECT_EQ(detector_.level(), Level::kMoving);
-  // The next hang is judged like the first and gets no extra time, because nothing ended normally.
+  // The next hang is judged like the first one and gets no extra time, because nothing ended by itself.
   Beat(100, 100);
   detector_.Tick(now_);
   Pass(kSecond);

@@ -53,8 +53,8 @@ void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<ui
 DigestView ViewOf(const ring::Snapshot& digest) {
   DigestView view;
   Mixer mark;
-  // The ring is no longer written although the process may continue. So its open operations are not real, and its lack
-  // of progress proves nothing.
+  // The ring is no longer written although the process may continue. So its open operations are not real, and missing
+  // progress proves nothing.
   if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
     return view;
   }
@@ -85,7 +85,7 @@ DigestView ViewOf(const ring::Snapshot& digest) {
     mark.Add(stream.started);
     mark.Add(stream.completed);
     if (!stream.marked) continue;
-    // Nothing will ever be known of tickets that the driver did not accept.
+    // Tickets that the driver did not accept will never complete.
     const uint64_t issued = std::min(stream.issued, stream.given);
     if (issued > stream.completed) view.gpu_in_flight = true;
     view.streams.push_back({stream.index, issued, stream.completed, 0, 0});

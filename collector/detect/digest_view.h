@@ -29,7 +29,7 @@ struct DigestWait {
   int64_t since_ns = 0;
 };
 
-// A stream with GPU marks.
+// A stream with GPU progress markers.
 struct DigestStream {
   uint32_t index = 0;
   uint64_t issued = 0, completed = 0;
@@ -39,14 +39,14 @@ struct DigestStream {
 
 // One process at one time. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
 struct DigestView {
-  int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
-  bool alive = true;         // the process has not ended, as far as is known
-  bool ended_badly = false;  // the process ended with a signal or a status other than 0
+  int32_t slot = -1;         // the watcher's number for the ring; a process that drives several ranks has one
+  bool alive = true;         // the process has not exited, as far as is known
+  bool ended_badly = false;  // the process exited by a signal or with a status other than 0
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
-  // When a thread last entered or left a recorded call or wait. Two reads of the same moment may differ a little,
-  // because the clock is calibrated again in between.
+  // When a thread last entered or left a recorded call or wait. Two reads of the same event may differ slightly,
+  // because the clock is recalibrated in between.
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;

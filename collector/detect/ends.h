@@ -1,4 +1,4 @@
-// Separates ended processes into causes and consequences of the job's end.
+// Separates processes that exited first from those that exited as a consequence.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +17,43 @@ struct EndingFacts {
   int64_t ending_since_ns = 0;
 };
 
-// Sets Process::consequence for one host's processes, ordered by the monotonic time of their end:
-// - A process that ended after ending_since_ns is a consequence.
-// - Of the abnormal ends (a signal, a status other than 0, or unknown) the first is a cause.
-// - Later ones are consequences if they look like one. Under a launcher, this is every end except a crash signal (such
-//   as SIGSEGV) more than a second later. Without a launcher, it is a status other than 0, and SIGABRT, because
-//   programs give up like this when a peer is gone. No launcher kills ranks there, so another SIGKILL is a separate
-//   cause.
+// Sets Process::consequence for one host's processes, ordered by the monotonic time of their exit:
+// - A process that exited after ending_since_ns is a consequence.
+// - The first abnormal exit (a signal, a status other than 0, or unknown) is a cause.
+// - Later abnormal exits are consequences if they look like one. Under a launcher, this is every exit except a crash
+//   signal (such as SIGSEGV) more than a second later. Without a launcher, it is a status other than 0, and SIGABRT,
+//   because programs give up like this when a peer is gone. No launcher kills ranks there, so another SIGKILL is a
+//   separate cause.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 
-// The end of a process of a job that runs on many hosts.
+// A process exit in a job that runs on many hosts.
 struct HostEnd {
   Process* process = nullptr;  // ended_mono_ns is on its machine's clock
-  std::string host;            // ends on the same host (boot id) are ordered by ended_mono_ns, exactly
-  // When it ended on a shared clock, and the uncertainty (from HostClocks, or wall clocks). uncertainty < 0 means
+  std::string host;            // exits on the same host (boot ID) are ordered exactly, by ended_mono_ns
+  // When it exited on a shared clock, and the uncertainty (from HostClocks, or wall clocks). uncertainty < 0 means
   // unknown.
   int64_t shared_ns = 0;
   int64_t uncertainty_ns = -1;
 };
 
 struct FirstEnds {
-  // Indexes into the given ends: abnormal ends without a known earlier one. If there is one, it is the cause. If there
-  // are several, the clocks do not show which was first.
+  // Indexes into the given exits: abnormal exits that no other certainly precedes. If there is one, it is the cause. If
+  // there are several, the clocks do not show which was first.
   std::vector<size_t> causes;
-  // Further abnormal ends that are separate causes, as for MarkConsequences.
+  // Further abnormal exits that are separate causes, as for MarkConsequences.
   std::vector<size_t> further;
 };
 
-// The same for several hosts, by the same rules, as far as the clocks decide "first" and "within a second". An end is
-// certainly before another if shared_ns and both uncertainties show it. Processes that a launcher's SIGTERM ended are
-// never in `causes` together with other ends. Sets Process::consequence of all others; ending_since_ns is on the shared
-// clock. O(n log n).
+// The same for several hosts, by the same rules, as far as the clocks decide "first" and "within a second". An exit
+// certainly precedes another if shared_ns and both uncertainties show it. Processes that a launcher's SIGTERM killed
+// are never in `causes` together with other exits. Sets Process::consequence of all others; ending_since_ns is on the
+// shared clock. O(n log n).
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
 // Killed, disappeared, or exited with a status other than 0.
 bool EndedBadly(const Process& process);
 
-// What caused the end.
+// How a process exited.
 enum class EndKind : uint8_t {
   kWell,     // exited with status 0, or is alive
   kGaveUp,   // a status other than 0, or SIGABRT: the program's own decision

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class FirstEndsTest : public ::testing::Test {
  protected:
-  // `at` is the true time. The host's own clock counts from another origin.
+  // `at` is the true time. The host's own clock has a different origin.
   void Add(const std::string& host, int64_t at, Life life, int32_t how, int64_t uncertainty = kMs, int64_t error = 0) {
     processes_.emplace_back();
     Process& process = processes_.back();

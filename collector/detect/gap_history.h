@@ -1,4 +1,4 @@
-// The last 256 times between steps of one communicator, and the longest legal wait that follows from them.
+// The last 256 times between steps of one communicator, and the longest legal wait that they imply.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class GapHistory {
   size_t size() const { return gaps_us_.size(); }
 
  private:
-  // Grows to kMost, because a collector has a history for every communicator of a cluster.
+  // Grows to kMost, because a collector has a history for every communicator in a cluster.
   std::vector<uint32_t> gaps_us_;
   uint8_t next_ = 0;
 };
@@ -34,9 +34,9 @@ int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 // been slow.
 class GapMeter {
  public:
-  // `total`: operations issued so far, of the most advanced member; `issued_ns`: when the last of these was issued, 0
-  // if unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the first three operations,
-  // because warm-up differs from later work. Returns true if `total` is new.
+  // `total`: operations issued so far by the most advanced member; `issued_ns`: when the last of these was issued, 0 if
+  // unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the first three operations, because
+  // warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

@@ -6,9 +6,9 @@
 namespace lockstep {
 namespace {
 
-// Two looks at one moment differ by less than this, because a ring's clock is calibrated continuously.
+// Two reads of the same event differ by less than this, because a ring's clock is recalibrated continuously.
 constexpr int64_t kClockTrust = 50'000'000;
-constexpr uint64_t kForgetAfterLooks = 4096;  // communicators that no living ring contains any more
+constexpr uint64_t kForgetAfterLooks = 4096;  // for communicators that no living ring contains any more
 
 // Returns whether marks show the progress of the stream that a thread waits for, or of any stream if it is unknown.
 bool IsMarked(const DigestView& view, uint32_t stream) {
@@ -46,7 +46,7 @@ void Lateness::Count(int64_t now, const DigestView& view) {
   slot.alive = view.alive;
   slot.waiting_since = 0;
   slot.doing = view.doing;
-  // A process that drives several devices has several members of one communicator.
+  // A process that drives several devices may be several members of one communicator.
   absl::flat_hash_map<uint64_t, uint64_t> totals;
   for (const DigestComm& comm : view.comms) totals[comm.id] += comm.total;
   for (const auto& [id, issued] : totals) {
@@ -127,15 +127,15 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
   }
   for (const DigestWait& wait : view.waits) {
     if (!ring::IsHostWait(wait.kind)) {
-      // Counts from the rank's last action on the communicator, such as other threads' calls or earlier members of a
-      // group. What the rank did before the first look has no time, so the first look does not count.
+      // Counts from the rank's last action on the communicator, such as another thread's call or an earlier member of a
+      // group. Actions before the first look have no known time, so that look does not count.
       int64_t since = wait.since_ns;
       const auto comm = slot.comms.find(wait.comm);
       if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns)
         since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
     } else if (!IsMarked(view, wait.stream)) {
-      // Without marks the GPU's work is unknown. The operation issued last is the most likely one.
+      // Without marks, the GPU's work is unknown. The operation issued last is the most likely one.
       NoteWait(view, last_used, std::max(wait.since_ns, slot.progress_ns), 0, view.doing);
     }
   }
@@ -257,7 +257,7 @@ int64_t Lateness::LongestWait(int64_t now, int32_t* waiting, std::string* doing)
   for (const auto& [number, state] : slots_) {
     if (!state.alive || state.waiting_since == 0) continue;
     ++count;
-    // A rank that keeps issuing is not stuck in its oldest wait, even if one of its threads is.
+    // A rank that keeps issuing operations is not stuck in its oldest wait, even if one of its threads is.
     const int64_t waits = now - std::max(state.waiting_since, state.progress_ns);
     if (waits < longest || (waits == longest && (found == nullptr ? waits == 0 : number > who))) continue;
     longest = waits;

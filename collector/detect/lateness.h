@@ -1,4 +1,4 @@
-// The agent's part of hang detection: which communicators of this host have an operation in flight for longer than
+// The agent's part of hang detection: finds communicators on this host with an operation in flight for longer than
 // their history allows. Decides "late" and "over"; the collector decides whether a late job is hung (detector.h).
 #pragma once
 
@@ -15,7 +15,7 @@ namespace lockstep {
 
 // One decision, with its figures. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
 struct LateFacts {
-  uint64_t comm = 0;      // 0 if the communicator of the wait is unknown
+  uint64_t comm = 0;      // 0 if the communicator is unknown
   uint64_t sequence = 0;  // the awaited collective; 0 if unknown, or not a collective
   bool over = false;      // the communicator moves again; in_flight_ns is the length of the stop
   int64_t in_flight_ns = 0;
@@ -31,39 +31,40 @@ struct LateEvent : LateFacts {
   std::vector<int32_t> missing;  // members on this host that are behind, ascending; usually none
 };
 
-// Pure: no clock, no I/O. There is one for every generation of a job on a host. Not thread-safe. Its memory depends on
-// the communicators and streams of the host's rings.
+// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe. Its memory depends on the
+// communicators and streams of the host's rings.
 class Lateness {
  public:
   explicit Lateness(int64_t floor_ns = 5'000'000'000) : floor_ns_(floor_ns) {}
 
   // Takes the rings of the host at `now`, several times a second; the cost depends on the size of the views. Views of
-  // ended processes stay in the list. Returns what became late and what is over since the last call: each once.
+  // exited processes stay in the list. Returns what became late and what is over since the last call, each once.
   //
-  // For a communicator and one of its ranks, these are in flight:
+  // These count as in flight, for a communicator and one of its ranks:
   // - a thread inside a call on it, since the call began or the rank last did something on it;
   // - the oldest operation on a marked stream, since the stream's GPU last finished something;
   // - a CPU wait for such a stream, in the same way. A CPU wait of unknown purpose counts for the communicator used
-  //   last, since the rank last made progress. A CPU wait for a marked stream without unfinished operations is not for
+  // last,
+  //   since the rank last made progress. A CPU wait for a marked stream without unfinished operations is not for
   //   communication and is not late;
   // - being ahead of a member on the same host, since the first operation was issued that the member has not issued.
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
   // Returns everything that is late now, for a collector that was restarted.
   std::vector<LateEvent> Current(int64_t now) const;
-  // Time before `now` does not count, because the agent or the whole job was stopped.
+  // Ignores the time before `now`, because the agent or the whole job was stopped.
   void Rebase(int64_t now);
 
   int64_t LimitOf(uint64_t comm) const;
   const GapMeter* MeterOf(uint64_t comm) const;  // null if the communicator was never seen
-  // Returns when a look first showed new progress (issued or finished operations); 0 if it was never seen.
+  // Returns when a look first showed the latest progress (issued or finished operations); 0 if there was none.
   int64_t ProgressOf(int32_t slot) const;
-  // Does the same for all activity of the rank's threads in recorded calls and waits. A process may be active between
-  // two operations; CPU and I/O show that.
+  // The same for all activity of the rank's threads in recorded calls and waits. A process may be active between two
+  // operations; CPU and I/O show that.
   int64_t ActivityOf(int32_t slot) const;
-  // The longest wait of a running process at the last look, late or not. `waiting`: the number of waiting processes;
-  // `doing`: the operation of the longest wait. Both may be null.
+  // Returns the longest wait of a running process at the last look, late or not. `waiting`: the number of waiting
+  // processes; `doing`: the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
-  // Returns when the longest wait below its limit reaches the limit; INT64_MAX if nothing waits.
+  // Returns when the longest wait that is still below its limit reaches it; INT64_MAX if nothing waits.
   int64_t NextLimit() const;
 
  private:
@@ -76,16 +77,16 @@ class Lateness {
     int64_t activity_seen_ns = 0;
     int64_t first_seen_ns = 0, progress_ns = 0, activity_ns = 0;
     absl::flat_hash_map<uint32_t, StreamState> streams;
-    // Maps an id to the total and when it was first seen.
+    // by ID: the total, and when it was first seen
     absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;
-    int64_t waiting_since = 0;  // 0 if the rank does not wait
+    int64_t waiting_since = 0;  // 0 if the rank is not waiting
     bool alive = true;
     std::string doing;
   };
   struct CommState {
     GapMeter meter;
-    uint64_t behind_low = 0;  // number of the host's lowest member while others are past it
-    int64_t behind_ns = 0;    // since when a member is behind; 0 if none is
+    uint64_t behind_low = 0;  // collectives issued by the host's lowest member while others are past it
+    int64_t behind_ns = 0;    // since when a member has been behind; 0 if none is
     // What the last look found.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;

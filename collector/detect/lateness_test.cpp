@@ -247,7 +247,7 @@ TEST(MergedProgressTest, DataOfAForgottenChildDoesNotHoldUpOthers) {
   merged.Forget(77, 5 * kSecond);
 }
 
-// An agent whose relay died or returned does not count as movement, so a hang is neither shortened nor ended.
+// A relay that dies or returns does not count as movement, so it neither shortens nor ends a hang.
 TEST(MergedProgressTest, AnotherRouteToTheSameRanksIsNotMovement) {
   MergedProgress relay(true), root;
   const auto beat = [](std::vector<int32_t> ranks, int64_t age) {
@@ -259,7 +259,7 @@ TEST(MergedProgressTest, AnotherRouteToTheSameRanksIsNotMovement) {
   relay.Apply(2, 20 * kSecond, beat({2, 3}, 10 * kSecond));
   for (const CommBeat& up : relay.TakeMoved(20 * kSecond)) root.Apply(7, 20 * kSecond, up);
   EXPECT_EQ(root.Find(kLateComm)->moved_ns, 10 * kSecond);
-  // One agent now reports directly, and later through the relay again.
+  // The agent first reports directly, and later through the relay again.
   relay.Forget(2, 21 * kSecond);
   for (const CommBeat& up : relay.TakeMoved(21 * kSecond)) root.Apply(7, 21 * kSecond, up);
   root.Apply(8, 22 * kSecond, beat({2, 3}, 12 * kSecond));
@@ -365,7 +365,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   ASSERT_NE(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
   EXPECT_EQ(look(aborted, both), 0u) << "told once";
-  // The table entry is reused before the end of its communicator was seen. An unreadable ring proves nothing.
+  // The table entry is reused before anyone saw that its communicator ended. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);
   EXPECT_NE(merged.Find(5), nullptr);

@@ -85,7 +85,7 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     merged.gaps = beat.gaps;
     comm.p99_child = child;
   }
-  // The sender's last operation was issued before the beat was made. If there are only sends and receives, `reached`
+  // The sender's last operation was issued before the beat was made. If there were only sends and receives, `reached`
   // proves nothing.
   const int64_t moved = beat.moved_age_ns > 0 ? now - beat.moved_age_ns : reached;
   if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, moved);
@@ -142,7 +142,7 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
   MarkMoved(id, &comm);
 }
 
-// The child's ranks now report through another child, or not at all; neither is progress.
+// The child's ranks now report through another child, or not at all. Neither is progress.
 void MergedProgress::Forget(uint32_t child, int64_t now) {
   const auto of = comms_of_.find(child);
   if (of == comms_of_.end()) return;

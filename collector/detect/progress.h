@@ -1,6 +1,7 @@
 // Progress of communicators over many hosts: an agent's report about its host (HostProgress), and the merged reports of
-// a relay's or the collector's children (MergedProgress). Pure: no clock, no I/O. Not thread-safe. Times of different
-// hosts are never compared: messages contain ages, and every receiver converts them into its own time on arrival.
+// the children of a relay or the collector (MergedProgress). Pure: no clock, no I/O. Not thread-safe. Times of
+// different hosts are never compared: messages contain ages, and every receiver converts them into its own time on
+// arrival.
 #pragma once
 
 #include <cstdint>
@@ -31,25 +32,25 @@ struct HashOdd {
   HashPoint point;
 };
 
-// proto/wire.proto, CommunicatorBeat, as plain values.
+// CommunicatorBeat of proto/wire.proto, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
   bool gone = false;                        // the sender has no members any more
   int32_t size = 0;                         // number of members of the communicator on all hosts
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;                   // including sends and receives
-  int64_t issue_age_ns = 0;                 // since issued_max was reached (by the first of several)
+  int64_t issue_age_ns = 0;                 // since the first member reached issued_max
   // Since any operation was issued, including sends and receives; 0 if not reported.
   int64_t moved_age_ns = 0;
   RankRuns at_min;         // empty if all members of the sender are at issued_min
-  RankRuns members;        // empty if as reported before
+  RankRuns members;        // empty if unchanged since the last report
   int64_t p99_gap_ns = 0;  // measured by the sender
   uint32_t gaps = 0;
-  std::string name;                          // empty if as reported before
+  std::string name;                          // empty if unchanged since the last report
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: takes at most 4,096 hash points and odd ones
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // limited: takes at most 4,096 hash points and odd ones
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
@@ -58,15 +59,15 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's part: several looks a second, and once a second a beat with what moved. A communicator without members on
-// this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process that ended
-// is still a member, because others may wait for it.
+// The agent's part: looks several times a second, and makes one beat a second from what moved. A communicator without
+// members on this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process
+// that exited is still a member, because others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
-  // Returns communicators with changes since the last call, or all with `everything` (if the collector is new). Of the
-  // hash points seen meanwhile, it takes the eight with the roundest numbers. So members on other hosts choose the same
-  // ones at any time. Gone communicators come first.
+  // Returns communicators with changes since the last call, or all with `everything` (for a new collector). Selects the
+  // eight hash points with the roundest numbers since the last call, so that members on other hosts choose the same
+  // ones. Communicators that are gone come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -74,7 +75,7 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;  // issued number and its hash, which is reported once two looks show them
+    HashPoint last_look;  // number and hash, reported once two looks show them
     uint64_t look = 0;    // the last look that saw the communicator
   };
   struct Point {
@@ -103,7 +104,7 @@ struct MergedComm {
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
   int64_t reached_ns = 0;       // when issued_max was reached
-  int64_t behind_since_ns = 0;  // since when a member is at issued_min while others are past it; 0 if none is
+  int64_t behind_since_ns = 0;  // since when a member has been at issued_min while others are past it; 0 if none is
   int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with changes
   int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
@@ -113,27 +114,27 @@ struct MergedComm {
 
 class MergedProgress {
  public:
-  // A relay passes hash points on; the collector gives them to its DesyncWatch on arrival.
+  // A relay forwards hash points; the collector gives them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
   // A child is a direct peer: an agent, or a relay. Takes O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
-  // The child is permanently gone, or its ranks now report through another one. Its members become unknown. A silent
+  // The child is gone permanently, or its ranks now report through another child. Its members become unknown. A silent
   // child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. Costs the
-  // children of the communicators that moved since, and each communicator at most once a second.
+  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. The cost
+  // depends on the children of those communicators; each is updated at most once a second.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;
   size_t size() const { return comms_.size(); }
-  // Members at issued_min while others are past it; empty if no member is behind.
+  // Returns the members at issued_min while others are past it; empty if no member is behind.
   RankRuns Missing(uint64_t comm) const;
   RankRuns Members(uint64_t comm) const;
   // Visits communicators with a member behind, in no particular order.
   void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
   void ForEach(const std::function<void(const MergedComm&)>& take) const;
-  // For a relay: the merged changes since the last call, or all communicators with `everything`.
+  // For a relay: returns the merged changes since the last call, or all communicators with `everything`.
   std::vector<CommBeat> TakeMoved(int64_t now, bool everything = false);
 
  private:
@@ -142,7 +143,7 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     RankRuns at_min, members;
   };
-  // A hash point that passes through a relay: it is sent once every child reported it.
+  // A hash point on its way through a relay, which sends it once every child reported it.
   struct Point {
     HashPoint point;
     std::vector<uint32_t> children;
@@ -151,7 +152,7 @@ class MergedProgress {
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    // Maps a child to an index into parts; used only if there are many.
+    // by child: its index in parts; used only if there are many
     absl::flat_hash_map<uint32_t, uint32_t> part_of;
     uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;

@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostPointsOfBeat = 8;  // maximum number in a beat
-constexpr size_t kMostHeldPoints = 128;  // maximum number for a communicator between two beats
+constexpr size_t kMostPointsOfBeat = 8;  // maximum number per beat
+constexpr size_t kMostHeldPoints = 128;  // maximum number per communicator between two beats
 constexpr int kMostFromProto = 4096;
 // A communicator is gone after this many looks without it, because a table may be read while it is written.
 constexpr uint64_t kLooksUntilGone = 50;
@@ -20,7 +20,7 @@ RankRuns RunsFromProto(const RankSet& set) {
   const int count = std::min(set.first_size(), set.last_size());
   for (int i = 0; i < count; ++i) {
     const RankRun run{set.first(i), set.last(i)};
-    // A sender of invalid data is not trusted further.
+    // Trusts nothing else from a sender of invalid data.
     if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
         (!runs.empty() && run.first <= runs.back().last))
       break;
@@ -123,8 +123,8 @@ void HostProgress::Leave(uint64_t id, int32_t rank) {
 
 namespace {
 
-// What the living members of one communicator in one process have issued; a process that drives several devices has
-// several.
+// What the living members of a communicator in one process have issued. A process that drives several devices has
+// several members.
 struct IssuedHere {
   uint64_t least = UINT64_MAX, total = 0;
   int64_t newest_ns = 0;
@@ -181,7 +181,7 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
         AddPoint(&comm, &member, ring.rank, {point.seq, point.hash});
       for (const ring::HashCheckpoint& point : snapshot.checkpoints)
         member.newest_point = std::max(member.newest_point, point.seq);
-      // The newest number may be read between its writing and that of its hash.
+      // The newest number may be read before its hash is written.
       const HashPoint newest{snapshot.issued_seq, snapshot.signature_hash};
       if (newest == member.last_look) {
         AddPoint(&comm, &member, ring.rank, newest);
@@ -224,7 +224,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
   if (whole.size() > kMostPointsOfBeat) whole.resize(kMostPointsOfBeat);
   std::sort(whole.begin(), whole.end(), [](const Point* a, const Point* b) { return a->seq < b->seq; });
   for (const Point* point : whole) {
-    // The hash of most members is the beat's hash.
+    // The beat carries the hash of most members.
     uint64_t common = point->hashes[0].second;
     size_t most = 0;
     for (const auto& [rank, hash] : point->hashes) {

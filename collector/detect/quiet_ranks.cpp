@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// The round ends without a wait after two looks, each of which may take seconds.
+// A round ends after two looks without a wait. Each look may take seconds.
 constexpr int64_t kTwoLooks = QuietRanks::kLookEvery + 4 * kSecond;
 // A wait that was seen for this long needs no more looks.
 constexpr int64_t kSeenLongEnough = QuietRanks::kMostLooks * QuietRanks::kLookEvery;
@@ -26,7 +26,7 @@ uint64_t LastUsed(const DigestView& view) {
   return last == nullptr ? 0 : last->id;
 }
 
-// Returns the frames of a stack from its wait for a GPU outwards; nothing if it does not wait.
+// Returns the frames of a stack from its wait for a GPU outwards; empty if it does not wait.
 std::vector<std::string> FromWait(const std::vector<std::string>& stack) {
   const auto wait = std::find_if(stack.begin(), stack.end(), [](const std::string& frame) {
     return GpuWaitOf(ParseFrame(frame).function()) != ring::CallKind::kNone;
@@ -34,7 +34,7 @@ std::vector<std::string> FromWait(const std::vector<std::string>& stack) {
   return {wait, stack.end()};
 }
 
-// Returns where the process waits at the newest look: in the thread that represents it, else in thread `tid`.
+// Returns where the process waits in the newest look: in the thread that represents it, or else in thread `tid`.
 std::vector<std::string> PlaceOf(const Process& process, int32_t tid) {
   std::vector<std::string> place = FromWait(process.stack_later.empty() ? process.stack : process.stack_later);
   for (const ThreadStack& thread : process.evidence->threads()) {

@@ -1,5 +1,5 @@
 // Finds waits for a GPU that no ring shows. A thread waits in a kernel launch while the launch queue is full, and the
-// recorder does not see launches. Where nothing marks the GPU's progress either, only the stacks show this wait.
+// recorder does not record launches. Without GPU progress markers, only the stacks show such a wait.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@
 
 namespace lockstep {
 
-// Stacks of this slot are needed. Looks that began before `since_ns` do not count.
+// A slot whose stacks are needed. Looks that began before `since_ns` do not count.
 struct WantedLook {
   int32_t slot = -1;
   int64_t since_ns = 0;
 };
 
-// Pure: no clock, no I/O. There is one for every generation of a job on a host. Not thread-safe.
+// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe.
 class QuietRanks {
  public:
-  // Time between two looks at a process, and their number in one round.
+  // Time between two looks at a process, and the number of looks per round.
   static constexpr int64_t kLookEvery = 2'500'000'000;
   static constexpr int kMostLooks = 8;
 
-  // Adds the wait that the stacks of a wanted slot show. At least two looks must find it, all of them at the same
-  // place. A program that launches all the time is in a launch at most looks, but not in the same one.
+  // Adds the wait that the stacks of a wanted slot show. At least two looks must find it at the same place. A program
+  // that launches all the time is in a launch at most looks, but not in the same one.
   void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
   // Returns the slots to look at now. `views` are those of Lateness's last look. A round begins when every rank of the
-  // host has been quiet for longer than the limit of the communicator that it used last. If it shows no wait, the next
-  // one begins when the rank has been quiet for twice as long.
+  // host has been quiet for longer than the limit of the communicator that it used last. If the round shows no wait,
+  // the next one begins when the rank has been quiet for twice as long.
   std::vector<WantedLook> Due(int64_t now, const std::vector<DigestView>& views, const Lateness& lateness);
 
  private:
   struct State {
     int64_t moved_ns = 0;   // last progress or activity
-    int64_t opened_ns = 0;  // begin of the round; 0 if none
+    int64_t opened_ns = 0;  // start of the round; 0 if none
     int64_t limit_ns = 0;
     int64_t next_quiet_ns = 0;
     int64_t looked_ns = 0;           // time of the last look

@@ -40,7 +40,7 @@ int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64
   }
   for (const ring::StreamSnapshot& stream : rank.streams) {
     if (!stream.marked || std::min(stream.issued, stream.given) <= stream.completed) continue;
-    // When the rank's GPU stopped is known only from repeated observations.
+    // Only repeated observations show when the rank's GPU stopped.
     if (progress_age_ns > 0) earliest(rank.captured_ns - progress_age_ns);
   }
   for (const Membership& membership : rank.memberships) {
@@ -67,7 +67,7 @@ bool WaitsOnSocket(const std::string& wchan) {
                      [&](const char* place) { return wchan.compare(0, strlen(place), place) == 0; });
 }
 
-// Returns for how long samples have seen the process idle.
+// Returns how long samples have seen the process idle.
 int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   bool host_wait = false;
   if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait) ||
@@ -78,7 +78,7 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-// Returns whether the rank's GPU has work left. Without marks, that is so if a member with marks has not completed what
+// Returns whether the rank's GPU has work left. Without marks, it does if a member with marks has not completed what
 // this rank issued.
 bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
   const auto open = [&completed](const Membership& membership) {
@@ -105,8 +105,7 @@ int64_t LastIssue(const Rank& rank) {
   return last;
 }
 
-// Without marks: a thread that has ended no wait since the rank issued NCCL's last operation may wait for that
-// operation.
+// Without marks, a thread that has ended no wait since the rank issued NCCL's last operation may be waiting for it.
 bool WaitsBehindNccl(const Rank& rank) {
   constexpr int64_t kReturns = 1'000'000'000;  // a call is recorded before it is forwarded, and returns later
   const int64_t issued = LastIssue(rank);
@@ -120,7 +119,7 @@ bool WaitsBehindNccl(const Rank& rank) {
   return by_stack && behind(*by_stack);
 }
 
-// Returns how long the rank has been in one wait for its GPU while NCCL's work is, or may be, unfinished there. Returns
+// Returns how long the rank has been in one wait for its GPU while NCCL work is, or may be, unfinished there. Returns
 // -1 without such a wait.
 int64_t BlockedFor(const Rank& rank, const RankMotion& motion, const std::vector<int64_t>& completed) {
   bool host_wait = false;
@@ -174,7 +173,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   const bool in_call = InWait(rank, &host_wait);
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
-  // Looks at the thread that the analysis uses. If that thread is outside NCCL, the rank is not in a call, although
+  // Examines the thread that the analysis uses. If that thread is outside NCCL, the rank is not in a call, although
   // another thread may be. For the analysis, a thread that waits for another rank's device is outside.
   const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
                                      [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
@@ -202,8 +201,8 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
   std::vector<int64_t> lowest(bundle.comms.size(),
-                              INT64_MAX);  // for each communicator: collectives issued by the last of its members
-  // The same for completed collectives, by the last member that has marks.
+                              INT64_MAX);  // by communicator: collectives issued by the member that is furthest behind
+  // The same for completed collectives of members with marks.
   std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {

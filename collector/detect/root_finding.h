@@ -1,5 +1,5 @@
-// The root of a stall, from the analysis of digests, in the form that the detector needs. It has the named ranks, the
-// activity of their processes, and how long the involved ranks have not moved.
+// The root of a stall in the form that the detector needs, from the analysis of digests: the named ranks, the activity
+// of their processes, and how long the involved ranks have not moved.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// Facts about a rank that are not in a Bundle, from the observer of its ring over time.
+// Facts about a rank that a Bundle does not contain, from whoever observes its ring over time.
 struct RankMotion {
   int64_t progress_age_ns = -1;  // Lateness::ProgressOf, as an age when the rank's data was taken; -1 if unknown
   int64_t activity_age_ns = -1;  // Lateness::ActivityOf, as an age
   int64_t silent_ns = 0;         // how long the agent of the root's host has been silent
   // How long samples a second apart have seen the process idle since the rank's last progress; -1 if unknown.
   int64_t idle_ns = -1;
-  // The ages apply to RootFinding::as_of_ns, or up to this much later: at the latest when the rank's data arrived.
+  // The ages apply to RootFinding::as_of_ns, or up to this much later, when the rank's data arrived at the latest.
   int64_t after_ns = 0;
 };
 
@@ -27,17 +27,18 @@ struct RankMotion {
 struct RootView {
   int32_t rank = -1;
   bool known = true;               // there is data for the process
-  bool ended = false;              // the process is gone
-  bool cancelled = false;          // the process ended by SIGTERM, SIGINT or SIGHUP, which launchers use
+  bool ended = false;              // the process has exited
+  bool cancelled = false;          // SIGTERM, SIGINT or SIGHUP killed the process; launchers use these
   bool stopped = false;            // state T or t
   bool uninterruptible = false;    // the process, or one of its threads, is in state D
   bool in_recorded_call = false;   // inside an NCCL call or a CUDA wait, where using CPU is not progress
   bool waits_for_compute = false;  // inside a CUDA wait, without unfinished NCCL work on the rank's GPU
-  // In a CUDA wait without GPU marks, where the thread may wait for NCCL's last operation.
+  // In a CUDA wait without GPU progress markers, where the thread may wait for NCCL's last operation.
   bool behind_nccl = false;
-  bool event_loop = false;  // the process's main thread waits for events from outside (ep_poll), as an idle server does
-  bool on_socket = false;   // the process's main thread waits for data on a socket, so another process may work for it
-  int64_t silent_ns = 0;    // how long the agent of the root's host has been silent
+  bool event_loop = false;  // the process's main thread waits for outside events (ep_poll), like an idle server
+  bool on_socket =
+      false;  // the process's main thread waits for data on a socket, so another process may be working for it
+  int64_t silent_ns = 0;               // how long the agent of the root's host has been silent
   int64_t sample_gap_ns = 0;           // 0 if not sampled twice
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 if unknown
   int64_t idle_ns = -1;                // RankMotion::idle_ns
@@ -56,32 +57,32 @@ struct RootFinding {
   int64_t waited_ns = 0;          // the longest wait of a live rank in the data; 0 if none
   int64_t still_ns = -1;          // how long the involved ranks have made no progress; -1 if unknown
   // How long samples have seen every living process idle, except those that wait in a recorded call. INT64_MAX if all
-  // wait; -1 if it is unknown for one.
+  // wait; -1 if it is unknown for any.
   int64_t rest_ns = -1;
-  // How long every rank has been in one wait for its GPU, behind NCCL's work; -1 if one is not, or if it is unknown.
+  // How long every rank has been in one wait for its GPU behind NCCL's work; -1 if one is not in such a wait, or if it
+  // is unknown.
   int64_t blocked_ns = -1;
-  // Size of the stuck operation; without a finding, of the largest that is a communicator's last. 0 if unknown.
+  // Size of the stuck operation; without a finding, of the largest last operation of a communicator. 0 if unknown.
   int64_t bytes = 0;
   // Since the last step of a network operation of the involved ranks; -1 if none is recorded.
   int64_t network_age_ns = -1;
   bool first_operation = false;  // the stuck operation is the first of its communicator
   bool in_init = false;          // an involved rank creates a communicator
   bool graphs = false;           // a rank launched CUDA graphs with operations
-  int64_t as_of_ns =
-      0;  // the latest time to which these ages apply, on the detector's clock; 0 for the time of judging
+  int64_t as_of_ns = 0;  // the latest time that these ages apply to, on the detector's clock; 0 for the time of judging
 };
 
 // Takes any rank number, in the bundle or not.
 using MotionOf = std::function<RankMotion(int32_t rank)>;
 
-// For the verdict's first finding. Takes time linear in the ranks of the bundle.
+// Builds it for the verdict's first finding, in time linear in the ranks of the bundle.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
-// The cause that may be named before the job is declared hung: the headline of the verdict's first finding if the
-// records prove it; else empty, and no rank is named.
+// The cause that may be reported before the job is declared hung: the headline of the verdict's first finding if the
+// records prove it. Otherwise empty, so that no rank is blamed.
 std::string ProvenCause(const Verdict& verdict);
 
-// Returns how long nothing has moved in the job, for Bundle::known_stalled: the smallest progress_age_ns; 0 if any is
+// Returns how long nothing in the job has moved, for Bundle::known_stalled: the smallest progress_age_ns; 0 if any is
 // unknown.
 int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);
 

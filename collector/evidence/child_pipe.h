@@ -15,8 +15,8 @@ constexpr size_t kMostChildBytes = 256 << 20;
 // Writes the whole message. Returns false if the reader is gone.
 bool WriteEvidence(int fd, const ProcessEvidence& evidence);
 
-// Takes the complete messages off the front of *buffer and adds them to *evidence. Threads replace earlier ones with
-// their number; lists of modules and GPUs replace earlier lists. Returns false if the data is not such a message.
+// Moves the complete messages from the front of *buffer to *evidence. A thread replaces the earlier one with its
+// number; lists of modules and GPUs replace earlier lists. Returns false if the data is invalid.
 bool TakeMessages(std::string* buffer, ProcessEvidence* evidence);
 
 }  // namespace lockstep

@@ -26,10 +26,10 @@
 namespace lockstep {
 namespace {
 
-// Limit of the wait for a killed child that is itself in uninterruptible sleep.
+// How long to wait for a killed child that is itself in uninterruptible sleep.
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
-constexpr char kNotAskedFor[] = "not asked for";
+constexpr char kNotAskedFor[] = "not requested";
 
 }  // namespace
 
@@ -108,7 +108,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   *slot = std::move(child);
 }
 
-// returns true if no further result will come
+// Returns true if no further result will arrive.
 bool EvidenceJob::PollChild(Child* child) {
   if (child->done) return true;
   bool over = false;
@@ -124,7 +124,7 @@ bool EvidenceJob::PollChild(Child* child) {
     child->buffer.append(bytes, static_cast<size_t>(got));
     if (child->bytes > kMostChildBytes ||
         !TakeMessages(&child->buffer, report_.mutable_process()->mutable_evidence())) {
-      child->failed = "what it wrote is damaged";
+      child->failed = "its output is damaged";
       over = true;
       break;
     }
@@ -152,7 +152,7 @@ void EvidenceJob::ChildEnded(Child* child) {
   if (!child->failed.empty() || child->status < 0) return;
   if (WIFSIGNALED(child->status)) child->failed = absl::StrCat("it was killed by signal ", WTERMSIG(child->status));
   if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
-    child->failed = absl::StrCat("it exited ", WEXITSTATUS(child->status));
+    child->failed = absl::StrCat("it exited with status ", WEXITSTATUS(child->status));
 }
 
 bool EvidenceJob::Poll() {
@@ -248,7 +248,7 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options) {
 ProcessEvidence ReadLogAfterEnd() {
   ProcessEvidence log;
   log.set_taken_ns(MonotonicNs());
-  log.set_gpus_unread("its process had ended");
+  log.set_gpus_unread("its process had exited");
   ReadHardwareLog(EvidenceOptions().hardware_window_ns, {}, &log);
   return log;
 }
@@ -299,7 +299,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
   if (!python.empty()) process->python_stack = std::move(python);
   if (!stack.empty()) {
     (second ? process->stack_later : process->stack) = std::move(stack);
-    // An earlier stack from the kernel is of another kind.
+    // An earlier stack from the kernel is of a different kind, so the two cannot be compared.
     if (!second) process->stack_later.clear();
   }
   process->evidence = std::move(evidence);

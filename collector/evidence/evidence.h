@@ -1,5 +1,5 @@
-// Evidence of one process from outside: stacks of all its threads, its activity, its memory, its GPUs, and hardware
-// errors in the kernel's log. docs/evidence.md lists the sources and the cost to the process.
+// Evidence about one process from outside: stacks of all its threads, its activity, its memory, its GPUs, and hardware
+// errors in the kernel's log. docs/evidence.md lists the sources and their cost to the process.
 #pragma once
 
 #include <sys/types.h>
@@ -25,27 +25,27 @@ struct EvidenceOptions {
   int64_t sample_gap_ns = 1'000'000'000;
   // Path of lockstep-evidence; empty for the one in this program's folder.
   std::string helper;
-  // The process's ring file, whose helper is asked for data that the system refuses; -1 if unknown. Not owned, but used
+  // The process's ring file, whose helper provides data that the system refuses; -1 if unknown. Not owned, but used
   // until the job is done.
   int ring = -1;
-  // For tests: another NVML library; empty for the driver's.
+  // Another NVML library, for tests; empty for the driver's.
   std::string nvml;
 };
 
 // One look at a process, in the background. Work that could hang or crash (ptrace, foreign ELF files, NVML) runs in
-// children that are killed at the deadline; the report's texts name what is missing. Not thread-safe; jobs are
-// independent. This object must reap the children: if the caller waits for any child, it must leave these alone, or
-// reports miss the reason of a failure.
+// children that are killed at the deadline; the report names what is missing. Not thread-safe; jobs are independent.
+// Only this object may reap the children: if the caller waits for any child, it must leave these alone, or reports lose
+// the reason for a failure.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
-  ~EvidenceJob();  // ends the children
+  ~EvidenceJob();  // kills the children
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
   // Never waits. Returns true if the look is done.
   bool Poll();
-  // Returns when the look is done, at most a second after the deadline.
+  // Returns when the look is done, at the latest a second after the deadline.
   void Wait();
   // The report so far; the caller sets `rank`.
   const EvidenceReport& report() const { return report_; }
@@ -70,17 +70,17 @@ class EvidenceJob {
 // Gathers all evidence in one call, for threads that may block.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Copies the report's stacks, and the report itself, into the analysis' view of the process. The process is represented
-// by its main thread if that runs Python, else by thread `main_tid` (the process's own number; 0 for none in
-// particular). A second report of the same process becomes `stack_later`.
+// Copies the report and its stacks into the analysis's view of the process. The process's main thread represents it if
+// that runs Python, or else thread `main_tid` (in the process's own numbering; 0 for no particular one). A second
+// report on the same process becomes `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
-// For ended processes: only the kernel's log shows which ones the kernel killed for memory. Replaces earlier facts by
-// this host's log of the last hour.
+// For processes that exited: only the kernel's log shows which ones the kernel killed for memory. Replaces earlier
+// facts by this host's log of the last hour.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 
-// The evidence as text for terminals.
+// Returns the evidence as text for a terminal.
 std::string EvidenceText(const EvidenceReport& report);
 
 }  // namespace lockstep

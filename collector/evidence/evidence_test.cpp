@@ -175,7 +175,7 @@ TEST(Evidence, AThreadInUninterruptibleSleepIsNotStopped) {
   EXPECT_THAT(thread.refused(), HasSubstr("uninterruptible sleep (D)"));
   EXPECT_EQ(StateOf(program.pid()), 'D');
   EXPECT_EQ(report.process().threads_in_d(), 1u);
-  // The kernel function, or the place of the system call, is available without a stop.
+  // The kernel function, or the system call, is available without a stop.
   EXPECT_THAT(Texts(report, thread), Not(IsEmpty()));
 }
 
@@ -289,7 +289,7 @@ TEST(Evidence, RefusedAccessIsReported) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // The child continues as a user without the permission.
+    // The child continues as an unprivileged user.
     if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0)) _exit(1);
     dup2(ends[1], 1);
     execl(helper.c_str(), helper.c_str(), absl::StrCat(program.pid()).c_str(), nullptr);
@@ -306,7 +306,7 @@ TEST(Evidence, RefusedAccessIsReported) {
   EXPECT_THAT(text, HasSubstr("Thread ")) << "states are visible without the permission";
 }
 
-// Returns the number of the process's threads that another program stopped.
+// Returns how many of the process's threads are stopped by a tracer.
 size_t Standing(pid_t pid) {
   size_t standing = 0;
   DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
@@ -344,7 +344,7 @@ TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
 
-// A busy machine or a debugger may stop the reader while it holds a thread. Then the reader's timer ends it.
+// A busy machine or a debugger may stop the reader while it holds a thread. Then the reader's timer kills it.
 TEST(Evidence, AStoppedReaderHoldsNoThread) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
   ASSERT_TRUE(program.ready());
@@ -472,7 +472,7 @@ TEST(Evidence, GpusAreReadThroughNvmlOrTheReasonIsGiven) {
   unsetenv("LOCKSTEP_FAKE_NVML");
 }
 
-// Returns the interpreters of this machine, one for each version: from PATH or pyenv.
+// Returns this machine's Python interpreters, one per version, from PATH or pyenv.
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
   for (int minor = 8; minor <= 14; ++minor) {
@@ -542,7 +542,7 @@ TEST(Evidence, PythonStacksAreReadWhileTheInterpreterLockIsHeld) {
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // Native frames must be in the right places: the summing code is inside hold(), and no frame of the interpreter's
+    // Native frames must be in the right places: the code that sums is inside hold(), and no frame of the interpreter's
     // own loop is left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);

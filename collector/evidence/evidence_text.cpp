@@ -19,13 +19,13 @@ void AppendThread(const ThreadStack& thread, const ProcessEvidence& evidence, st
                   thread.wchan().empty() ? "" : absl::StrCat(" in ", Printable(thread.wchan(), 64)),
                   thread.holds_interpreter_lock() ? ", holds the interpreter lock" : "",
                   thread.stopped_ns() > 0
-                      ? absl::StrFormat(", stood for %.1f ms", static_cast<double>(thread.stopped_ns()) / 1e6)
+                      ? absl::StrFormat(", stopped for %.1f ms", static_cast<double>(thread.stopped_ns()) / 1e6)
                       : "",
                   "\n");
   int number = 0;
   for (const std::string& frame : StackTexts(thread, evidence))
     absl::StrAppend(out, absl::StrFormat("  #%-3d ", number++), Printable(frame, 400), "\n");
-  if (thread.truncated()) absl::StrAppend(out, "  ... more frames further out\n");
+  if (thread.truncated()) absl::StrAppend(out, "  ... outer frames are missing\n");
   if (!thread.refused().empty()) absl::StrAppend(out, "  (", Printable(thread.refused(), 300), ")\n");
 }
 
@@ -44,7 +44,7 @@ std::string EvidenceText(const EvidenceReport& report) {
   absl::StrAppend(&out, "\n");
   if (process.cpu_ns_between_samples() >= 0) {
     absl::StrAppend(
-        &out, absl::StrFormat("Moving: %.0f ms of CPU", static_cast<double>(process.cpu_ns_between_samples()) / 1e6),
+        &out, absl::StrFormat("Activity: %.0f ms of CPU", static_cast<double>(process.cpu_ns_between_samples()) / 1e6),
         process.io_bytes_between_samples() >= 0
             ? absl::StrCat(", ", process.io_bytes_between_samples(), " bytes of I/O")
             : ", I/O not readable",
@@ -56,18 +56,18 @@ std::string EvidenceText(const EvidenceReport& report) {
                   memory.oom_score_adj(), "), host has ", Megabytes(memory.host_available_bytes()), " left\n");
   if (!memory.cgroup().empty()) {
     absl::StrAppend(&out, "Cgroup: ", Printable(memory.cgroup(), 200), ", ", Megabytes(memory.cgroup_bytes()), " of ",
-                    memory.cgroup_limit_bytes() < 0 ? "no limit known" : Megabytes(memory.cgroup_limit_bytes()),
+                    memory.cgroup_limit_bytes() < 0 ? "unknown limit" : Megabytes(memory.cgroup_limit_bytes()),
                     memory.cgroup_oom_kills() < 0 ? "" : absl::StrCat(", OOM kills ", memory.cgroup_oom_kills()), "\n");
   }
   for (const std::string& file : process.written_files()) absl::StrAppend(&out, "Writes: ", Printable(file, 300), "\n");
   for (const GpuState& gpu : evidence.gpus()) {
     absl::StrAppend(&out, "GPU ", gpu.index(), " ", Printable(gpu.pci(), 32), " ", Printable(gpu.name(), 64),
-                    gpu.of_process() ? " (this process is on it)" : "");
+                    gpu.of_process() ? " (used by this process)" : "");
     if (!gpu.lost().empty()) absl::StrAppend(&out, ": LOST: ", Printable(gpu.lost(), 100));
     if (gpu.utilization_percent() >= 0) absl::StrAppend(&out, ", busy ", gpu.utilization_percent(), " %");
     if (gpu.temperature_c() >= 0) absl::StrAppend(&out, ", ", gpu.temperature_c(), " C");
     if (gpu.uncorrected_ecc() > 0) absl::StrAppend(&out, ", uncorrected ECC errors ", gpu.uncorrected_ecc());
-    if (gpu.rows_pending() > 0) absl::StrAppend(&out, ", remapped rows wait for a reset");
+    if (gpu.rows_pending() > 0) absl::StrAppend(&out, ", remapped rows need a GPU reset");
     absl::StrAppend(&out, "\n");
   }
   if (!evidence.gpus_unread().empty()) absl::StrAppend(&out, "GPUs: ", Printable(evidence.gpus_unread(), 300), "\n");

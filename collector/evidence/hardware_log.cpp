@@ -46,7 +46,7 @@ int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
     }
     line->remove_prefix(static_cast<size_t>(rest - text.c_str()));
     const int64_t seconds = timegm(&parts) - offset;
-    return seconds > 0 && seconds < INT64_MAX / kSecond ? seconds * kSecond : 0;  // a line may contain any year
+    return seconds > 0 && seconds < INT64_MAX / kSecond ? seconds * kSecond : 0;  // a line may claim any year
   }
   const time_t now = static_cast<time_t>(now_ns / kSecond);
   tm today{};
@@ -70,7 +70,7 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
   if (event.age_ns() < 0) event.set_age_ns(0);
   if (event.age_ns() > window_ns) return;
   event.set_real_ns(now_ns - event.age_ns());
-  // A repeated line (there may be thousands of corrected errors) is kept once, with its last time.
+  // A repeated line (there may be thousands of corrected errors) is kept once, with its latest time.
   for (HardwareEvent& known : *evidence->mutable_hardware()) {
     if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() &&
         known.pid() == event.pid() && known.text() == event.text()) {
@@ -152,7 +152,7 @@ std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t b
   if (priority < 0 || priority >> 3 != 0 || us < 0 || us > INT64_MAX / 1000)
     return std::nullopt;  // written by a process
   absl::string_view text = record.substr(semicolon + 1);
-  text = text.substr(0, text.find('\n'));  // properties follow
+  text = text.substr(0, text.find('\n'));  // more properties follow
   std::optional<HardwareEvent> event = ParseHardwareLine(text);
   if (event) event->set_age_ns(boot_ns - us * 1000);
   return event;
@@ -163,7 +163,7 @@ std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now
   const int64_t when = TakeTime(&line, now_ns);
   if (when == 0) return std::nullopt;
   const size_t mark = line.find(" kernel:");
-  // "host kernel:": the program's field must contain "kernel", not another part of the text.
+  // "host kernel:": the program's field must be "kernel", wherever else the word appears.
   if (mark == line.npos || mark > 300 || line.substr(1, mark - 1).find(' ') != line.npos) return std::nullopt;
   line = WithoutKernelTime(line.substr(mark + strlen(" kernel:")));
   std::optional<HardwareEvent> event = ParseHardwareLine(line);

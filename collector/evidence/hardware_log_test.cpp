@@ -50,7 +50,7 @@ TEST(HardwareLog, ReadsBothFormatsOfSyslog) {
   event = ParseSyslogLine("Dec 31 23:59:00 dgx17 kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
   ASSERT_TRUE(event) << "the record is from last year";
   EXPECT_GT(event->age_ns(), 300 * 86400 * kSecond);
-  // A program that only mentions the kernel.
+  // This program's output only mentions the kernel.
   EXPECT_FALSE(ParseSyslogLine("Nov 21 20:29:00 dgx17 python[3]: saw kernel: NVRM: Xid (PCI:0000:1b:00): 48", now));
   EXPECT_FALSE(ParseSyslogLine("kernel: NVRM: Xid (PCI:0000:1b:00): 48", now));
 }

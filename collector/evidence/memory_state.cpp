@@ -49,7 +49,7 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
   state.set_cgroup_bytes(-1);
   state.set_cgroup_limit_bytes(-1);
   state.set_cgroup_oom_kills(-1);
-  // "0::/user.slice/..." in the unified hierarchy, "9:memory:/docker/..." in the older one.
+  // "0::/user.slice/..." in cgroup v2, "9:memory:/docker/..." in v1.
   for (absl::string_view line : absl::StrSplit(ReadSmallFile(proc + "cgroup"), '\n', absl::SkipEmpty())) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3 || absl::StrContains(fields[2], "..")) continue;
@@ -60,7 +60,7 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
     const std::string folder = absl::StrCat(cgroup_root, older ? "/memory" : "", fields[2], "/");
     state.set_cgroup_bytes(Number(ReadSmallFile(folder + (older ? "memory.usage_in_bytes" : "memory.current"), 64)));
     const int64_t limit = Number(ReadSmallFile(folder + (older ? "memory.limit_in_bytes" : "memory.max"), 64));
-    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or its older form
+    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or its cgroup v1 equivalent
     state.set_cgroup_oom_kills(
         Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
     if (older) break;

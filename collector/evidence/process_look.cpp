@@ -42,7 +42,7 @@ void ProcessLook::Continue(pid_t pid, pid_t main_tid, Process* process, int ring
   if (!due || under_way >= kMostAtATime) return;
   EvidenceOptions options;
   options.ring = ring;
-  options.sample_gap_ns = 0;  // the caller's sampler does this
+  options.sample_gap_ns = 0;  // the caller's sampler measures this
   options.gpus = options.hardware_log = hardware;
   hardware_ |= hardware;
   if (looks_ == 0) began_ns_ = now;
@@ -63,7 +63,7 @@ void ProcessLook::Forget(Process* process) {
 }
 
 void ProcessLook::Take(pid_t main_tid, Process* process) {
-  // If the process has ended in the meantime, the last look is better than none.
+  // If the process has exited in the meantime, the previous look is better than none.
   if (job_->report().process().life() != ProcessState::GONE) TakeEvidence(job_->report(), main_tid, process);
   job_.reset();
   --under_way;

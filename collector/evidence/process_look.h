@@ -12,11 +12,11 @@
 
 namespace lockstep {
 
-// The thread that issues most of the operations, by the process's own number; 0 if none does.
+// Returns the thread that issues most of the operations, by the process's own number; 0 if none does.
 pid_t BusiestThread(const ring::Snapshot& digest);
 
 struct LookPlan {
-  int most = 2;  // looks since the beginning
+  int most = 2;  // number of looks
   int64_t gap_ns = 1'000'000'000;
   int64_t since_ns = 0;  // looks that began earlier do not count (CLOCK_MONOTONIC)
   bool hardware = true;  // also reads GPUs and the kernel's log, once
@@ -30,16 +30,16 @@ class ProcessLook {
   ProcessLook(const ProcessLook&) = delete;
   ProcessLook& operator=(const ProcessLook&) = delete;
 
-  // Call it about once a second while the process is a suspect; never waits. Starts a look when one is due, and writes
-  // the results of a finished one into *process. After ten seconds without a call it starts again from the beginning.
-  // Only a few looks run at a time in this program, and the others wait for their turn. `main_tid` as for
-  // TakeEvidence. `ring`: descriptor of its ring file; -1 if none.
+  // Call about once a second while the process is a suspect; never waits. Starts a look when one is due, and writes the
+  // results of a finished one into *process. Starts from the beginning after ten seconds without a call. Only a few
+  // looks run at a time in this program; the others wait for their turn. `main_tid` as for TakeEvidence. `ring`:
+  // descriptor of its ring file; -1 if none.
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1, LookPlan plan = {});
-  // Called if the process made progress: ends a running look, and removes the results of earlier ones.
+  // Call if the process made progress: cancels a running look, and removes the results of earlier ones.
   void Forget(Process* process);
   // Returns true if a look is running, which may have stopped a thread of the process (state 't').
   bool busy() const { return job_ != nullptr; }
-  // Number of finished looks since the start.
+  // Returns the number of finished looks.
   int looks() const { return looks_; }
   // Waits for a running look, at most `limit_ns`, and takes its result.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);

@@ -33,7 +33,7 @@ struct Node {
 void Render(const Node& node, size_t depth, size_t most, std::vector<std::string>* out) {
   if (!node.ends.empty() && !node.children.empty() && out->size() < most)
     out->push_back(absl::StrCat(std::string(2 * depth, ' '), node.ends.Text(), ": innermost here"));
-  // Rare stacks come first, because a stack of few ranks is the most interesting.
+  // Rare stacks come first, because the stacks of few ranks are the most interesting.
   std::vector<std::pair<const std::string*, const Node*>> order;
   for (const auto& [name, child] : node.children) order.push_back({&name, child.get()});
   std::stable_sort(order.begin(), order.end(),
@@ -71,7 +71,7 @@ void StackTree::Add(const std::vector<std::string>& frames, int32_t rank) {
   std::vector<std::string> outer_first;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     const size_t left = static_cast<size_t>(frames.rend() - frame);
-    // In a stack that is too deep, the middle is the least informative.
+    // If a stack is too deep, its middle is the least informative part.
     if (frames.size() > kMostFrames && outer_first.size() >= kMostFrames / 2 && left >= kMostFrames / 2) {
       if (outer_first.size() == kMostFrames / 2) outer_first.push_back("...");
       continue;
@@ -183,7 +183,7 @@ std::vector<std::string> StackTree::Lines(size_t most) const {
   Render(root, 0, most, &lines);
   if (lines.size() >= most) lines.push_back("more branches are not shown");
   if (!left_out_.empty())
-    lines.push_back(absl::StrCat(left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_));
+    lines.push_back(absl::StrCat(left_out_.Text(), ": stacks left out; the tree already has ", most_stacks_));
   return lines;
 }
 

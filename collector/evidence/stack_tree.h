@@ -1,5 +1,5 @@
 // Stacks of many ranks as one prefix tree, which shows shared frames and where ranks differ. Relays merge the trees of
-// their children; the result does not depend on the order or the grouping of the merges.
+// their children; the result does not depend on the order or grouping of the merges.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace lockstep {
 
 class StackTree {
  public:
-  // A tree holds at most this many different stacks, each with at most kMostFrames frames (deeper ones lose their
-  // middle). Beyond that, stacks with the largest hashes are left out, and their ranks are kept in one set. So the
-  // choice does not depend on the order of merges.
+  // A tree contains at most this many different stacks, each with at most kMostFrames frames (deeper ones lose their
+  // middle). Beyond that, it drops the stacks with the largest hashes and keeps their ranks in one set, so the choice
+  // does not depend on the order of merges.
   explicit StackTree(size_t most_stacks = 4096) : most_stacks_(most_stacks) {}
   static constexpr size_t kMostFrames = 128;
   static constexpr size_t kMostFrameText = 256;
@@ -33,7 +33,7 @@ class StackTree {
   // For a damaged or hostile message, returns a tree of its valid parts.
   static StackTree FromMessage(const StackTreeMessage& message, size_t most_stacks = 4096);
 
-  // One line per branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most`.
+  // One line per branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most` lines.
   std::vector<std::string> Lines(size_t most = 200) const;
 
   size_t stacks() const { return stacks_.size(); }

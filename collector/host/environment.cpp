@@ -89,7 +89,7 @@ void PrependPreload(Environment* environment, const std::string& library) {
 absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   std::string path = GetVariable(environment, "LOCKSTEP_LIBRARY");
   if (path.empty()) {
-    if (OwnFolder().empty()) return absl::NotFoundError("cannot find the path of this program: set LOCKSTEP_LIBRARY");
+    if (OwnFolder().empty()) return absl::NotFoundError("cannot find this program's path: set LOCKSTEP_LIBRARY");
     path = OwnFolder() + "../lib/liblockstep.so";
   }
   char real[PATH_MAX];
@@ -124,7 +124,7 @@ absl::StatusOr<int> FreePort() {
   const bool found = fd.ok() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) == 0 &&
                      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
   const int error = errno;
-  if (!found) return absl::UnavailableError(absl::StrCat("no free port for MASTER_PORT: ", strerror(error)));
+  if (!found) return absl::UnavailableError(absl::StrCat("found no free port for MASTER_PORT: ", strerror(error)));
   return ntohs(address.sin_port);
 }
 
@@ -143,7 +143,7 @@ int RingKib(int ranks, const std::string& folder) {
   const uint64_t memory =
       static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   room = std::min(room, memory);
-  // A container's own limit. Its current use is partly page cache, so the limit counts.
+  // A container has its own limit. Its current use is partly page cache, so only the limit counts.
   uint64_t limit = 0;
   if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/sys/fs/cgroup/memory.max", 64)), &limit)) {
     room = std::min(room, limit);

@@ -11,41 +11,42 @@ namespace lockstep {
 
 using Environment = std::vector<std::string>;  // "NAME=value"
 
-// Returns whether a job with this environment would find a libnccl-profiler.so, which NCCL loads if no plugin is named.
+// Returns whether a job with this environment would find a libnccl-profiler.so, which NCCL loads if no plugin is
+// configured.
 bool ProfilerIsInstalled(const Environment& environment);
 
 Environment CurrentEnvironment();
-// Returns an empty text if the variable is unset.
+// Returns "" if the variable is unset.
 std::string GetVariable(const Environment& environment, const std::string& name);
 bool HasVariable(const Environment& environment, const std::string& name);
 void SetVariable(Environment* environment, const std::string& name, const std::string& value);
 // Prepends `library` to LD_PRELOAD.
 void PrependPreload(Environment* environment, const std::string& library);
 
-// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails if it is missing,
-// or if its path contains a space or a colon, which separate names in LD_PRELOAD.
+// Returns the absolute path of liblockstep.so: LOCKSTEP_LIBRARY, or else ../lib/ next to the running program. Fails if
+// it is missing, or if its path contains a space or a colon, which separate names in LD_PRELOAD.
 absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
+// Sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for one rank on this host.
 void SetRank(Environment* environment, int rank, int world_size, int port);
-// Returns a TCP port of 127.0.0.1 on which nothing listens.
+// Returns a TCP port on 127.0.0.1 on which nothing listens.
 absl::StatusOr<int> FreePort();
 
 // Returns LOCKSTEP_RING_KIB for `ranks` (0 if unknown) ranks on this host. Larger rings keep a longer history of a fast
-// job. All of them together take at most a 32nd of the free space, in `folder` and in memory. 0 leaves the recorder's
-// default.
+// job. All rings together take at most a 32nd of the free space, both in `folder` and in memory. 0 leaves the
+// recorder's default.
 int RingKib(int ranks, const std::string& folder);
 // The same for a given amount of free memory in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH. Otherwise the element before the
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, or else the element before the
 // node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty if neither is set.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };
 RackAndSwitch PlaceOf(const Environment& environment);
 
-// A name for the job that is safe in a file name.
+// Returns a name for the job that is safe in a file name.
 std::string JobName(const Environment& environment, const std::string& command);
 
 }  // namespace lockstep

@@ -57,7 +57,7 @@ void AddEthernet(const std::string& sys, HostNetwork* network) {
   }
 }
 
-// GPUs of NVIDIA and AMD by their class: 3D controllers, displays and accelerators.
+// Counts NVIDIA and AMD GPUs by their PCI class: 3D controllers, displays and accelerators.
 uint32_t CountGpus(const std::string& sys) {
   const std::string devices = sys + "/bus/pci/devices";
   uint32_t count = 0;

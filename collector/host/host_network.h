@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// The fastest active ports of InfiniBand and RoCE adapters; without any, of Ethernet adapters. Ports of virtual
-// interfaces have no rate of their own and do not count. `sys` is for tests.
+// Returns the fastest active ports of InfiniBand and RoCE adapters; without any, of Ethernet adapters. Ignores ports of
+// virtual interfaces, which have no rate of their own. `sys` is for tests.
 HostNetwork ReadHostNetwork(const std::string& sys = "/sys");
-// This host's, read when first called: a broken adapter may answer late.
+// Returns this host's network, read on the first call, because a broken adapter may take long.
 const HostNetwork& ThisHostNetwork();
 
 }  // namespace lockstep

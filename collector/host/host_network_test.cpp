@@ -46,7 +46,7 @@ TEST_F(HostNetworkTest, TheFastestActivePortsOfInfinibandCount) {
     Port(absl::StrCat("mlx5_", i), "4: ACTIVE", "400 Gb/sec (4X NDR)");
     Pci(absl::StrCat("0000:1", i, ":00.0"), "0x030200", "0x10de");
   }
-  Port("mlx5_8", "4: ACTIVE", "200 Gb/sec (4X HDR)");  // for storage
+  Port("mlx5_8", "4: ACTIVE", "200 Gb/sec (4X HDR)");  // a storage adapter
   Port("mlx5_9", "1: DOWN", "800 Gb/sec (4X XDR)");
   Interface("eth0", "up", "1000000", true);
   Pci("0000:90:00.0", "0x030000", "0x1a03");  // the display of the management board

@@ -39,7 +39,7 @@ std::string TakeOwnersRights(pid_t pid) {
   } else if (geteuid() == 0 && uid != 0) {
     if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 ||
         geteuid() != uid)
-      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno),
+      why = absl::StrCat("root cannot become user ", uid, " here (", strerror(errno),
                          "; grant CAP_SETUID and CAP_SETGID)");
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

@@ -1,5 +1,5 @@
-// Reduces rights to those of a process's owner, for a disposable child: the owner may have made the files that it opens
-// in order to mislead it.
+// Reduces a disposable child's rights to those of a process's owner, who may have created the files that it opens in
+// order to mislead it.
 #pragma once
 
 #include <sys/types.h>
@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// Permanently gives up, for this process: root, all capabilities, supplementary groups, core dumps, and writing to
+// Permanently gives up for this process: root, all capabilities, supplementary groups, core dumps, and writing to
 // regular files. If it was root, this process then has the user and group of process `pid`. Returns the reason if that
-// fails; empty if it succeeded.
+// fails, or else "".
 std::string TakeOwnersRights(pid_t pid);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-// The kernel writes space, tab, newline and backslash as "\\040".
+// The kernel writes space, tab, newline and backslash as "\\040" and so on.
 std::string WithoutEscapes(absl::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -56,7 +56,7 @@ int64_t ReadIoBytes(pid_t pid) {
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   if (stat && stat->state == 'Z' && stat->wait_status >= 0) return stat->wait_status;
-  // The kernel's struct pidfd_info as first released; the system's headers may be older than the kernel.
+  // The kernel's struct pidfd_info as first released. The system's headers may be older than the kernel.
   struct PidfdInfo {
     uint64_t mask, cgroup;
     uint32_t ids[11];
@@ -82,7 +82,7 @@ Activity ReadActivity(pid_t pid, const ProcessTree& tree) {
   activity.mono_ns = MonotonicNs();
   uint64_t ticks = stat->cpu_ticks, faults = stat->major_faults;
   activity.io_bytes = ReadIoBytes(pid);
-  // If a rank waits for its own helper (a checkpoint writer, a copy tool), the helper's activity counts as its own.
+  // If a rank waits for its own helper (a checkpoint writer, a copy tool), the helper's activity counts as the rank's.
   for (pid_t child : tree.Below(pid)) {
     if (const std::optional<ProcStat> below = ReadProcStat(child)) {
       ticks += below->cpu_ticks;

@@ -1,4 +1,4 @@
-// Facts from /proc about processes. Every result is a snapshot: the process may be gone a moment later.
+// Facts about processes from /proc. Every result is a snapshot: the process may be gone a moment later.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,22 @@ namespace lockstep {
 
 struct Process;
 
-// Returns how the child of another process ended, as waitpid does. While the child is a zombie, /proc shows it; after
-// it was reaped, its pidfd does (Linux 6.15 and later).
+// Returns how another process's child ended, as waitpid does. /proc shows it while the child is a zombie; after that,
+// its pidfd does (Linux 6.15 and later).
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
-// Sets how it ended, but not when, from a status as waitpid returns it; -1: unknown.
+// Sets how the process ended, but not when, from a waitpid status; -1: unknown.
 void SetEnd(int wait_status, Process* process);
 
-// CPU and I/O used so far by a process and its descendants.
+// CPU and I/O that a process and its descendants have used so far.
 struct Activity {
   bool valid = false;
-  bool running = false;  // a descendant runs, or waits for a core
+  bool running = false;  // a descendant is running, or waits for a core
   int64_t mono_ns = 0;
   int64_t cpu_ns = 0;
   int64_t io_bytes = 0;  // bytes read and written, and page faults of mapped files; -1 if unreadable
 };
 
-// Parents and children of all processes at one moment. Costs reading one small file for each process.
+// Parents and children of all processes at one moment. Reads one small file per process.
 class ProcessTree {
  public:
   static ProcessTree Read();
@@ -48,27 +48,27 @@ std::vector<pid_t> Descendants(pid_t root);
 Activity ReadActivity(pid_t pid, const ProcessTree& tree);
 Activity ReadActivity(pid_t pid);
 
-// First line of /proc/PID/wchan; empty if it is unreadable or the process runs.
+// Returns the first line of /proc/PID/wchan; empty if it is unreadable or the process is running.
 std::string ReadWchan(pid_t pid);
-// Kernel frames (if readable) or the system call of the process's main thread, innermost first.
+// Returns the kernel frames (if readable) or the system call of the process's main thread, innermost first.
 std::vector<std::string> ReadKernelStack(pid_t pid);
 
-// Threads of a process in uninterruptible sleep, and the kernel function of the first (empty if hidden). Examines at
-// most 1,024 threads.
+// Threads of a process in uninterruptible sleep, and the kernel function of the first one (empty if hidden). Examines
+// at most 1,024 threads.
 struct SleepingThreads {
   uint32_t count = 0;
-  uint32_t running = 0;  // threads that run, or wait for a core
+  uint32_t running = 0;  // threads that are running, or wait for a core
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);
 // Files on disk that are open for writing, at most `limit`, among the process's first 1,024 descriptors, and the mount
 // of each: "/mnt/lustre (lustre)", as the process sees it; empty if unknown. Asks the kernel only for names, flags and
-// numbers of mounts. Never accesses the files, because an access to a file on a dead server would never return.
+// mount numbers, because accessing a file on a dead server would never return.
 struct WrittenFiles {
   std::vector<std::string> paths, mounts;
 };
 WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit = 32);
-// The mounts of a /proc/PID/mountinfo by their number.
+// Returns the mounts in a /proc/PID/mountinfo, by number.
 std::map<int64_t, std::string> ParseMounts(std::string_view mountinfo);
 
 // Whether the process has mapped a file whose name starts with `prefix` ("libnccl"); nullopt if the maps are
@@ -79,7 +79,7 @@ struct Mapped {
   bool dynamic = false;  // a dynamic loader is mapped
 };
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
-// Value of NAME in the process's initial environment; nullopt if unset or unreadable.
+// Returns the value of NAME in the process's initial environment; nullopt if unset or unreadable.
 std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name);
 
 }  // namespace lockstep

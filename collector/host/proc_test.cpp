@@ -63,7 +63,7 @@ TEST(ProcTest, SeesItsOwnProcessAndItsChildren) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, -1).value_or(0)), 3);
   waitpid(child, nullptr, 0);
-  // Older kernels do not report the end of a reaped process. No kernel may report a wrong one.
+  // Older kernels do not report how a reaped process ended. No kernel may report it wrongly.
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, pidfd).value_or(3 << 8)), 3);
   EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
   close(pidfd);
@@ -84,7 +84,7 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   const auto found = std::find(files.begin(), files.end(), std::string(real, static_cast<size_t>(size)));
   ASSERT_NE(found, files.end());
   ASSERT_EQ(mounts.size(), files.size());
-  // The mount is a folder of the path; what the kernel says of it needs no access to the file.
+  // The mount is a prefix of the path. The kernel's description of it needs no access to the file.
   const std::string mount = mounts[static_cast<size_t>(found - files.begin())];
   const size_t type = mount.rfind(" (");
   ASSERT_NE(type, mount.npos) << mount;

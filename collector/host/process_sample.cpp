@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// The earlier sample is replaced at this age, so that differences cover only the last seconds.
+// The earlier sample is replaced at this age, so that differences cover only the last few seconds.
 constexpr int64_t kOldestSample = 2'000'000'000;
 constexpr int64_t kLeastGap = 900'000'000;  // shorter intervals are useless, because CPU time is counted in ticks
 constexpr double kIdleCpuShare = 0.05;
@@ -44,7 +44,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const Activity now = ReadActivity(pid, tree);
   if (!stat || !now.valid) return;
-  // Taking the stacks stops the process for a moment. A debugger is still there at the next sample.
+  // Taking stacks stops the process for a moment. A debugger is still attached at the next sample.
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog. Those
+// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog, which
 // use a little CPU and print an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
@@ -22,9 +22,9 @@ class ProcessSampler {
   // get almost no CPU. Without better evidence, also writes the kernel stacks of that earlier call (`stack`) and of now
   // (`stack_later`). Writes nothing if the process is gone.
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
-  // Called if the process made progress: earlier samples no longer count.
+  // Call if the process made progress: earlier samples no longer count.
   void Forget(Process* process);
-  // Returns since when samples a second or more apart have seen the process idle (monotonic). 0 if it was active or not
+  // Returns since when samples a second or more apart have seen the process idle (monotonic); 0 if it was active or not
   // sampled twice.
   int64_t idle_since_ns() const { return idle_since_ns_; }
 

@@ -64,7 +64,7 @@ absl::Status IncidentSharer::ShareIncident(int parent, const std::string& name, 
   const UniqueFd folder(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", shown, ": ", strerror(errno)));
   absl::Status result;
-  // New files in the folder then belong to the group immediately.
+  // New files in the folder then belong to the group at once.
   if (!Give(folder.get(), group_, 02750))
     result = absl::UnavailableError(absl::StrCat("cannot give ", shown, " to group ", group_, ": ", strerror(errno)));
   for (const std::string& file : NamesIn(folder.get())) {
@@ -108,7 +108,7 @@ absl::Status IncidentSharer::Share(const std::string& folder) {
   if (!parent.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
   absl::Status result;
   struct stat info {};
-  // A folder that is also used by others has its own rules.
+  // A folder that others use, too, has its own rules.
   if (fstat(parent.get(), &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 &&
       !Give(parent.get(), group_, 0750)) {
     result = absl::UnavailableError(absl::StrCat("cannot give ", folder, " to group ", group_, ": ", strerror(errno)));

@@ -1,4 +1,4 @@
-// A group whose members may read a collector's incidents (--group). Without one, only their owner may.
+// A group whose members may read a collector's incidents (--group). Without a group, only their owner may.
 #pragma once
 
 #include <sys/types.h>
@@ -14,33 +14,34 @@
 
 namespace lockstep {
 
-// `name` is a number, or a name in /etc/group (use numbers for groups of directory services). Fails if there is no such
-// group, or if this process is neither root nor a member.
+// `name` is a number, or a name in /etc/group (use numbers for groups from directory services). Fails if there is no
+// such group, or if this process is neither root nor a member.
 absl::StatusOr<gid_t> FindReadingGroup(const std::string& name);
 
 // Gives incidents to the group: folders 2750, files read-only. One thread owns it.
 class IncidentSharer {
  public:
   explicit IncidentSharer(gid_t group) : group_(group) {}
-  // Shares FOLDER itself (names only), and every incident of this user in it that has changed since the last call.
-  // Follows no links, and does not touch other users' files. Returns the first error, but tries all.
+  // Shares FOLDER itself (names only), and every incident of this user in it that changed since the last call. Follows
+  // no links, and does not touch other users' files. Returns the first error, but tries all incidents.
   absl::Status Share(const std::string& folder);
 
-  // Shares one incident of any name.
+  // Shares one incident with any name.
   absl::Status ShareOne(const std::string& folder);
 
  private:
   absl::Status ShareIncident(int parent, const std::string& name, const std::string& shown);
 
   const gid_t group_;
-  std::map<std::string, int64_t> shared_;  // maps an incident to the last write to its folder
+  std::map<std::string, int64_t> shared_;  // by incident: the last write to its folder
 };
 
-// Incident folders of any name, for a process that creates a few. Files added later (its index) are shared at the end.
+// Incident folders with any name, for a process that creates a few. Files that are added later (the index) are shared
+// at the end.
 class SharedIncidents {
  public:
   void SetGroup(gid_t group) { group_ = group; }
-  // Shares the present files with the group, if there is one.
+  // Shares the existing files with the group, if there is one.
   absl::Status Add(const std::string& folder);
   ~SharedIncidents();
 

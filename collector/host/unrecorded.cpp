@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Returns class and machine of an ELF file; empty if the file is not one, or cannot be read.
+// Returns class and machine of an ELF file; empty if the file is unreadable or not ELF.
 std::string Machine(const std::string& path) {
   char header[20] = {};
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -26,7 +26,7 @@ std::string Machine(const std::string& path) {
   return std::string(1, header[EI_CLASS]) + std::string(header + 18, 2);
 }
 
-// Returns AT_SECURE of the process. If it is set, the loader ignores paths in LD_PRELOAD.
+// Returns the process's AT_SECURE. If it is set, the loader ignores paths in LD_PRELOAD.
 bool IsPrivileged(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/auxv"), std::ios::binary);
   unsigned long pair[2];
@@ -78,17 +78,17 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   if (hook_off > 0) return "LOCKSTEP_HOOK=off is set";
   if (symbols > 0) {
     return absl::StrCat("NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
-                        ", but LOCKSTEP_HOOK=symbols sees only linked calls: if the program opens NCCL with dlopen "
+                        ", but LOCKSTEP_HOOK=symbols records only linked calls: if the program opens NCCL with dlopen "
                         "(ctypes, vLLM, JAX, nccl4py), set LOCKSTEP_HOOK=dlsym");
   }
   if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator or no ring could be created";
   if (without > 0 && loaded == 0) {
     const char* why = other_machine > 0 ? "the program and liblockstep.so have different architectures: set "
-                                          "LOCKSTEP_LIBRARY to the one for the program"
+                                          "LOCKSTEP_LIBRARY to the library for the program's architecture"
                       : fixed > 0       ? "the program is linked statically"
                       : privileged > 0
                           ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
-                      : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
+                      : dropped > 0 ? "something on the way to the process removed LD_PRELOAD"
                                     : "LD_PRELOAD was ignored";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
@@ -97,7 +97,8 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
                         " (no NCCL call, or NCCL is linked statically)");
   }
   if (seen_.empty())
-    return "the job's processes ended before they could be examined: it is unknown whether they loaded the recorder or "
+    return "the job's processes exited before Lockstep could examine them, so it is unknown whether they loaded the "
+           "recorder or "
            "NCCL";
   return "no NCCL call was made (or NCCL is linked statically)";
 }

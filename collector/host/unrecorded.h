@@ -15,12 +15,13 @@ class Unrecorded {
  public:
   explicit Unrecorded(std::string library) : library_(std::move(library)) {}
 
-  // Examines live processes of the job; call it occasionally while there are no rings.
+  // Examines the job's live processes. Call it occasionally while there are no rings.
   void Look(const std::vector<pid_t>& processes);
-  // One clause that says why there may be no records. `switched_off`: what switched recording off; empty if nothing
-  // did.
+  // Returns one clause with the likely reason for missing records. `switched_off`: what turned recording off; empty if
+  // nothing did.
   std::string Reason(const std::string& switched_off) const;
-  // The most informative process of `living`: one with NCCL loaded, else one with the recorder; 0 if there is none.
+  // Returns the most informative process of `living`: one with NCCL loaded, or else one with the recorder; 0 if there
+  // is none.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:
@@ -28,7 +29,7 @@ class Unrecorded {
     Mapped mapped;
     bool preload_kept = false;
     std::string hook;            // LOCKSTEP_HOOK
-    bool other_machine = false;  // the program has another architecture than the library
+    bool other_machine = false;  // program and library have different architectures
     bool privileged = false;     // set-user-ID and similar programs, for which the loader ignores LD_PRELOAD
   };
   const std::string library_;

@@ -190,7 +190,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
   manifest["processes"] = std::move(exits);
   if (const std::string redacted = RedactionOf(bundle); !redacted.empty()) manifest["redacted"] = redacted;
   if (!facts.note.empty()) manifest["note"] = facts.note;
-  // A command line is bytes, not necessarily UTF-8.
+  // A command line is bytes, and not necessarily UTF-8.
   note(WriteFileSafely(folder + "/manifest.json",
                        manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
   return result;

@@ -23,38 +23,37 @@ struct IncidentFacts {
   std::vector<std::string> command;
   std::vector<ExitRecord> exits;
   int64_t captured_real_ns = 0;
-  std::string note;                    // e.g. why nothing was recorded; may be empty
+  std::string note;                    // for example why nothing was recorded; may be empty
   std::vector<std::string> decisions;  // JSON lines (decision_log.h), written as decisions.jsonl; empty: no such file
 };
 
 // Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`,
-// which is made (0700) when it is missing. Each file gets a temporary name, is flushed to disk and renamed; the
-// manifest comes last, so a folder with a manifest is whole. On error the message names the file.
+// which is created (0700) if missing. Each file is written under a temporary name, flushed to disk and renamed. The
+// manifest comes last, so a folder with a manifest is complete. An error names the file.
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
-// Writes explore.html into the folder, and says where it is (with `tell`), or why it is missing. Call it last: it takes
-// about as long as the analysis, and nothing depends on it.
+// Writes explore.html into the folder and prints where it is (with `tell`), or why it is missing. Call it last: it
+// takes about as long as the analysis, and nothing depends on it.
 void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                       const MergedStacks& stacks, bool tell);
 
-// Name of a host's file in the folder: the host's name, made safe, with ".lsd".
+// Returns the name of a host's file in the folder: the host name, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 
 struct EarlierIncident {
-  std::string moved_to;   // name of an earlier incident with a finding; empty: there was none
-  bool replaced = false;  // the folder had the incident of a healthy job, whose files were removed
+  std::string moved_to;   // new name of an earlier incident with a finding; empty: there was none
+  bool replaced = false;  // the folder contained a healthy job's incident, whose files were removed
 };
-// Makes room in `folder` for a new incident. An earlier incident with a finding is renamed to FOLDER.DATE-TIME, the
-// time it was taken; the files of a healthy job's incident are removed. Other files, and folders without a manifest,
-// stay.
+// Makes room in `folder` for a new incident. An earlier incident with a finding is renamed to FOLDER.DATE-TIME, by its
+// capture time; the files of a healthy job's incident are removed. Other files, and folders without a manifest, stay.
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
-// Returns why `folder` (created if missing) cannot hold an incident, as far as that shows without writing. Empty: no
-// reason.
+// Returns why `folder` (created if missing) cannot store an incident, as far as that shows without writing; empty if it
+// can.
 std::string WhyNoIncidentFolder(const std::string& folder);
 
-// "lockstep-incident-JOB-20260131-235959" under the current folder.
+// Returns "lockstep-incident-JOB-20260131-235959" below the current folder.
 std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);
 
 }  // namespace lockstep

@@ -23,7 +23,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Rank `rank` of a communicator of two, each with one collective per second; rank 1 was killed before the fifth.
+// Returns the ring of a rank in a communicator of two with one collective per second. Rank 1 was killed before the
+// fifth.
 RingInput Ring(int rank, uint64_t issued) {
   RingInput input;
   input.path = "/dev/shm/x/" + std::to_string(rank) + ".ring";

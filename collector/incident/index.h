@@ -1,4 +1,4 @@
-// The index of an incident for the viewer. It is made when the incident is written, so that users need not wait for it
+// The viewer's index of an incident. It is created together with the incident, so that users need not wait for it
 // later.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-// Makes FOLDER/index.lsi, within the limit. Optional: without it the viewer makes its own.
+// Creates FOLDER/index.lsi within the time limit. Optional: without it, the viewer creates its own.
 absl::Status MakeIncidentIndex(const std::string& folder, int64_t limit_ns);
 
-// Makes indexes on its own thread, once for each folder. Not thread-safe.
+// Creates indexes on its own thread, once per folder. Not thread-safe.
 class IncidentIndexes {
  public:
   // Gives running work ten more seconds, then ends it.
   ~IncidentIndexes();
   void Start(const std::string& folder);
-  // Returns the errors of finished work, one a line, and only once.
+  // Returns the errors of finished work, one per line, each only once.
   std::vector<std::string> TakeProblems();
 
  private:

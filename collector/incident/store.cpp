@@ -26,7 +26,7 @@ constexpr size_t kIdBytes = 16;
 constexpr size_t kMostNameBytes = 160;
 constexpr size_t kMostFiles = 1 << 18;
 constexpr int kMostVersions = 8;
-// From this many files in one commit, one sync of the file system costs less than one sync for each file.
+// For this many files or more in one commit, one sync of the file system costs less than one sync per file.
 constexpr size_t kSyncAllFrom = 8;
 
 std::string WithCrc(std::string line) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
       const std::string named = absl::StrCat(folder, "/", part.name);
       if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 &&
           errno == ENOENT) {
-        // The file was whole, and the host's whole file replaced it before this process was killed.
+        // The file was complete, and the host's full file replaced it before this process was killed.
         part.whole = true;
         continue;
       }
@@ -110,8 +110,8 @@ bool Overlaps(const std::map<uint64_t, uint64_t>& have, uint64_t begin, uint64_t
 
 }  // namespace
 
-// A line "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" stands for a file. A line "c INDEX OFFSET BYTES LAST ID(hex)
-// CRC" stands for a chunk of the file that is on disk.
+// A line "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" describes a file. A line "c INDEX OFFSET BYTES LAST ID(hex)
+// CRC" describes a chunk of it that is on disk.
 absl::Status IncidentStore::ReadLedger() {
   struct stat info {};
   if (fstat(ledger_.get(), &info) != 0) return FileError("read", folder_ + "/.ledger", errno);
@@ -160,7 +160,7 @@ absl::Status IncidentStore::ReadLedger() {
     }
     ledger_bytes_ = end + 1;
   }
-  // A line that was being written when the machine stopped: its chunk was never acknowledged.
+  // The machine stopped while it wrote this line, so its chunk was never acknowledged.
   if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
     return FileError("truncate", folder_ + "/.ledger", errno);
   }
@@ -174,14 +174,14 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
     Part& part = parts_[found->second];
     if (Fits(part, chunk)) return found->second;
     if (part.whole) {
-      *why = "the file is complete already";
+      *why = "the file is already complete";
       return absl::AlreadyExistsError(*why);
     }
     versions = part.version;
   }
   if (versions >= kMostVersions || parts_.size() >= kMostFiles) {
-    *why =
-        versions >= kMostVersions ? "other bytes are already written at its place" : "the incident has too many files";
+    *why = versions >= kMostVersions ? "different bytes are already stored at this offset"
+                                     : "the incident has too many files";
     return absl::ResourceExhaustedError(*why);
   }
   Part part;
@@ -212,7 +212,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
     *why = std::move(text);
     return Put::kRefused;
   };
-  if (chunk.id().size() != kIdBytes) return refuse("a chunk's id has 16 bytes");
+  if (chunk.id().size() != kIdBytes) return refuse("a chunk's id must have 16 bytes");
   if (ids_.contains(chunk.id())) return Put::kDuplicate;
   if (pending_ids_.contains(chunk.id())) {
     why->clear();
@@ -220,23 +220,23 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   }
   if (!IsStoredFileName(chunk.file())) return refuse("this is not a valid file name in an incident");
   if (chunk.host().empty() || chunk.host().size() > 256)
-    return refuse("the host's name in a chunk has at most 256 bytes");
-  if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk holds at most 1 MiB");
+    return refuse("the host name in a chunk may have at most 256 bytes");
+  if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk may have at most 1 MiB");
   const uint64_t bytes = chunk.raw_bytes();
   if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host ||
       host_bytes_[chunk.host()] + bytes > limits_.host) {
-    return refuse(absl::StrCat("a host may send ", limits_.host, " bytes for an incident"));
+    return refuse(absl::StrCat("a host may send at most ", limits_.host, " bytes for an incident"));
   }
   if (bytes_ + bytes > limits_.incident)
-    return refuse(absl::StrCat("the incident has its ", limits_.incident, " bytes"));
+    return refuse(absl::StrCat("the incident has reached its limit of ", limits_.incident, " bytes"));
 
-  // Bit 2 of the byte after the magic number: a checksum of the content is at the frame's end.
+  // Bit 2 of the byte after the magic number: the frame ends with a checksum of its content.
   if (chunk.data().size() < 8 || !absl::StartsWith(chunk.data(), "\x28\xb5\x2f\xfd") || (chunk.data()[4] & 4) == 0) {
     return refuse("its data is not a zstd frame with a checksum");
   }
   std::string raw(bytes, '\0');
   const size_t unpacked = ZSTD_decompress(raw.data(), raw.size(), chunk.data().data(), chunk.data().size());
-  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not unpack to the announced size");
+  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not decompress to the announced size");
 
   const absl::StatusOr<size_t> at = PartFor(chunk, why);
   if (!at.ok()) return Put::kRefused;
@@ -282,7 +282,7 @@ void IncidentStore::GiveUpPending() {
     host_bytes_[part.host] -= pending.bytes;
     if (pending.last) part.ended = false;
     if (pending.bytes == 0) continue;
-    // Taken ranges never overlapped, but neighbors were joined, so this range is cut out of its run.
+    // Accepted ranges never overlap, but adjacent ones were joined, so this range is cut out of the joined one.
     const uint64_t begin = pending.offset, end = pending.offset + pending.bytes;
     auto run = std::prev(part.have.upper_bound(begin));
     const uint64_t run_begin = run->first, run_end = run->second;
@@ -325,7 +325,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   if (status.ok()) status = WriteAll(ledger_.get(), lines, folder_ + "/.ledger", static_cast<int64_t>(ledger_bytes_));
   if (status.ok() && fdatasync(ledger_.get()) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
   if (!status.ok()) {
-    // Cuts off the part that reached the disk: the ledger may contain only ids that were, or will be, acknowledged.
+    // Cuts off the part that reached the disk: the ledger may contain only IDs that were, or will be, acknowledged.
     (void)!ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_));
     for (size_t index : fresh) parts_[index].in_ledger = false;
     GiveUpPending();
@@ -341,7 +341,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   pending_ids_.clear();
   for (size_t index : touched) {
     Part& part = parts_[index];
-    // The chunks are also safe under the temporary name. If the rename fails now, the next opening repeats it.
+    // The chunks are also safe under the temporary name. If the rename fails now, the next start repeats it.
     if (part.Complete() && !part.whole) Finish(&part).IgnoreError();
   }
   return ids;
@@ -350,7 +350,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
 absl::Status IncidentStore::Finish(Part* part) {
   const std::string from = PartPath(*part), to = absl::StrCat(folder_, "/", part->name);
   const auto newest = newest_.find(part->name);
-  // A later request's file with the same name contains at least as much.
+  // A later request's file with the same name contains at least as much data.
   if (newest != newest_.end() && newest->second > part->request) {
     unlink(from.c_str());
     part->whole = true;
@@ -359,7 +359,7 @@ absl::Status IncidentStore::Finish(Part* part) {
   if (rename(from.c_str(), to.c_str()) != 0) {
     struct stat info {};
     if (errno != ENOENT || stat(to.c_str(), &info) != 0)
-      return FileError("rename", from, errno);  // else: renamed before a restart
+      return FileError("rename", from, errno);  // otherwise: renamed before a restart
   } else if (absl::Status status = SyncFolder(folder_); !status.ok()) {
     return status;
   }

@@ -1,5 +1,5 @@
-// The files of one incident, received chunk by chunk: every acknowledged chunk is on disk once, whatever process is
-// killed at whatever time. docs/architecture.md gives the order of writes.
+// The files of one incident, received chunk by chunk. Every acknowledged chunk is on disk exactly once, whichever
+// process is killed at whatever time. docs/architecture.md describes the order of writes.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace lockstep {
 
-// Bytes of file content, unpacked.
+// Limits in bytes of uncompressed file content.
 struct StoreLimits {
   uint64_t host = uint64_t{4} << 30;
   uint64_t incident = uint64_t{256} << 30;
-  uint64_t reserve = uint64_t{64} << 20;  // bytes of the file system reserved for verdicts
+  uint64_t reserve = uint64_t{64} << 20;  // bytes of disk space reserved for verdicts
 };
 
 // Returns whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd",
@@ -30,30 +30,31 @@ struct StoreLimits {
 bool IsStoredFileName(const std::string& name);
 
 // One thread owns this object. Its files are NAME when complete, ".NAME.REQUEST.INDEX.part" until then, and ".ledger"
-// with the ids on disk. A sender that lost its spool starts a file again with other ids; the unfinished part stays
-// beside it.
+// with the IDs on disk. A sender that lost its spool sends the file again with other IDs; the unfinished part stays
+// next to it.
 class IncidentStore {
  public:
   enum class Put {
-    kTaken,      // written; acknowledge the chunk when Commit() names it
-    kDuplicate,  // on disk already: acknowledge the chunk at once
+    kTaken,      // written; acknowledge the chunk when Commit() returns its ID
+    kDuplicate,  // already on disk: acknowledge the chunk at once
     kRefused,    // never accepted: *why has the reason
-    kLater,      // the disk is full or fails: do not answer, so the chunk comes again
+    kLater,      // the disk is full or failing: do not answer, so that the chunk is sent again
   };
 
-  // For an existing folder; takes over the data of an earlier process. Cuts off a torn end of the ledger.
+  // Opens an existing folder and takes over the data of an earlier process. Cuts off a partial last line of the ledger.
   static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
   ~IncidentStore();
   IncidentStore(const IncidentStore&) = delete;
   IncidentStore& operator=(const IncidentStore&) = delete;
 
-  // Checks and writes. Sets *why for kRefused and kLater; empty: the chunk is taken, and not durable yet.
+  // Checks and writes a chunk. Sets *why for kRefused and kLater; empty: the chunk was accepted, but is not durable
+  // yet.
   Put Take(const Chunk& chunk, std::string* why);
-  // Makes everything taken since the last call durable, in the order data, ledger, names. Returns the ids that may now
-  // be acknowledged; none on failure, so that they come again.
+  // Makes everything since the last call durable, in the order data, ledger, names. Returns the IDs that may now be
+  // acknowledged; on failure none, so that the chunks are sent again.
   absl::StatusOr<std::vector<std::string>> Commit();
 
-  // Whole files: name, host and request. Equal names from different hosts got a prefix.
+  // Complete files: name, host and request. Equal names from different hosts got a prefix.
   struct File {
     std::string name, host;
     uint64_t request = 0;
@@ -62,16 +63,16 @@ class IncidentStore {
   std::vector<File> Files() const;
   uint64_t bytes() const { return bytes_; }
   size_t ids() const { return ids_.size(); }
-  // Removes the parts of incomplete files. Nothing may be taken afterwards.
+  // Removes the parts of incomplete files. Accepts no chunks afterwards.
   void RemoveParts();
 
  private:
   struct Part {
-    std::string name, sent_name, host;  // sent_name: the sender's name of the file
+    std::string name, sent_name, host;  // sent_name: the sender's name for the file
     uint64_t request = 0;
     uint32_t index = 0;  // in the ledger
     int version = 1;
-    std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
+    std::map<uint64_t, uint64_t> have;  // offset -> end, of chunks in the ledger or accepted
     uint64_t size = 0;                  // known when `ended`
     bool ended = false, whole = false, in_ledger = false;
     UniqueFd fd;  // open while the file's chunks wait for Commit()
@@ -98,12 +99,12 @@ class IncidentStore {
   UniqueFd ledger_;
   uint64_t ledger_bytes_ = 0;
   std::vector<Part> parts_;
-  // Newest part for each host, request and file, as the sender names the file.
+  // The newest part for each host, request and file name that the sender uses.
   absl::flat_hash_map<std::string, size_t> part_of_;
   absl::flat_hash_map<std::string, std::string> owner_of_;  // file name -> host
   absl::flat_hash_map<std::string, uint64_t> newest_;       // file name -> request of the complete file with that name
   absl::flat_hash_map<std::string, uint64_t> host_bytes_;
-  absl::flat_hash_set<std::string> ids_;  // on disk
+  absl::flat_hash_set<std::string> ids_;  // IDs on disk
   absl::flat_hash_set<std::string> pending_ids_;
   std::vector<Pending> pending_;
   uint64_t bytes_ = 0;

@@ -90,7 +90,7 @@ TEST_F(IncidentStoreTest, CommittedChunksSurviveAKillAndOthersAreSentAgain) {
   EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a complete file must not be overwritten";
 }
 
-// At the end, evidence is replaced by everything. The next process finds the ledger but no file.
+// Finally, the full file replaces the evidence. The next process finds the ledger but not the evidence file.
 TEST_F(IncidentStoreTest, AReplacedFileDoesNotPreventResumingTheRest) {
   Take(Piece(1, "a.evidence", 0, "abc", true));
   Take(Piece(2, "b", 0, "def", false));
@@ -198,8 +198,8 @@ TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeRetried) {
   EXPECT_EQ(Commit(), 1u);
 }
 
-// Chunks come in any order, some twice, and the store is reopened at any moment. In the end every file is complete, and
-// every id is stored once.
+// Chunks arrive in any order, some of them twice, and the store is reopened at any moment. In the end, every file is
+// complete, and every ID is stored once.
 TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
   std::mt19937 random(7);
   std::map<std::string, std::string> want;

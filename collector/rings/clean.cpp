@@ -24,7 +24,8 @@ namespace {
 // A ring without its magic is still being created, which takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
 
-// Seconds since anything was recorded, by the recording's wall clock, because the ring may be from an earlier boot.
+// Returns the seconds since the last record, by the recording's wall clock, because the ring may be from an earlier
+// boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
   int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
   for (const ring::CommSnapshot& comm : snapshot.comms)
@@ -55,7 +56,7 @@ class Cleaner {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Only empty folders are removed; a recorder that has just created one creates it again or reports the reason.
+        // Removes only empty folders. A recorder that has just created one creates it again or reports the reason.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
       } else if (is_ring) {
@@ -70,8 +71,8 @@ class Cleaner {
     if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
   }
 
-  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could remove the file as
-  // well.
+  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could also remove the
+  // file.
   bool MayGo(int folder, uid_t owner) const {
     if (!options_.any_owner) return owner == geteuid();
     struct stat info {};
@@ -80,8 +81,8 @@ class Cleaner {
 
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
     const bool in_memory = S_ISLNK(listed.st_mode) && IsMemoryRingLink(folder, name);
-    if (!S_ISREG(listed.st_mode) && !in_memory) return Keep(shown, "no regular file");
-    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
+    if (!S_ISREG(listed.st_mode) && !in_memory) return Keep(shown, "not a regular file");
+    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "it belongs to another user");
     if (in_memory) return Link(folder, name, shown, listed);
     const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
@@ -97,41 +98,42 @@ class Cleaner {
     if (!ring::ReadRing(fd.get(), read, &snapshot, &error)) {
       quiet_s = time(nullptr) - info.st_mtime;
       remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
-      why = remove ? "never finished" : Printable(error);
+      why = remove ? "its recorder never finished creating it" : Printable(error);
     } else {
       const RingOwnerFacts owner = FindRingOwner(snapshot.process, {info.st_dev, info.st_ino, name});
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
       why = What(snapshot.process) + ", " + owner.text;
       quiet_s = QuietFor(snapshot, info.st_mtime);
-      // The clock of time() lags behind the recorder's by a tick, and both can be set back, so an age may be negative.
+      // time() lags behind the recorder's clock by up to a tick, and both can be set back, so an age may be negative.
       if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
-        why += ", but too recently";
+        why += ", but only recently";
       }
     }
     if (!remove) return Keep(shown, why);
     Remove(folder, name, shown, info, quiet_s, why);
   }
 
-  // A link to a ring in memory of its process, which takes no space itself.
+  // Handles a link to a ring in its process's memory. The link itself takes no space.
   void Link(int folder, const std::string& name, const std::string& shown, const struct stat& info) {
     const int64_t quiet_s = time(nullptr) - info.st_mtime;
     if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in the memory of a running process");
     if (quiet_s <= std::max(kUnfinishedAfter, options_.older_than_s))
       return Keep(shown, "a ring in the memory of a process that cannot be seen from here");
-    Remove(folder, name, shown, info, quiet_s, "a ring that disappeared with its process");
+    Remove(folder, name, shown, info, quiet_s, "its ring disappeared with its process");
   }
 
   void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
               const std::string& why) {
-    // The file is still the one that was checked.
+    // Checks that the file is still the same.
     struct stat again {};
     const bool same = fstatat(folder, name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == info.st_ino &&
                       again.st_dev == info.st_dev;
     if (!options_.dry_run && (!same || unlinkat(folder, name.c_str(), 0) != 0)) {
       ++cleaned_->failed;
       if (out_ != nullptr)
-        fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
+        fprintf(out_, "cannot remove %s: %s\n", shown.c_str(),
+                same ? strerror(errno) : "it has changed in the meantime");
       return;
     }
     ++cleaned_->removed;

@@ -10,17 +10,17 @@ namespace lockstep {
 
 struct CleanOptions {
   std::string folder;                       // empty for LOCKSTEP_DIR, or else the recorder's default
-  int64_t older_than_s = 0;                 // only rings without a new record for this long
-  std::string incidents;                    // a folder with incidents to clean too; empty if none
-  int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for any age
-  uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size of incidents; 0 for any size
+  int64_t older_than_s = 0;                 // only rings whose last record is at least this old
+  std::string incidents;                    // another folder, with incidents to clean; empty if none
+  int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for no limit
+  uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size of incidents; 0 for no limit
   bool dry_run = false;
   bool any_owner = false;  // for root: also rings that belong to the owners of their folders
 };
 
 struct DeadRing {
   int64_t quiet_s = 0;  // since the last record
-  uint64_t bytes = 0;   // memory size
+  uint64_t bytes = 0;   // size in memory
 };
 
 struct Cleaned {
@@ -30,8 +30,8 @@ struct Cleaned {
 };
 
 // Examines FOLDER/*.ring and FOLDER/*/*.ring. Never follows a link, never touches another user's file, and never
-// removes the ring of a process that may be running. Prints one line for each ring (nothing if `out` is null), and
-// removes job folders that are then empty. Returns false if the folder cannot be used.
+// removes the ring of a process that may be running. Prints one line per ring (nothing if `out` is null), and removes
+// job folders that are then empty. Returns false if the folder cannot be used.
 bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error);
 
 }  // namespace lockstep

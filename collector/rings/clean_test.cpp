@@ -1,5 +1,4 @@
-// Tests that stale rings are distinguished from rings of running processes with any PID, and that nothing else is
-// removed.
+// Tests that stale rings are told apart from rings of running processes with any PID, and that nothing else is removed.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -34,7 +33,7 @@ class CleanTest : public support::FolderTest {
   void SetUp() override {
     options_.folder = folder_ + "/rings";
     std::filesystem::create_directory(options_.folder);
-    // Records a ring of a process that has ended, as a model for others.
+    // Records a ring of a process that has exited, as a model for others.
     Run("calls 3");
     ASSERT_THAT(Rings(), SizeIs(1));
     model_ = folder_ + "/model";
@@ -153,10 +152,10 @@ TEST_F(CleanTest, ReusedProcessNumbersAreRecognized) {
   });
   const std::string report = Clean();
   EXPECT_THAT(report, HasSubstr("start.ring: rank 3 of job train, pid " + std::to_string(living) +
-                                " is gone (another process has its number now)"));
-  EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, of an earlier boot"));
+                                " is gone (another process has its PID now)"));
+  EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, from an earlier boot"));
   EXPECT_THAT(report,
-              HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));
+              HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " now runs another program"));
   struct stat space {};
   ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
   const bool sees_all = space.st_ino == 0xEFFFFFFC;
@@ -218,7 +217,7 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreNotDeleted) {
   EXPECT_TRUE(std::filesystem::is_symlink(options_.folder + "/link.ring"));
   EXPECT_TRUE(std::filesystem::exists(options_.folder + "/noise.ring")) << "it may be a ring that is being created";
   if (geteuid() == 0) {
-    EXPECT_THAT(report, HasSubstr("host.ring: another user's\n"));
+    EXPECT_THAT(report, HasSubstr("host.ring: it belongs to another user\n"));
   }
   const std::string link = folder_ + "/way";
   std::filesystem::create_directory_symlink(options_.folder, link);
@@ -250,11 +249,11 @@ TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
 TEST_F(CleanTest, OnlyOldRingsAreRemovedOnRequest) {
   Forge("job.0/fresh.ring", [](ring::Header*) {});
   options_.older_than_s = 3600;
-  EXPECT_THAT(Clean(), HasSubstr("but too recently"));
+  EXPECT_THAT(Clean(), HasSubstr("but only recently"));
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);
-  // The clock may have been changed since, so a ring may be newer than now.
+  // The clock may have been set back, so a ring may appear newer than now.
   Forge("job.0/future.ring", [](ring::Header* h) {
     for (ring::ClockTriple& triple : h->triples) {
       if (triple.ticks == 0) continue;

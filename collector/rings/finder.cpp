@@ -39,10 +39,10 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kPause = 20 * kMs;        // between scans of folders that change
-constexpr int64_t kListAgain = 2000 * kMs;  // interval for folders without a watch
+constexpr int64_t kListAgain = 2000 * kMs;  // interval for folders without an inotify watch
 constexpr int64_t kSweep = 30'000 * kMs;    // interval for every folder, regardless of inotify
 constexpr int64_t kCostShare = 200;         // scans of processes take at most this fraction of one core
-// Examining a path takes microseconds; if it takes this long, it may never end.
+// Examining a path takes microseconds. If it takes this long, it may never return.
 constexpr int64_t kStuck = 3000 * kMs;
 constexpr auto kEndWait = std::chrono::milliseconds(500);
 constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, kMostWanted = 1024;
@@ -56,7 +56,7 @@ bool IsRingName(absl::string_view name) {
   return name.size() > 5 && name.substr(name.size() - 5) == ".ring" && name.size() < 200;
 }
 
-// "lockstep-1000", the recorder's name for the default folder.
+// "lockstep-1000", as the recorder names its default folder.
 bool IsDefaultName(absl::string_view name) {
   constexpr absl::string_view kPrefix = "lockstep-";
   return name.substr(0, kPrefix.size()) == kPrefix && name.size() > kPrefix.size() && name.size() < 24 &&
@@ -75,7 +75,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
 
-  // The owner and the thread share it; the last of the two frees it.
+  // The owner and the thread share it; the last one frees it.
   ~Finder() {
     for (const FoundRing& ring : found_) close(ring.fd);
   }
@@ -83,7 +83,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   absl::Status Begin() {
     if (!event_.ok() || !stop_event_.ok())
       return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
-    inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without a watch, folders are listed repeatedly
+    inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without inotify, folders are listed repeatedly
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
     std::thread([self = shared_from_this()] {
@@ -130,9 +130,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  // The number of a mount namespace may be reused as soon as it is free. The creator of a container is in the
-  // container's namespace before /dev/shm is mounted there. The namespace is held open during the scan, so that its
-  // number stays unique. All zero means the agent's own environment.
+  // The number of a mount namespace may be reused as soon as it is free. A container's creator enters its namespace
+  // before /dev/shm is mounted there. The scan holds the namespace open, so that its number stays unique. All zero
+  // means the agent's own environment.
   struct ContainerId {
     ino_t mounts = 0;
     Identity shared;
@@ -164,7 +164,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     std::string path;
   };
 
-  // The thread is about to access a foreign path, where a dead server may block it.
+  // Marks that the thread is about to access a foreign path, where a dead server may block it.
   class At {
    public:
     At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {
@@ -216,7 +216,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     folder.level = level;
     folder.container = container;
     folder.uid = info.st_uid;
-    // The watch is set before the folder is listed, so one of them sees everything that is created in between.
+    // The watch is set before the folder is listed, so nothing that is created in between is missed.
     if (inotify_.ok())
       folder.watch = inotify_add_watch(inotify_.get(), absl::StrCat("/proc/self/fd/", fd.get()).c_str(), kWatched);
     if (folder.watch >= 0) watches_[folder.watch] = id;
@@ -250,7 +250,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
     at->second.dirty = false;
     size_t entries = 0;
-    // If a user has too many folders, those of later jobs count.
+    // If a user has too many folders, those of later jobs are kept.
     std::vector<std::string> names = NamesIn(dirfd_of, kMostEntries + 1);
     std::reverse(names.begin(), names.end());
     for (const std::string& name : names) {
@@ -279,14 +279,14 @@ class Finder : public std::enable_shared_from_this<Finder> {
   }
 
   void Examine(int parent, const std::string& folder, const char* name) {
-    // Examined through O_PATH first, because opening a device or a pipe can have side effects.
+    // Examined with O_PATH first, because opening a device or a pipe can have side effects.
     UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!place.ok() || fstat(place.get(), &info) != 0) return;
     auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
     if (seen_.contains(key)) return;
     if (S_ISLNK(info.st_mode)) {
-      // Looks at the link only once, because its process existed when the link was created.
+      // Examines the link only once, because its process existed when the link was created.
       if (seen_.size() >= kMostSeen) ForgetGone();
       seen_.insert(key);
       place = OpenMemoryRing(parent, name);
@@ -321,7 +321,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     ring.device = info.st_dev;
     ring.inode = info.st_ino;
     std::lock_guard lock(mutex_);
-    if (found_.size() >= kMostWaiting) {  // the agent does not keep up; these files are found again later
+    if (found_.size() >= kMostWaiting) {  // the agent does not keep up; a later scan finds these files again
       ++counters_.refused_many;
       close(ring.fd);
       return;
@@ -332,7 +332,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // File numbers are reused, and the record of known ones only saves work.
+  // File numbers are reused. The list of known files only saves work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
@@ -343,9 +343,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (const pid_t pid : pids) {
       Known& now = known[pid];
       if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
-      // Looks twice, because between fork and exec a process still shows its parent's environment. Looks again after
-      // the process runs another program: a shell may become the job at any time, with other variables and perhaps in
-      // another namespace.
+      // Looks twice, because between fork and exec a process still shows its parent's environment. Looks again after an
+      // exec: a shell may become the job at any time, with other variables and perhaps in another namespace.
       struct stat program {};
       if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 &&
           now.program != std::pair(program.st_dev, program.st_ino)) {
@@ -364,7 +363,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (auto at = containers_.begin(); at != containers_.end();) {
       const auto next = std::next(at);
       if (at->second.unseen > kForgetContainer) {
-        // Found files stay open with their users, so the folders would waste memory.
+        // Files that were found stay open with their users, so keeping the folders would waste memory.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
           if (folder->second.container == at->first) Drop(folder);
@@ -398,7 +397,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
   }
 
-  // Records the process's container, and the shared folder that the process sees.
+  // Records the process's container, and the shared folder that it sees.
   ContainerId LookAtContainer(const std::string& process, ino_t mounts) {
     ContainerId id{mounts, {}};
     UniqueFd root(open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -450,7 +449,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         }
         const auto folder = folders_.find(watch->second);
         if (folder == folders_.end()) continue;
-        // In /dev/shm, users create files all the time.
+        // Users create files in /dev/shm all the time.
         if (folder->second.level == Level::kShared && !IsDefaultName(event->len > 0 ? event->name : "")) continue;
         folder->second.dirty = dirty_ = true;
       }
@@ -518,7 +517,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (!wanted_named_.empty()) wake = std::min(wake, now + 200 * kMs);
       pollfd fds[2] = {{stop_event_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}};
       poll(fds, 2, static_cast<int>(std::clamp<int64_t>((wake - now) / kMs + 1, 1, 60'000)));
-      // Changes come in bursts, and one scan covers them.
+      // Changes come in bursts, which one scan covers.
       if (fds[1].revents != 0) {
         pollfd stopped{stop_event_.get(), POLLIN, 0};
         poll(&stopped, 1, static_cast<int>(kPause / kMs));
@@ -532,7 +531,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   EventFd event_, stop_event_;
   ino_t own_mounts_ = 0;
 
-  // Only the thread uses these members.
+  // Only the thread uses the following members.
   std::map<Identity, Folder> folders_;
   std::map<uid_t, size_t> folders_of_;
   absl::flat_hash_map<int, Identity> watches_;

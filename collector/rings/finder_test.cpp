@@ -90,7 +90,7 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   EXPECT_EQ(found_["c.ring"].uid, geteuid());
   char text[6];
   EXPECT_EQ(pread(found_["c.ring"].fd, text, 6, 0), 6);
-  // A job that ended leaves nothing to watch.
+  // After a job, nothing is left to watch.
   fs::remove_all(folder_ + "/rings/job.1");
   File("rings/job.2/d.ring");
   ASSERT_TRUE(Wait([&] { return Found("d.ring"); }));
@@ -184,7 +184,7 @@ TEST_F(RingFinderTest, ManyFilesCauseNoHarm) {
 }
 
 TEST_F(RingFinderTest, AHangingFolderBlocksOnlyTheFinderAndIsReported) {
-  // Like a folder on a dead server: access to the folder never returns.
+  // Like a folder on a dead server: accessing it never returns.
   struct Server {
     std::mutex mutex;
     std::condition_variable back;
@@ -233,7 +233,7 @@ TEST_F(RingFinderTest, AHangingFolderBlocksOnlyTheFinderAndIsReported) {
   server->back.notify_all();
 }
 
-// A script prepares the job for a while, and then executes the job in its own process.
+// A script prepares the job for a while, and then becomes the job through exec.
 TEST_F(RingFinderTest, AProcessThatExecutesAnotherProgramIsCheckedAgain) {
   int go[2];
   ASSERT_EQ(pipe(go), 0);
@@ -303,7 +303,7 @@ class Container {
   ~Container() { End(); }
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
-  // Returns true if the process has paused or ended, false if it could not be created.
+  // Returns true once the process has paused or exited, false if it could not be created.
   bool Ready() const {
     char byte = 0;
     return read(ready_, &byte, 1) == 1;
@@ -354,7 +354,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndSurviveIt) {
   EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
 }
 
-// The process that creates a container enters the namespace before the namespace has its own /dev/shm or root.
+// A container's creator enters the namespace before it has its own /dev/shm or root.
 TEST_F(RingFinderTest, AnUnfinishedContainerIsCheckedAgain) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   Container container([](const auto& pause) {

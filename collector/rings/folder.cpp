@@ -48,7 +48,7 @@ int SweepRingFolders(const std::string& parent, int min_age_seconds) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd.ok()) continue;
     struct stat info {};
-    // The age protects a folder whose owner has not locked it yet.
+    // The minimum age protects a folder whose owner has not locked it yet.
     if (fstat(fd.get(), &info) == 0 && info.st_uid == geteuid() && time(nullptr) - info.st_mtime >= min_age_seconds &&
         flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       RemoveTree(AT_FDCWD, path.c_str(), 0);
@@ -64,7 +64,7 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const 
     return absl::UnavailableError(absl::StrCat(parent, ": ", strerror(errno)));
   }
   if (needs.tmpfs && info.f_type != TMPFS_MAGIC && info.f_type != RAMFS_MAGIC) {
-    return absl::UnavailableError(absl::StrCat(parent, " is not in memory (no tmpfs)"));
+    return absl::UnavailableError(absl::StrCat(parent, " is not in memory (not a tmpfs)"));
   }
   const uint64_t free_bytes = static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
   // A ramfs, and a tmpfs without a limit, report no size.
@@ -78,8 +78,8 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const 
   RingFolder folder;
   std::string name = absl::StrCat(real, "/", kPrefix, geteuid(), "-XXXXXX");
   if (name.size() > ring::kMostFolderPath) {
-    return absl::InvalidArgumentError(absl::StrCat(parent, ": the path of a ring folder in it is longer than ",
-                                                   ring::kMostFolderPath, " characters; name another folder"));
+    return absl::InvalidArgumentError(absl::StrCat(parent, ": the path of a ring folder in it would be longer than ",
+                                                   ring::kMostFolderPath, " characters; choose another folder"));
   }
   if (mkdtemp(name.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat(parent, " cannot be written: ", strerror(errno)));

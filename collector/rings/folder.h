@@ -10,13 +10,13 @@ namespace lockstep {
 
 struct RingFolder {
   std::string path;  // absolute, mode 0700
-  int lock_fd = -1;  // has the "in use" lock; close-on-exec. Closing all copies releases the folder.
+  int lock_fd = -1;  // holds the "in use" lock; close-on-exec. Closing all copies releases the folder.
 };
 
 // Creates a folder under `wanted` (the user's LOCKSTEP_DIR). If that is empty, uses /dev/shm, or else TMPDIR or /tmp if
-// that is a tmpfs too. A ring on a disk would make training wait for write-back. Uses the first place with room for a
-// ring, or else the first one: rings are then in memory of their processes, and only links in the folder. Also removes
-// folders of runs that were killed together with their keeper. Fails with a list of the places that were tried.
+// that is also a tmpfs: with a ring on a disk, training would wait for write-back. Uses the first parent with room for
+// a ring, or else the first one; rings are then in their process's memory, with only links in the folder. Also removes
+// the folders of runs that were killed together with their keeper. Fails with a list of the parents that were tried.
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted);
 
 // What a parent folder must provide.
@@ -29,8 +29,7 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const 
 // Removes a folder made by MakeRingFolder and everything in it, without following links.
 void RemoveRingFolder(const std::string& path);
 
-// Removes abandoned run folders (without a lock holder) of this user under `parent` that are older than
-// `min_age_seconds`.
+// Removes run folders of this user under `parent` that nobody holds locked and that are older than `min_age_seconds`.
 int SweepRingFolders(const std::string& parent, int min_age_seconds);
 
 }  // namespace lockstep

@@ -30,7 +30,8 @@ class KeeperProcess {
   [[noreturn]] void Run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "lockstep-keeper");
-    // The keeper has its own group, because it must clean up after a terminal's Ctrl-C or a kill of the job's group.
+    // The keeper has its own process group, because it must clean up after a terminal's Ctrl-C or a kill of the job's
+    // group.
     setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
@@ -73,7 +74,7 @@ class KeeperProcess {
 
  private:
   void Send(const KeeperEvent& event) {
-    // A slow or missing watcher must not block the keeper forever; the socket's buffer holds thousands of events.
+    // A slow or missing watcher must not block the keeper forever. The socket's buffer holds thousands of events.
     while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
   }
@@ -107,7 +108,7 @@ class KeeperProcess {
     setpgid(0, group_);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
-    // If Yama allows ptrace only to ancestors, the watcher's helper may still examine it.
+    // If Yama allows ptrace only to ancestors, the watcher's helper may still examine the keeper.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
     signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
@@ -193,7 +194,7 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   }
   if (pid == 0) {
     close(sockets[0]);
-    (void)lock_fd;  // the descriptor is inherited, and the lock with it
+    (void)lock_fd;  // the child inherits the descriptor, and the lock with it
     KeeperProcess(plan, sockets[1], group).Run();
   }
   close(sockets[1]);
@@ -223,7 +224,7 @@ void Keeper::Finish() {
     const char word = 'e';
     while (send(fd_, &word, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
-    // The keeper's last events are read from the socket, so that the two do not wait for each other.
+    // Reads the keeper's last events from the socket, so that the two do not wait for each other.
     for (bool gone = false; !gone;) {
       pollfd wait = {fd_, POLLIN, 0};
       poll(&wait, 1, -1);

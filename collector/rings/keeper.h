@@ -17,7 +17,7 @@ namespace lockstep {
 
 struct LaunchPlan {
   std::vector<std::string> command;
-  std::vector<std::vector<std::string>> environments;  // one process for each environment, "NAME=value"
+  std::vector<std::vector<std::string>> environments;  // one process per environment, as "NAME=value"
   std::string ring_folder;                             // removed at the end; empty if none
   // The job's signal mask: the mask with which `lockstep run` was started.
   sigset_t signal_mask;
@@ -49,7 +49,7 @@ class Keeper {
   // Readable if there is an event, or if the keeper is gone.
   int fd() const { return fd_; }
   pid_t pid() const { return pid_; }
-  // The next event; nullopt if there is none. Sets `gone` if the keeper itself has ended.
+  // Returns the next event; nullopt if there is none. Sets `gone` if the keeper itself has exited.
   std::optional<KeeperEvent> Next(bool* gone);
   // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits for both.
   void Finish();
@@ -60,8 +60,8 @@ class Keeper {
   int fd_;
 };
 
-// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first if grace_ns > 0, then SIGKILL. Reaps
-// children. Gives up after `limit_ns` (for processes in uninterruptible sleep). Returns the number of remaining
+// Ends every descendant of the calling process: first SIGTERM (and SIGCONT) if grace_ns > 0, then SIGKILL. Reaps
+// children. Gives up after `limit_ns`, because of processes in uninterruptible sleep. Returns the number of remaining
 // processes.
 int EndDescendants(int64_t grace_ns, int64_t limit_ns);
 

@@ -44,7 +44,7 @@ bool Alive(pid_t pid) {
   return stat && stat->state != 'Z';
 }
 
-// Waits until a process ends whose end is not announced in another way.
+// Waits until a process exits whose exit is not reported in another way.
 bool EndsSoon(pid_t pid) {
   const int64_t until = MonotonicNs() + 20'000'000'000;
   while (Alive(pid) && MonotonicNs() < until) usleep(2000);
@@ -87,7 +87,7 @@ TEST(KeeperTest, FinishEndsRemainingProcessesAndRemovesTheFolder) {
   std::string folder = ::testing::TempDir() + "/keeper-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/a.ring") << "x";
-  // The shell ends at once. Its background process ignores SIGTERM and has no parent.
+  // The shell exits at once. Its background process ignores SIGTERM and has no parent.
   LaunchPlan plan = Plan({"sh", "-c", "sh -c 'trap \"\" TERM; sleep 1000' & echo $! > \"$0\"/pid; exit 0", folder});
   plan.ring_folder = folder;
   auto keeper = Keeper::Start(plan, -1);
@@ -111,7 +111,7 @@ TEST(KeeperTest, IfTheWatcherIsKilledTheJobEndsAndTheFolderIsRemoved) {
   ASSERT_EQ(pipe(ready), 0);
   const pid_t watcher = fork();
   if (watcher == 0) {
-    // The rank's child has left its session and its parent, so only a subreaper still finds it.
+    // The rank's child has left its session and its parent, so only a subreaper can find it.
     LaunchPlan plan =
         Plan({"sh", "-c", "(setsid sleep 1000 & echo $! >> \"$0\"); echo $$ >> \"$0\"; exec sleep 1000", pids});
     plan.ring_folder = folder;

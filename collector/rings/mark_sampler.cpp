@@ -23,11 +23,11 @@ namespace {
 
 constexpr size_t kFirstSteps = 32, kMostSteps = 2048;
 constexpr int64_t kSampleCostShare = 100;
-// Number of reads for each measurement of the CPU time, which is expensive itself.
+// CPU time is measured once in this many reads, because measuring it is expensive.
 constexpr uint64_t kCostEvery = 16;
-constexpr size_t kAtOnce = 256;  // number of rings in one read
+constexpr size_t kAtOnce = 256;  // number of rings per read
 constexpr int64_t kLongestPause = 1'000'000'000;
-// A read takes microseconds; if it takes this long, it may never end.
+// A read takes microseconds. If it takes this long, it may never return.
 constexpr int64_t kSamplerStuck = 1'000'000'000;
 constexpr auto kSamplerEndWait = std::chrono::milliseconds(500);
 
@@ -154,7 +154,7 @@ struct MarkSampler::Shared {
     UniqueFd fd;
     uid_t owner = 0;
     ring::MarksPlace place;
-    // Rings are read only by process_vm_readv, because files are untrusted. Reading a truncated file directly would end
+    // Reads rings only with process_vm_readv, because files are untrusted: reading a truncated file directly would kill
     // this process.
     void* map = MAP_FAILED;
     size_t map_bytes = 0, map_at = 0;
@@ -197,7 +197,7 @@ struct MarkSampler::Shared {
         const auto now = std::chrono::steady_clock::now();
         const auto until = now + std::chrono::nanoseconds(std::max<int64_t>(next - MonotonicNs(), 0));
         if (!stop && rings.empty()) {
-          mine.clear();  // do not keep their descriptors
+          mine.clear();  // release the descriptors
           wake.wait(lock, [this] { return stop || !rings.empty(); });
         } else {
           wake.wait_until(lock, until, [&] { return stop || seen != change; });
@@ -237,7 +237,7 @@ struct MarkSampler::Shared {
     }
   }
 
-  // Reads rings [from, to), as many of them as one system call reads. Returns how far it got.
+  // Reads rings [from, to), as many as one system call can read. Returns how far it got.
   size_t LookAtSome(const std::vector<std::shared_ptr<Ring>>& mine, size_t from, size_t to,
                     std::vector<ring::Mark>* marks) {
     iovec there[kAtOnce];
@@ -261,7 +261,7 @@ struct MarkSampler::Shared {
     for (size_t i = 0; i < count; ++i) {
       const Ring& ring = *mine[from + i];
       const size_t length = there[i].iov_len;
-      // Refused parts, or parts behind a truncated file, are read individually.
+      // Parts that were refused, or that follow a truncated file, are read individually.
       if (length == 0 || got < static_cast<ssize_t>(at + length)) {
         LookAt(ring, marks);
       } else {
@@ -318,7 +318,7 @@ std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
   std::shared_ptr<MarkTimes> times = ring->times;
   std::lock_guard lock(shared_->mutex);
   if (!shared_->running) {
-    // The thread must not take signals that are meant for other threads.
+    // The thread must not receive signals that are meant for other threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,9 +1,9 @@
-// Adds times to GPU marks. The mark lines of live rings are read every 10 ms. If a ticket was passed between two reads,
-// the time of the second read is its time, which is late by at most the interval. A separate thread does only this, so
-// neither slow work nor a file that does not answer delays the callers.
+// Adds times to GPU progress markers. Reads the mark lines of live rings every 10 ms. If a ticket was passed between
+// two reads, it gets the time of the second read, which is late by at most the interval. A separate thread does only
+// this, so neither slow work nor a file that does not respond delays the callers.
 //
-// Bounded: the newest 2,048 changes of each stream are kept, and at most 16 MiB for one user and 64 MiB in all. A
-// user's rings are read less often if reading them would take more than a hundredth of a core.
+// Bounded: keeps the newest 2,048 changes of each stream, at most 16 MiB per user and 64 MiB in total. Reads a user's
+// rings less often if reading them would take more than a hundredth of a core.
 #pragma once
 
 #include <sys/types.h>
@@ -21,15 +21,15 @@
 
 namespace lockstep {
 
-// Times for one kind of ticket of one stream. Not thread-safe.
+// Times for one kind of ticket on one stream. Not thread-safe.
 class TicketTimes {
  public:
   struct Time {
     int64_t ns = 0;              // CLOCK_MONOTONIC
     int64_t uncertainty_ns = 0;  // late by at most this
   };
-  // `ticket` was reached at `ns` and not yet at `before_ns`. Calls `grow` before it allocates that many more bytes, to
-  // ask for permission.
+  // `ticket` was reached by `ns`, but not by `before_ns`. Calls `grow` before it allocates that many more bytes, to ask
+  // for permission.
   void See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow);
   // Returns false if the ticket was not reached yet, was reached before the first read, or was forgotten.
   bool Find(uint64_t ticket, Time* out) const;
@@ -42,14 +42,14 @@ class TicketTimes {
   };
   const Step& At(size_t i) const { return steps_[(begin_ + i) % steps_.size()]; }
 
-  std::vector<Step> steps_;  // used as a ring; ascending by ticket
+  std::vector<Step> steps_;  // a ring buffer, ascending by ticket
   size_t begin_ = 0, count_ = 0;
   uint64_t floor_ = 0;  // times of tickets up to this one are unknown
   uint64_t last_ = 0;
   bool seen_ = false;
 };
 
-// Bytes held for one user, and for all.
+// Bytes in use by one user, and by all.
 struct MarkBudget {
   std::atomic<size_t> bytes = 0;
   std::shared_ptr<MarkBudget> all;  // null if this is the budget for all
@@ -64,14 +64,14 @@ class MarkTimes {
   explicit MarkTimes(std::shared_ptr<MarkBudget> budget) : budget_(std::move(budget)) {}
   ~MarkTimes();
 
-  // Takes the last digest of a process that ended.
+  // Takes the last digest of a process that exited.
   void SeeLast(const ring::Snapshot& digest);
-  // Takes marks that were read between `begin_ns` and `end_ns`. Ignores a read that began before the last one.
+  // Takes marks that were read between `begin_ns` and `end_ns`. Ignores a read that started before the last one.
   void See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns);
-  // Sets the times of operations without times. Operations of a launched graph share one ticket and get none. Skips
+  // Sets the times of operations that have none. Operations of a launched graph share one ticket and get none. Skips
   // times that contradict the operation's own times.
   void Fill(ring::Snapshot* snapshot) const;
-  // Takes a digest of the ring, which determines how many lines to read: one for each stream.
+  // Takes a digest of the ring, which determines how many lines to read: one per stream.
   void Know(const ring::Snapshot& digest);
   size_t lines() const { return lines_; }
 
@@ -97,7 +97,7 @@ struct MarkSamplerCounters {
   uint64_t looks = 0;  // number of reads of all rings of a user
   int64_t cpu_ns = 0;
   int64_t bytes = 0;
-  int64_t stuck_ns = 0;  // how long a file has not answered; 0 if all answer
+  int64_t stuck_ns = 0;  // how long a file has not responded; 0 if all respond
 };
 
 class MarkSampler {
@@ -107,19 +107,19 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Adds the ring, by its own descriptor. Returns null if the ring has no marks. The first call starts the thread.
+  // Adds the ring, with its own descriptor. Returns null if the ring has no marks. The first call starts the thread.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
-  // Stops the reading; results stay.
+  // Stops reading the ring; its results stay.
   void Remove(const std::shared_ptr<MarkTimes>& times);
   MarkSamplerCounters counters() const;
 
  private:
   struct Shared;
-  // Shared with the thread. If a file never answers, the thread is abandoned and keeps this alive.
+  // Shared with the thread. If a file never responds, the thread is abandoned and keeps this alive.
   std::shared_ptr<Shared> shared_;
 };
 
-// Returns whether the marks of this process are useful: they record tickets, and nothing else measured times.
+// Returns whether this process's marks are useful: they record tickets, and nothing else measured times.
 bool HasMarks(const ring::Snapshot& digest);
 
 }  // namespace lockstep

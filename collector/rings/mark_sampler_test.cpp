@@ -137,12 +137,12 @@ TEST(MarkTimesTest, OperationsGetTheTimesOfTheirTickets) {
   EXPECT_EQ(snapshot.ops[0].started_ns, 111);
   EXPECT_EQ(snapshot.ops[0].completed_ns, 121);
   EXPECT_EQ(snapshot.ops[0].time_uncertainty_ns, 11);
-  // A graph's launch, an operation supposedly entered later, and an incomplete operation get no times.
+  // A graph's launch, an operation that seems to start later, and an incomplete operation get no times.
   for (ring::Snapshot other : {OneOp(3, 50, 7), OneOp(3, 500), OneOp(4, 50)}) {
     times.Fill(&other);
     EXPECT_EQ(other.ops[0].completed_ns, 0);
   }
-  // This look began before the last one, so its result arrives too late.
+  // This read began before the last one, so its result arrives too late.
   times.See({{9, 9}}, 115, 130);
   ring::Snapshot late = OneOp(9, 50);
   times.Fill(&late);

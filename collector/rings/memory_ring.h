@@ -1,5 +1,5 @@
-// Rings in the memory of their process, for file systems without space. The recorder leaves a link with the ring's
-// name, JOB.RESTART/x.ring -> /proc/PID/fd/NUMBER. The ring exists as long as any process has it open.
+// Rings in their process's memory, for file systems without space. The recorder leaves a link with the ring's name,
+// JOB.RESTART/x.ring -> /proc/PID/fd/NUMBER. The ring exists as long as any process has it open.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace lockstep {
 // Returns whether `name` in the open folder `folder` is such a link. Its target may be gone.
 bool IsMemoryRingLink(int folder, const std::string& name);
 
-// Opens the ring behind the link `name` in the open folder `folder`, as O_PATH. The link is untrusted: only a memory
-// file with exactly this name is accepted. The PID in the link is the process's own number, which may differ here. The
-// result is not ok if the ring is gone or access is refused.
+// Opens the ring behind the link `name` in the open folder `folder`, with O_PATH. The link is untrusted: only a memory
+// file with exactly this name is accepted. The PID in the link is the process's own, which may differ here. The result
+// is not ok if the ring is gone or access is refused.
 UniqueFd OpenMemoryRing(int folder, const std::string& name);
 
 }  // namespace lockstep

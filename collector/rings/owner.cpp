@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// The kernel's number of the initial namespace, from which all others are visible.
+// The kernel's number for the initial namespace, from which all others are visible.
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;
 
 RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, const std::string& name,
@@ -26,11 +26,11 @@ RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, 
   const std::optional<bool> mapped = MapsRing(process, file);
   if (mapped && *mapped) return {RingOwner::kLives, name + " is running"};
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) {
-    return {RingOwner::kGone, name + " is gone (another process has its number now)"};
+    return {RingOwner::kGone, name + " is gone (another process has its PID now)"};
   }
-  if (stat->ended()) return {RingOwner::kGone, name + " has ended"};
-  if (mapped) return {RingOwner::kReplaced, name + " runs another program now"};
-  if (info.state == ring::RecorderState::kReplaced) return {RingOwner::kReplaced, name + " has another ring now"};
+  if (stat->ended()) return {RingOwner::kGone, name + " has exited"};
+  if (mapped) return {RingOwner::kReplaced, name + " now runs another program"};
+  if (info.state == ring::RecorderState::kReplaced) return {RingOwner::kReplaced, name + " now has another ring"};
   return {RingOwner::kLives, name + " is running"};
 }
 
@@ -64,8 +64,8 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
 
 }  // namespace
 
-// Compares by number or by name: some file systems show other numbers here, and another container has another path, but
-// the file's own name contains a random number.
+// Compares by number or by name. Some file systems show different numbers here, and another container has another path,
+// but the file's own name contains a random number.
 std::optional<bool> MapsRing(const std::string& process, const RingFile& file) {
   const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
   if (maps.empty()) return std::nullopt;
@@ -91,9 +91,8 @@ uint64_t PidNamespace(const std::string& process) {
 
 RingOwnerFacts FindRingOwner(const ring::ProcessInfo& info, const RingFile& file) {
   const std::string name = "pid " + std::to_string(info.pid);
-  if (BootId().empty() || info.boot_id.empty() || info.pid <= 0)
-    return {RingOwner::kUnknown, "its process is not known"};
-  if (BootId() != info.boot_id) return {RingOwner::kGone, "of an earlier boot"};
+  if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return {RingOwner::kUnknown, "its process is unknown"};
+  if (BootId() != info.boot_id) return {RingOwner::kGone, "from an earlier boot"};
   const uint64_t own = PidNamespace("/proc/self");
   if (own == 0) return {RingOwner::kUnknown, "/proc cannot be read"};
   if (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own) return FindInside(info, name, file);

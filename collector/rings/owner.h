@@ -1,6 +1,6 @@
-// Determines whether the process that wrote a ring still writes to it. Process numbers are reused by other jobs, after
-// a reboot and in other containers. PID, start time, boot and PID namespace identify a process; its mapped files show
-// whether it has since started another program.
+// Determines whether the process that wrote a ring still writes to it. PIDs are reused by other jobs, after a reboot
+// and in other containers. PID, start time, boot and PID namespace identify a process; its mapped files show whether it
+// has since started another program.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ uint64_t PidNamespace(const std::string& process);
 
 enum class RingOwner {
   kLives,
-  kGone,      // ended, or from an earlier boot
-  kReplaced,  // alive, but running another program, which does not write this ring
+  kGone,      // exited, or from an earlier boot
+  kReplaced,  // alive, but runs another program, which does not write this ring
   kUnknown,   // in a container that cannot be examined from here, or access is refused
 };
 
@@ -33,7 +33,7 @@ struct RingFile {
   std::string name;  // without its folder
 };
 
-// Whether a process ("/proc/PID") maps the file; nullopt if its mappings cannot be read.
+// Returns whether a process ("/proc/PID") maps the file; nullopt if its mappings cannot be read.
 std::optional<bool> MapsRing(const std::string& process, const RingFile& file);
 
 RingOwnerFacts FindRingOwner(const ring::ProcessInfo& process, const RingFile& file);

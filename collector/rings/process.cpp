@@ -31,7 +31,7 @@ bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
   if (!stat || stat->ended()) return false;
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
   const std::vector<int64_t> uids = ProcNumbers(ReadSmallFile(process + "/status", 16384), "Uid");
-  // All user ids must match, because a program that runs with another user's rights must reveal nothing to its caller.
+  // All user IDs must match, because a program that runs with another user's rights must reveal nothing to its caller.
   if (uids.empty() ||
       std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); }))
     return false;
@@ -95,7 +95,7 @@ class Watcher final : public EndWatcher {
   void Work() {
     int64_t last = 0;
     while (!stop_) {
-      // The kernel lists ended processes in the order in which they became ready.
+      // The kernel lists exited processes in the order in which they became ready.
       epoll_event events[64];
       const int count = epoll_wait(epoll_.get(), events, 64, -1);
       if (count < 0 && errno != EINTR) return;

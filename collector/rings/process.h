@@ -1,4 +1,4 @@
-// The process behind a ring, by its number in this pid namespace, and its end.
+// Finds the process behind a ring, by its PID in this namespace, and watches for its exit.
 #pragma once
 
 #include <sys/types.h>
@@ -13,29 +13,29 @@
 
 namespace lockstep {
 
-// Verifies the ring's claims, because a ring is untrusted. The process must have the claimed number, PID namespace and
-// start time, and belong to the ring's owner. It must have the file mapped (if the maps are readable). Returns nullopt
-// if there is no such process any more, or its namespace is not visible from here.
+// Verifies the claims of a ring, which is untrusted. The process must have the claimed PID, PID namespace and start
+// time, and belong to the ring's owner. It must have the file mapped (if the maps are readable). Returns nullopt if
+// there is no such process any more, or its namespace is not visible from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
-// The end of a process, as observed from outside.
+// A process exit, as observed from outside.
 struct SeenEnd {
   uint64_t key = 0;
-  // Nullopt if the process was reaped before and this kernel does not report its status afterwards.
+  // Nullopt if the process was already reaped and this kernel does not report its status afterwards.
   std::optional<int> wait_status;
   int64_t mono_ns = 0, real_ns = 0;
 };
 
-// Waits for processes to end, on its own thread. So if many end together, order and times are as exact as the kernel's
-// wake-ups. Reads their wait statuses before their parents reap them, if possible.
+// Waits for processes to exit, on its own thread, so that the order and times of many exits are as exact as the
+// kernel's wake-ups. Reads the wait statuses before the parents reap the processes, if possible.
 class EndWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<EndWatcher>> Start();
   virtual ~EndWatcher() = default;
-  // Takes ownership of `pidfd`. The end is reported once, with the key.
+  // Takes ownership of `pidfd`. Reports the exit once, with the key.
   virtual bool Add(pid_t pid, int pidfd, uint64_t key) = 0;
   virtual int fd() const = 0;
-  // In the order of the ends; mono_ns values are distinct.
+  // Returns exits in order; their mono_ns values are distinct.
   virtual bool Next(SeenEnd* out) = 0;
 };
 

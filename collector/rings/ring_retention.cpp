@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kNotYet = 600;
-// All rings may take a sixteenth of their file system; dead ones leave half of it to living ones.
+// All rings may take a sixteenth of their file system. Dead ones leave half of that to living ones.
 constexpr uint64_t kDeadPart = 32;
 constexpr size_t kMostSharedFolders = 4096;
 
@@ -37,7 +37,7 @@ std::vector<std::string> DefaultFolders(const RingRetentionOptions& options) {
   return folders;
 }
 
-// The age from which rings are removed so that the newer ones take at most `most`.
+// Returns the age from which rings must be removed so that the newer ones take at most `most`.
 int64_t AgeWithin(std::vector<DeadRing> dead, uint64_t most) {
   std::sort(dead.begin(), dead.end(), [](const DeadRing& a, const DeadRing& b) { return a.quiet_s < b.quiet_s; });
   uint64_t bytes = 0;

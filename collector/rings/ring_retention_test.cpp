@@ -58,7 +58,7 @@ class RingRetentionTest : public ::testing::Test {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // Makes a ring of a dead process, without a record for this long.
+  // Makes the ring of a dead process whose last record has this age.
   std::string Dead(const std::string& name, int64_t quiet_s, const std::string& folder = "") const {
     const std::string path = (folder.empty() ? rings_ : folder) + "/train.0/" + name + ".ring";
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());

@@ -1,4 +1,4 @@
-// Merges two readings of one ring, and computes the memory of a reading.
+// Merges two readings of one ring, and computes how much memory a reading takes.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// The memory of a snapshot, without texts.
+// Returns the memory size of a snapshot, without texts.
 size_t SnapshotBytes(const ring::Snapshot& snapshot);
 
-// Adds to `into` those operations of `earlier` (the same ring, read before) that the ring has overwritten since.
+// Adds to `into` the operations of `earlier` (a previous read of the same ring) that the ring has overwritten since.
 // Operations with the same thread and index are the same; the later reading wins.
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into);
 

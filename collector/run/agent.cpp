@@ -63,7 +63,7 @@ absl::Status Agent::Watch(const std::string& folder) {
 }
 
 void Agent::Scan(const std::string& folder, int depth) {
-  // The watch is set before the folder is listed, so one of them sees everything that is created in between.
+  // The watch is set before the folder is listed, so nothing that is created in between is missed.
   if (watched_.count(folder) == 0) {
     const int watch =
         inotify_add_watch(inotify_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
@@ -106,7 +106,7 @@ void Agent::ReadDigest(Ring* ring) {
   options.digest_only = true;
   ring::Snapshot digest;
   if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error))
-    return;  // perhaps not written yet, so the ring is tried again
+    return;  // perhaps not complete yet, so the ring is tried again
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
@@ -123,7 +123,7 @@ void Agent::Follow(Ring* ring) {
   const auto end = ends_.find(info.pid);
   ring->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0)));
   const std::optional<ProcStat> stat = ReadProcStat(info.pid);
-  // Numbers are reused: a known end may be that of an earlier process, and a living process may be a later one.
+  // PIDs are reused: a known exit may be that of an earlier process, and a living process may be a later one.
   const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
   if (!same) {
     ring->pidfd.reset();
@@ -156,7 +156,7 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
   }
   if (!ring->alive) return;
   ring->alive = false;
-  // The process writes no more records, so this is the final state, which is copied into memory at once.
+  // The process writes no more records, so this final state is copied into memory at once.
   ring::Snapshot whole;
   if (ring::ReadRing(ring->fd.get(), {}, &whole, &ring->error)) {
     ring->digest = whole;
@@ -229,7 +229,7 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
       ring->sampler.Forget(&process);
       ring->look.Forget(&process);
     }
-    // The process is stopped only for the moment of the look.
+    // The look itself stops the process for a moment.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }
@@ -303,7 +303,7 @@ std::vector<RingInput> Agent::Collect(bool whole) {
       if (!ring->alive || !ring::ReadRing(ring->fd.get(), options, &input.snapshot, &error))
         input.snapshot = ring->digest;
     } else if (ring->last) {
-      // The process has ended, but the GPU may still have written since.
+      // The process has exited, but the GPU may have written something since.
       ring::ReadOptions marks;
       marks.digest_only = true;
       ring::Snapshot later;

@@ -1,4 +1,4 @@
-// The agent's part: finds the rings of this host, follows their processes, and reads digests and whole rings. It makes
+// The agent's part: finds the rings on this host, follows their processes, and reads digests and whole rings. It makes
 // no decisions. Its results are plain values, so a transport can separate it from the collector.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-// How a process ended, from the process that reaped it.
+// How a process exited, according to the process that reaped it.
 struct ProcessEnd {
   Life life = Life::kGone;
   int32_t exit_code = 0, signal = 0;
@@ -40,7 +40,7 @@ class Agent {
 
   // Watches `folder` and the folders in it. Finds existing rings at once.
   absl::Status Watch(const std::string& folder);
-  // Readable (poll) if a ring appeared or a process ended; then call Handle().
+  // Readable (poll) when a ring appeared or a process exited; then call Handle().
   int fd() const { return epoll_.get(); }
   void Handle();
   // Takes a reaper's report, before or after the ring was found.
@@ -48,8 +48,8 @@ class Agent {
 
   // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
-  // Reads the state letter of every live process. For those in `still` (ascending) also CPU, I/O and wait channel; CPU
-  // and I/O are differences to a sample at least a second older. Forgets samples of the others.
+  // Reads the state letter of every live process. For those in `still` (ascending), also CPU, I/O and wait channel; CPU
+  // and I/O are differences from a sample at least a second older. Forgets the samples of the others.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
   // Returns since when samples have seen a process idle; 0 if they have not (ProcessSampler).
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
@@ -57,19 +57,19 @@ class Agent {
   void Inspect(const std::vector<int32_t>& slots);
   // Takes only stacks.
   void Inspect(const std::vector<WantedLook>& looks);
-  // Waits for running evidence of these processes, at most `limit_ns` in all.
+  // Waits for evidence of these processes that is being gathered, at most `limit_ns` in total.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
 
   size_t size() const { return rings_.size(); }
-  // Number of rings with at least one reading.
+  // Returns the number of rings that were read at least once.
   size_t readable() const;
   std::vector<DigestView> Views() const;
-  std::vector<const ring::Snapshot*> Digests() const;  // one for each slot; never null
+  std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
   const Process& process(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->process; }
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
   int32_t SlotOf(const std::string& path) const;  // -1 if unknown
 
-  // Returns all data: whole rings (including operations that were kept before they were overwritten), or digests with
+  // Returns all data: whole rings (including operations that were saved before they were overwritten), or digests with
   // operations in flight.
   std::vector<RingInput> Collect(bool whole);
   // Reads these whole rings now and keeps their operations for every later Collect(true).
@@ -82,10 +82,10 @@ class Agent {
     UniqueFd fd;
     UniqueFd pidfd;
     bool readable = false;
-    bool followed = false;  // the search for the ring's process is done
+    bool followed = false;  // the search for the ring's process has finished
     bool alive = true;
     ring::Snapshot digest;
-    std::optional<ring::Snapshot> last;  // the whole ring after its process ended
+    std::optional<ring::Snapshot> last;  // the whole ring after its process exited
     std::optional<ring::Snapshot> kept;
     Process process;
     ProcessSampler sampler;

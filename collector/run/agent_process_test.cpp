@@ -1,4 +1,4 @@
-// Tests which process a ring belongs to, from the agent's point of view.
+// Tests which process the agent assigns a ring to.
 #include "collector/run/agent.h"
 
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-// Returns a ring with one marked stream, as a recorder of process `pid` would leave it.
+// Returns a ring with one marked stream, as a recorder in process `pid` would leave it.
 std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
   constexpr uint64_t kBytes = 64 << 10;
   std::vector<unsigned char> bytes(kBytes, 0);
@@ -85,7 +85,7 @@ TEST(AgentTest, GpuProgressAfterTheProcessDiedIsLabelled) {
 
   Agent agent;
   ASSERT_TRUE(agent.Watch(folder).ok());
-  reach(3, 3);  // while the process lives, this has no special meaning
+  reach(3, 3);  // while the process is alive, this has no special meaning
   agent.Sample();
   kill(pid, SIGKILL);
   pollfd died{agent.fd(), POLLIN, 0};

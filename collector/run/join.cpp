@@ -21,8 +21,8 @@
 namespace lockstep {
 namespace {
 
-// Time for the agent to report the last ends, and for the collector to find the cause of an abnormal end and to receive
-// everything.
+// How long the agent may take to report the last exits, and the collector to find the cause of an abnormal exit and to
+// receive everything.
 constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
@@ -60,8 +60,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     status = client.status();
     if (client.ok()) join->client_ = std::move(*client);
   }
-  if (!status.ok())
-    Say(absl::StrCat("the collector's verdicts on this job will not be shown here: ", status.message()));
+  if (!status.ok()) Say(absl::StrCat("cannot show the collector's verdicts for this job here: ", status.message()));
   return join;
 }
 
@@ -124,7 +123,7 @@ void Join::Step(int64_t mono_ns) {
         hung_ = true;
       } else if (job.state() == "moving" && hung_) {
         hung_ = false;
-        Say("recovered: the collector reports that the job moves again");
+        Say("recovered: the collector reports that the job is moving again");
       }
       over_ = job.state() == "ended";
       if (incident == nullptr && job.has_last_incident()) incident = &job.last_incident();

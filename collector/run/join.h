@@ -24,17 +24,17 @@ struct JoinOptions {
   std::string collector;    // endpoint
   std::string ring_folder;  // the job's folder
   std::string job;          // as in LOCKSTEP_JOB
-  std::string agent;        // the program; empty for lockstep-agent beside this one
+  std::string agent;        // the program; empty for lockstep-agent next to this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has created so far; they distinguish it from other jobs with the same name.
+  // Communicators that the job has created so far; they tell it apart from other jobs with the same name.
   std::function<std::vector<uint64_t>()> kin;
 };
 
 // Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
-  // Starts the agent. The agent's keys are found as by `lockstep agent`, the keys for listening as by `lockstep top`.
+  // Starts the agent. Finds the agent's keys like `lockstep agent`, and the keys for listening like `lockstep top`.
   // Without the latter, only the collector reports the verdict.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
@@ -42,13 +42,13 @@ class Join {
   Join& operator=(const Join&) = delete;
 
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
-  // Reads the collector's messages. To be called when fd() is readable, and once a second.
+  // Reads the collector's messages. Call when fd() is readable, and once a second.
   void Step(int64_t mono_ns);
-  // Returns whether the collector reported the job as hung and has not reported that it moves again.
+  // Returns whether the collector reported the job as hung, and not as moving since.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // To be called when the job has ended. Gives agent and collector time. After an abnormal end, waits until they have
-  // handled the end, otherwise for a moment.
+  // Call when the job has ended. Gives agent and collector time: after an abnormal end, until they have handled it,
+  // otherwise a moment.
   void Finish(bool badly);
 
  private:

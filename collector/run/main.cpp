@@ -1,4 +1,4 @@
-// The run verb: starts a job under the recorder, watches it, reports what stopped it.
+// The run verb: starts a job under the recorder, watches it, and reports what stopped it.
 #include "collector/common/say.h"
 #include "collector/run/options.h"
 #include "collector/run/run.h"

@@ -11,17 +11,18 @@
 namespace lockstep {
 
 struct RunOptions {
-  int ranks = 0;          // -n; 0 to run the command once, unchanged
-  std::string collector;  // endpoint of the collector that detects and stores incidents; empty if this process does
-  std::string out;        // incident folder; empty for a new name, used only if there is something to write
+  int ranks = 0;  // -n; 0 to run the command once, unchanged
+  std::string
+      collector;    // endpoint of the collector that detects hangs and stores incidents; empty if this process does
+  std::string out;  // incident folder; empty for a new name, used only if there is something to write
   bool kill_on_hang = false;
-  std::string gpu;        // LOCKSTEP_GPU; empty for the user's, else "watch"
+  std::string gpu;        // LOCKSTEP_GPU; empty for the user's value, or else "watch"
   bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0 if not given
   bool quiet = false;
   bool tell = true;                       // print the verdict, and where the incident is
-  RedactLevel redact = RedactLevel::kNo;  // applied before anything is written
+  RedactLevel redact = RedactLevel::kNo;  // redaction of everything that is written
   // The group whose members may read incidents, a name or a number; empty if none.
   std::string group;
   std::string on_verdict;  // shell command; empty if none

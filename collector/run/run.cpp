@@ -41,10 +41,10 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
 // Time between SIGTERM and SIGKILL when Lockstep ends a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job without a record for this long is reported, because no ring shows whether it is still starting. The report is
-// repeated after twice the time.
+// A job that has recorded nothing for this long is reported, because no ring shows whether it is still starting. The
+// report is repeated after twice the time.
 constexpr int64_t kUnrecordedFor = 24;  // multiplied by --late-after
-// If there was no tick for this long, this process itself was stopped, so no rank is blamed for that time.
+// After a gap of this length between two ticks, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 struct Child {
@@ -57,8 +57,7 @@ struct Child {
   int64_t ended_ns = 0;
 };
 
-// Returns what stops the recorder from recording on this host or in this job, by the recorder's own rules; empty if
-// nothing does.
+// Returns what turns recording off on this host or in this job, by the recorder's own rules; empty if nothing does.
 std::string WhySwitchedOff() {
   if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder"); merged.ok()) {
     for (const settings::Value& value : merged->values) {
@@ -90,7 +89,7 @@ class Run {
       return 2;
     }
     if (!options_.group.empty()) {
-      // A variable of the site must not prevent a job from running.
+      // A site-wide variable must not prevent a job from running.
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
       if (group.ok()) {
         group_ = *group;
@@ -99,7 +98,7 @@ class Run {
       }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
-    // An error should appear now, not days later when there is something to write.
+    // Reports an error now, not days later when there is something to write.
     if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty())
       Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be stored there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
@@ -121,7 +120,7 @@ class Run {
     absl::StatusOr<RingFolder> folder = MakeRingFolder(GetVariable(*environment, "LOCKSTEP_DIR"));
     if (!folder.ok()) {
       unusable_ = std::string(folder.status().message());
-      Say(absl::StrCat("not recording: no place for rings: ", unusable_));
+      Say(absl::StrCat("not recording: cannot create a folder for rings: ", unusable_));
       return 0;
     }
     folder_ = *folder;
@@ -135,7 +134,7 @@ class Run {
     }
     if (options_.profiler) {
       SetVariable(environment, "LOCKSTEP_GPU", "profiler");
-      // A preloaded recorder sets the variable itself, after a search for installed plugins. A statically linked NCCL
+      // A preloaded recorder sets the variable itself after searching for installed plugins. A statically linked NCCL
       // needs it set here.
       if (GetVariable(*environment, "NCCL_PROFILER_PLUGIN").empty() && !ProfilerIsInstalled(*environment)) {
         SetVariable(environment, "NCCL_PROFILER_PLUGIN", library_);
@@ -239,7 +238,7 @@ class Run {
       if (joined.ok()) {
         join_ = *std::move(joined);
       } else {
-        Say(absl::StrCat("the job cannot join the collector and is watched here: ", joined.status().message()));
+        Say(absl::StrCat("the job cannot join the collector, so it is watched locally: ", joined.status().message()));
       }
     }
     return 0;
@@ -260,7 +259,7 @@ class Run {
           {recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
            recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
-      // Until all ranks are known, a signal would miss some of them, so signals wait.
+      // Signals wait until all ranks are known; otherwise some ranks would miss them.
       pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
                        {all_started_ ? signals_.get() : -1, POLLIN, 0},
                        {agent_.fd(), POLLIN, 0},
@@ -298,9 +297,9 @@ class Run {
     const bool first = next_unrecorded_ == 0;
     next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
     const pid_t pid = unrecorded_->Telling(processes);
-    // If recording is off, or this job does not record, a report at the end is early enough.
+    // If recording is off, or this job is not recorded, a report at the end is early enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
-    Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
+    Say(absl::StrCat("nothing has been recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
                      "; to see what a process is doing: lockstep evidence ", pid));
   }
 
@@ -326,21 +325,21 @@ class Run {
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) watch_->Ending(MonotonicNs());
-      // A terminal sends to its whole foreground group, so the job already has the signal.
+      // A terminal signals its whole foreground group, so the job already has the signal.
       if (info.ssi_code != SI_KERNEL) {
         for (const Child& child : children_) {
           if (child.alive) kill(child.pid, signal);
         }
       }
       if (signal == SIGTSTP) {
-        // Stops like the job, so that the shell sees a stopped job; continues here on SIGCONT.
+        // Stops like the job, so that the shell sees a stopped job; continues here after SIGCONT.
         raise(SIGSTOP);
         watch_->Rebase(MonotonicNs());
       }
     }
   }
 
-  // Returns true if a process of the job has ended.
+  // Returns true if a process of the job has exited.
   bool OnKeeper() {
     bool ended = false;
     while (const std::optional<KeeperEvent> event = keeper_->Next(&keeper_gone_)) {
@@ -408,7 +407,7 @@ class Run {
     }
     keeper_->Finish();
     const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
-    // Ends the indexes and the command of --on-verdict first, because this process may now end by the command's signal.
+    // Ends the indexes and the command of --on-verdict first, because this process may now die by the command's signal.
     watch_.reset();
     if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
@@ -430,7 +429,7 @@ class Run {
   }
 
   static void DieOf(int signal) {
-    // The core dump that matters is the command's, not this process's.
+    // Only the command's core dump matters, not this process's.
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     ::signal(signal, SIG_DFL);

@@ -1,12 +1,12 @@
-// `lockstep run`: starts a job under the recorder and stays until its end.
+// `lockstep run`: starts a job under the recorder and stays until it ends.
 #pragma once
 
 #include "collector/run/options.h"
 
 namespace lockstep {
 
-// Returns the exit status (docs/deploying.md). If a signal ended the command, this does not return but ends the process
-// by the same signal. Call it once, from the main thread, before any other thread exists.
+// Returns the exit status (docs/deploying.md). If a signal killed the command, this does not return but kills the
+// process with the same signal. Call it once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
 }  // namespace lockstep

@@ -30,15 +30,15 @@ constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
 // Sampling takes at most this fraction of one core.
 constexpr int64_t kCostShare = 100;
-// Slightly more than the minimum interval between two samples of a process, so that each judgement has new samples.
+// Slightly longer than the minimum interval between two samples of a process, so that each judgment has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 // Processes without progress for this long are sampled.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 // A verdict waits at most this long for stacks that are being taken.
 constexpr int64_t kEvidenceWait = 2000 * kMs;
-// Decisions of one episode that are kept for the incident folder.
+// Maximum number of decisions per episode that are kept for the incident folder.
 constexpr size_t kMostDecisions = 1000;
-// Points of a communicator at which rolling hashes are compared, because rings are read one after the other.
+// Number of points per communicator at which rolling hashes are compared, because rings are read one after another.
 constexpr size_t kHashPoints = 1024;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
@@ -55,7 +55,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
       detector_(options.limits),
       desync_(kHashPoints) {
   host_ = HostName();
-  ThisHostNetwork();  // read it now, because a broken adapter may answer late
+  ThisHostNetwork();  // read now, because a broken adapter may take long
   if (options.group) shared_.SetGroup(*options.group);
   if (!options.hook.command.empty()) hook_ = std::make_unique<VerdictHook>(options.hook);
 }
@@ -88,7 +88,7 @@ void Watch::Rebase(int64_t now) {
 }
 
 int32_t Watch::RankOf(int32_t slot) const {
-  if (slot < -1) return -2 - slot;  // the process ended before it had a ring
+  if (slot < -1) return -2 - slot;  // the process exited before it had a ring
   const int32_t rank = agent_->digest(slot).process.rank;
   return rank >= 0 ? rank : slot;
 }
@@ -121,7 +121,7 @@ std::vector<StartedRank*> Watch::WithoutRing() {
 Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   std::vector<RingInput> inputs = agent_->Collect(whole);
   if (!inputs.empty()) {
-    // A rank that ended, or hangs, before its first NCCL call has no ring, but it counts too.
+    // A rank that exited, or hangs, before its first NCCL call has no ring, but it counts.
     for (const StartedRank* started : WithoutRing()) {
       RingInput input;
       input.process = started->process;
@@ -140,7 +140,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       inputs.push_back(std::move(input));
     }
   }
-  // Ends of a later generation are not among those that a wait explains.
+  // Exits of a later generation are not explained by the wait.
   const int64_t follow = detector_.ends_follow_ns();
   std::vector<Process*> waited, others;
   for (RingInput& input : inputs) {
@@ -158,7 +158,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   gathered.bundle.stalled_ns = stalled_ns;
   for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
   if (whole) {
-    // The rings are gone when people read this, but their records are in the incident.
+    // The rings will be gone when users read this, but their records are in the incident.
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
   }
@@ -243,7 +243,7 @@ void Watch::LookForDesync() {
     std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
-    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job continues, the records are kept"));
+    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job continues, and its records are kept"));
   }
 }
 
@@ -269,8 +269,8 @@ void Watch::TellLate(int64_t now) {
   if (late_told_ || hung_ || waiting == 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  // The cause is not known yet, and a waiting rank is most likely a victim, so no rank is named.
-  Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks wait, the longest for ",
+  // The cause is not known yet, and a waiting rank is most likely a victim, so no rank is blamed.
+  Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks are waiting, the longest for ",
                    DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for the cause"));
 }
 
@@ -328,7 +328,7 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
   agent_->FinishInspection(suspects_, kEvidenceWait);
   Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
   const RootFinding whole = RootOf(now, gathered);
-  // Whole rings contain more than digests, so the root may be another rank, or one with a longer limit.
+  // Whole rings contain more than digests, so they may show another root, or one with a longer limit.
   const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
   if (!again.hung()) {
     if (whole.kind == FINDING_UNSPECIFIED) {
@@ -356,12 +356,12 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
 
 void Watch::LookForRecovery(int64_t now) {
   if (ending_since_ != 0) return;
-  // Processes that end, and communicators that are destroyed, also count as movement, but are no recovery.
+  // Exited processes and destroyed communicators also count as movement, but not as recovery.
   if (CountAlive(agent_->Views()) != alive_at_declaration_) return;
   const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
   if (!recovered) return;
   Log(*recovered);
-  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job moves again"));
+  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job is moving again"));
   hung_ = late_told_ = cause_told_ = false;
   suspects_.clear();
 }
@@ -400,7 +400,7 @@ void Watch::Tick(int64_t now) {
   sample_cost_ = agent_->Sample();
   std::vector<DigestView> views = agent_->Views();
   if (!views.empty()) {
-    // Peers may wait for a rank that ended before it had a ring.
+    // Peers may wait for a rank that exited before it had a ring.
     for (const StartedRank* rank : WithoutRing()) {
       if (rank->process.life == Life::kRunning) continue;
       DigestView view;
@@ -480,11 +480,11 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
 }
 
 void Watch::Finish(const std::string& unrecorded) {
-  // Reads the last digests, because the ranks may have differed in their last operations.
+  // Reads the last digests, because the ranks' last operations may have differed.
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
-  // A rank that was ended while all ranks waited had been waiting until then.
+  // A rank that was killed while all ranks waited had been waiting until then.
   const int64_t follow = detector_.ends_follow_ns();
   const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
   const Gathered gathered = Gather(true, follow != 0, stood);

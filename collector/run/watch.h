@@ -35,7 +35,7 @@ struct WatchOptions {
   bool quiet = false;
   bool tell = true;            // print the verdict, and where the incident is
   std::optional<gid_t> group;  // the group whose members may read incidents
-  HookOptions hook;            // for --on-verdict; without a command there is none
+  HookOptions hook;            // for --on-verdict; unused without a command
 };
 
 // A rank that this process started, with or without a ring.
@@ -52,24 +52,24 @@ class Watch {
  public:
   Watch(const WatchOptions& options, Agent* agent);
 
-  // Reads and evaluates. To be called at NextTick, and at once after a process ended.
+  // Reads and evaluates. Call at NextTick, and at once after a process exited.
   void Tick(int64_t now);
   int64_t NextTick() const { return next_tick_; }
-  // To be called if the watcher or the job was stopped until now.
+  // Call if the watcher or the job was stopped until now.
   void Rebase(int64_t now);
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // From now on, this program or the user causes ends of processes.
+  // From now on, this program or the user causes process exits.
   void Ending(int64_t now);
 
-  // Returns whether a hang was declared and has not recovered.
+  // Returns whether a hang was declared and the job has not recovered.
   bool hung() const { return hung_; }
-  // The declared verdict.
+  // Returns the declared verdict.
   VerdictKind declared() const { return declared_; }
 
-  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded`: the reason for
-  // missing rings.
+  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded`: why rings are
+  // missing.
   void Finish(const std::string& unrecorded);
 
  private:
@@ -77,9 +77,9 @@ class Watch {
     Bundle bundle;
     Verdict verdict;
     std::map<int32_t, int32_t> slots;  // slot of each rank's ring
-    std::string folder;                // the folder where the report will be; empty for digests only
+    std::string folder;                // the folder for the report; empty for digests only
   };
-  // Loads whole rings, as in an incident folder, or digests.
+  // Loads whole rings, as in an incident folder, or only digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
   // Adds the results of later samples to the processes of the bundle.
@@ -116,13 +116,13 @@ class Watch {
   std::string host_;
   int64_t next_tick_ = 0;
   int64_t next_judgement_ = 0, next_sample_ = 0;
-  // Set if whole rings named another root than digests. That root is watched until something moves.
+  // Set if whole rings named a different root than digests. That root is watched until something moves.
   std::optional<Gathered> whole_;
   int64_t whole_progress_ = 0;  // LastProgress when whole_ was read
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
-  std::vector<int32_t> slots_;  // slots at the last look
+  std::vector<int32_t> slots_;  // slots in the last look
   SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
   bool late_told_ = false, cause_told_ = false;

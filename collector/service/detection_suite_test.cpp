@@ -1,4 +1,4 @@
-// Labeled cases at 8 and at some hundred ranks: cases that must never be called a hang with default settings, and
+// Labeled cases with 8 and with some hundred ranks: cases that must never be declared hung with default settings, and
 // cases that must always be found. All deciding code is production code; see detection_job.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct Case {
   int64_t steps = 1;      // quiet cases: the number of steps that makes the case valid
   bool late = true;       // quiet cases: long enough to be late
   const char* rule = "";  // rule of the decision
-  int64_t limit_ns = 0;   // the limit that the decision must rest on
+  int64_t limit_ns = 0;   // the limit that the decision must use
   int culprit = -1;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -76,7 +76,7 @@ TEST_P(True, IsFoundWithinASecondOfItsLimit) {
   if (c.culprit >= 0) {
     EXPECT_THAT(hung.roots, ::testing::ElementsAre(c.culprit)) << Log(job);
   }
-  // Counts from the moment when a rank really moved last.
+  // Counts from the last moment at which a rank really moved.
   EXPECT_LE(hung.at_ns - job.last_progress(), hung.limit_ns + kSecond) << Log(job);
   EXPECT_GE(hung.at_ns - job.last_progress(), hung.limit_ns - 700 * kMs) << "no earlier than the limit\n" << Log(job);
   // Every communicator became late within a second of its learned limit.

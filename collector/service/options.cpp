@@ -31,7 +31,7 @@ absl::StatusOr<CollectorOptions> MakeCollectorOptions(const settings::ParsedOpti
   options.finalise = parsed.Text("finalise");
   options.index = parsed.Text("index");
   if (!options.upstream.empty() && !options.on_verdict.empty())
-    return parsed.Wrong("a relay (--upstream) has no verdicts: give --on-verdict to the collector");
+    return parsed.Wrong("a relay (--upstream) produces no verdicts: give --on-verdict to the collector");
   return options;
 }
 

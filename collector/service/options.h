@@ -21,13 +21,13 @@ struct CollectorOptions {
   std::string on_verdict;  // shell command; empty if none
   int64_t on_verdict_ns = 60'000'000'000;
   int64_t late_after_ns = 5'000'000'000;
-  int64_t hang_after_ns = 0;  // 0: a working root is never hung
+  int64_t hang_after_ns = 0;  // 0: a working root never counts as hung
   int64_t silent_after_ns = 5'000'000'000;
   uint64_t quota = uint64_t{1} << 40;
   uint64_t host_quota = uint64_t{4} << 30;
-  std::string group;                        // the group whose members may read the incidents; empty for only the owner
-  int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for any age
-  uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size; 0 for any size
+  std::string group;                        // group whose members may read the incidents; empty for only the owner
+  int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for no limit
+  uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size; 0 for no limit
   std::string finalise;                     // this process only completes an incident's folder
   std::string index;                        // this process only creates the index of an incident's folder
 };

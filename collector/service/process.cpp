@@ -46,7 +46,7 @@ constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'0
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int64_t kGather = 10 * kMs;
-constexpr int64_t kPatience = 10 * kSecond;  // time that a relay has to reach its collector before a warning
+constexpr int64_t kPatience = 10 * kSecond;  // time for a relay to reach its collector before a warning
 constexpr int kFew = 16;
 constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock is read again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
@@ -61,14 +61,14 @@ void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   nanosleep(&wait, nullptr);
 }
 
-// This program's command with MODE for FOLDER.
+// Returns this program's command with MODE for FOLDER.
 std::vector<std::string> Self(const char* mode, const std::string& folder) {
   std::vector<std::string> words = OwnProgram("collector");
   words.insert(words.end(), {mode, folder});
   return words;
 }
 
-// Returns the address by which a program on this host reaches the endpoint.
+// Returns the address at which a program on this host reaches the endpoint.
 std::string FromHere(const std::string& endpoint) {
   for (const char* any : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
     if (absl::StartsWith(endpoint, any))
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Makes signals that end the process readable.
+// Returns a descriptor that becomes readable on signals that end the process.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -111,7 +111,7 @@ class CollectorProcess : public CoreActions {
       return 1;
     }
     Loop(ends);
-    Say("the collector ends");
+    Say("the collector exits");
     return 0;
   }
 
@@ -139,11 +139,11 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // Runs a separate process, because the files came from the network, and to return its memory.
+    // Runs a separate process, because the files came from the network, and to free its memory.
     const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
-    absl::Status read = ReadFinal(folder, incident);  // may exist even if the process ended badly after writing it
+    absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
-    // Nothing waits for the index, and nothing of the incident depends on it.
+    // Nothing waits for the index, and nothing in the incident depends on it.
     if (read.ok()) {
       index_->Push(
           [folder] {
@@ -171,7 +171,7 @@ class CollectorProcess : public CoreActions {
       mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up below
     }
     if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
-      return absl::UnavailableError(absl::StrCat("cannot make --out ", options_.out, ": ", strerror(errno)));
+      return absl::UnavailableError(absl::StrCat("cannot create --out ", options_.out, ": ", strerror(errno)));
     }
     if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
       return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is not a folder"));
@@ -187,7 +187,7 @@ class CollectorProcess : public CoreActions {
     if (!lock_.ok()) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("another collector uses the incident folder ", out_, "; give this collector another --out"));
+          absl::StrCat("another collector uses the incident folder ", out_, "; give this collector a different --out"));
     }
     if (absl::Status status = decisions_.Open(out_ + "/decisions.jsonl"); !status.ok())
       Say(std::string(status.message()));
@@ -246,7 +246,7 @@ class CollectorProcess : public CoreActions {
     absl::Status status = folder.status();
     if (status.ok()) status = WriteCollectorPlace(*folder, place);
     if (!status.ok()) {
-      Say(absl::StrCat("lockstep dump and top will not find this collector by themselves: ", status.message()));
+      Say(absl::StrCat("lockstep dump and top cannot find this collector automatically: ", status.message()));
       return;
     }
     runtime_ = *folder;
@@ -307,7 +307,7 @@ class CollectorProcess : public CoreActions {
         [](int64_t) {});
   }
 
-  // Runs on the lane that creates indexes, so that no index is being created in an incident that is removed.
+  // Runs on the lane that creates indexes, so that no incident is removed while its index is being created.
   void Retain(int64_t now) {
     RetentionRequest request;
     request.limits = {options_.keep_s, options_.keep_bytes};
@@ -330,40 +330,40 @@ class CollectorProcess : public CoreActions {
       set.GaugeOf("job_state", "1 for the current state of the job: moving, late, hung, ended.",
                   {{"job", job.job}, {"state", job.state}}, 1);
       for (const Culprit& culprit : job.culprits) {
-        set.GaugeOf("job_culprit_info", "1 for each culprit of a job that does not move.",
+        set.GaugeOf("job_culprit_info", "1 for each culprit of a hung job.",
                     {{"job", job.job}, {"host", culprit.host()}, {"rank", absl::StrCat(culprit.rank())}}, 1);
       }
     }
     set.Gauge("collector_jobs", "Jobs that agents report.", core.jobs);
-    set.Gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
-    set.Gauge("collector_agents", "Agents of these jobs, including those behind relays.", core.agents);
+    set.Gauge("collector_ranks", "Ranks of the jobs that agents report.", core.ranks);
+    set.Gauge("collector_agents", "Agents, including those behind relays.", core.agents);
     set.Gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
-    set.Gauge("collector_peers", "Connections.", server_->peers());
+    set.Gauge("collector_peers", "Open connections.", server_->peers());
     set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
               core.heartbeat_lag_ns / 1e9);
-    set.Counter("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
+    set.Counter("collector_heartbeats", "Heartbeats received.", core.heartbeats);
     set.Counter("collector_late_reports", "Reports of waits that became late, or ended.", core.late);
     set.Counter("collector_hung", "Jobs declared hung.", core.hung);
-    set.Counter("collector_recovered", "Jobs that moved again after that.", core.recovered);
+    set.Counter("collector_recovered", "Hung jobs that moved again.", core.recovered);
     set.Counter("collector_verdicts", "Incidents started.", core.verdicts);
     set.Counter("collector_rounds", "Rounds of digest requests.", core.rounds);
     set.Counter("collector_digests", "Messages with digests.", core.digests);
-    set.Counter("collector_digests_late",
-                "Messages with digests that arrived after their round was over and were dropped.", core.digests_late);
+    set.Counter("collector_digests_late", "Messages with digests that were dropped because their round was over.",
+                core.digests_late);
     set.Counter("collector_evidence", "Messages with evidence.", core.evidence);
-    set.Counter("collector_chunks", "Chunks of hosts' files received.", core.chunks);
-    set.Counter("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
+    set.Counter("collector_chunks", "Chunks of files received from hosts.", core.chunks);
+    set.Counter("collector_chunk_bytes", "Bytes of these chunks, compressed.", core.chunk_bytes);
     set.Counter("collector_chunks_refused", "Chunks that were refused permanently.", core.chunks_refused);
-    set.Counter("collector_chunks_put_off", "Chunks that must be sent again, because the disk is full or slow.",
+    set.Counter("collector_chunks_put_off", "Chunks that agents must resend because the disk is full or slow.",
                 core.chunks_put_off);
-    set.Counter("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);
+    set.Counter("collector_requests_refused", "Requests from tools that were refused.", core.requests_refused);
     set.Counter("wire_received", "Messages received.", server.received);
-    set.Counter("wire_received_bytes", "Their bytes.", server.received_bytes);
+    set.Counter("wire_received_bytes", "Bytes received.", server.received_bytes);
     set.Counter("wire_sent", "Messages sent.", server.sent);
-    set.Counter("wire_sent_bytes", "Their bytes.", server.sent_bytes);
+    set.Counter("wire_sent_bytes", "Bytes sent.", server.sent_bytes);
     set.Counter("wire_refused_keys", "Connections with unknown keys.", server.refused_keys);
     set.Counter("wire_malformed", "Malformed messages.", server.malformed + core.malformed);
-    set.Counter("wire_too_large", "Messages beyond the limits.", server.too_large);
+    set.Counter("wire_too_large", "Messages over the size limits.", server.too_large);
     set.Counter("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
     set.Counter("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
     set.Counter("wire_shed_heartbeats", "Heartbeats dropped because the collector fell behind.",
@@ -378,7 +378,7 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // used only by the lane index_, as are the following
+  std::unique_ptr<IncidentSharer> sharer_;  // only the lane index_ uses this and the following members
   absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;
@@ -438,7 +438,7 @@ int RunRelay(const CollectorOptions& options) {
   bool connected = false;
   const auto unreached = [&] {
     const std::string why = (*started)->upstream_error();
-    Say(absl::StrCat("the relay cannot reach its collector: ", why.empty() ? "no answer" : why));
+    Say(absl::StrCat("the relay cannot reach its collector: ", why.empty() ? "no response" : why));
   };
   int64_t next_metrics = 0, never_reached = MonotonicNs() + kPatience;
   int taken = 0;
@@ -453,7 +453,7 @@ int RunRelay(const CollectorOptions& options) {
     if ((*started)->connected() != connected) {
       connected = !connected;
       never_reached = INT64_MAX;
-      connected ? Say("the relay reaches its collector") : unreached();
+      connected ? Say("the relay is connected to its collector") : unreached();
     }
     if (MonotonicNs() > never_reached) {
       never_reached = INT64_MAX;
@@ -464,17 +464,17 @@ int RunRelay(const CollectorOptions& options) {
       const RelayCounters& counters = (*started)->counters();
       MetricSet set;
       set.Gauge("relay_children", "Agents and relays connected.", counters.children);
-      set.Gauge("relay_children_silent", "Those that do not report.", counters.children_silent);
-      set.Counter("relay_forwarded", "Messages passed on.", counters.forwarded);
-      set.Counter("relay_forwarded_bytes", "Their bytes.", counters.forwarded_bytes);
-      set.Counter("relay_heartbeats_in", "Heartbeats of children.", counters.heartbeats_in);
+      set.Gauge("relay_children_silent", "Connected agents and relays that do not report.", counters.children_silent);
+      set.Counter("relay_forwarded", "Messages forwarded.", counters.forwarded);
+      set.Counter("relay_forwarded_bytes", "Bytes forwarded.", counters.forwarded_bytes);
+      set.Counter("relay_heartbeats_in", "Heartbeats received from children.", counters.heartbeats_in);
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", counters.heartbeats_out);
-      set.Counter("relay_chunks_dropped", "Chunks that must be sent again.", counters.chunks_dropped);
+      set.Counter("relay_chunks_dropped", "Chunks that agents must resend.", counters.chunks_dropped);
       set.Counter("relay_malformed", "Malformed messages.", counters.malformed);
       metrics->Publish(std::move(set));
     }
   }
-  Say("the relay ends");
+  Say("the relay exits");
   return 0;
 }
 

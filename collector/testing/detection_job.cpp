@@ -50,7 +50,7 @@ WatchedJob::WatchedJob(JobPlan plan) : plan_(std::move(plan)), random_(plan_.see
   }
 }
 
-// Returns when the operation completes, or kEver if that is not known yet or never happens.
+// Returns when the operation completes, or kEver if that is unknown or never happens.
 int64_t WatchedJob::DoneAt(int comm, uint64_t seq) {
   Comm& c = comms_[static_cast<size_t>(comm)];
   if (seq < c.first) return 0;
@@ -82,7 +82,7 @@ void WatchedJob::Issue(RankState* rank, int which) {
   }
 }
 
-// Does the process's next action, if it can happen by `until`. Returns whether it did.
+// Performs the process's next action, if it can happen by `until`. Returns whether it did.
 bool WatchedJob::Step(int number, int64_t until) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   if (rank.clock > until || Forever(rank.doing) || hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].lost)
@@ -233,7 +233,7 @@ ring::Snapshot WatchedJob::Ring(int number) const {
     thread.wait_ticket = rank.tickets;
     thread.wait_since_ns = rank.since + offset;
   } else if (rank.doing == Doing::kGpu) {
-    // The rank waits for its own computation, three seconds each with a pause in between.
+    // The rank waits for its own computation: three seconds at a time, with pauses in between.
     const int64_t passed = now_ - rank.since, round = passed / (3 * kSecond) * 3 * kSecond;
     if (round > 0) thread.last_call_ns = rank.since + round - 200 * kMs + offset;
     if (passed - round < 2800 * kMs) {
@@ -356,7 +356,7 @@ void WatchedJob::Look(int number) {
   }
 }
 
-// As in ProcessSampler, values are differences to a sample at least a second older.
+// As in ProcessSampler, values are differences from a sample at least a second older.
 void WatchedJob::Sample(int number) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   Process& process = rank.process;
@@ -415,7 +415,7 @@ RankMotion WatchedJob::MotionOf(int number) const {
   return motion;
 }
 
-// Returns one host's answer to a request for digests, as encoded on the wire.
+// Returns one host's answer to a request for digests, encoded as on the wire.
 DigestEnvelope WatchedJob::Answer(int number, const std::vector<int32_t>& wanted) {
   const int first = number * plan_.ranks_a_host;
   std::vector<RingInput> inputs;

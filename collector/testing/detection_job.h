@@ -1,7 +1,7 @@
-// A training job over several hosts in simulated time, with its agents and collector. It has faults, or behavior that
+// A training job on several hosts in simulated time, with its agents and collector. It has faults, or behavior that
 // only looks like a fault. Lateness, HostProgress, the ring loader, digests, DigestRound with the analysis, and
-// Detector are production code. Only processes, clocks and the network are simulated. Hosts' clocks start at different
-// times.
+// Detector are production code. Only processes, clocks and the network are simulated. The hosts' clocks have different
+// origins.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class Doing {
   kIoBursts,  // 8 MB every five seconds
   kTrickle,   // 64 KiB a second
   kDisk,      // uninterruptible sleep, without I/O
-  kGpu,       // computes on its GPU: CPU waits of three seconds, one after the other
+  kGpu,       // computes on its GPU: CPU waits of three seconds, one after another
   kServe,     // an event loop without events
   kStopped,
   kDead,
@@ -45,7 +45,7 @@ struct Pause {
   int64_t for_ns = kEver;
 };
 
-// An operation that takes long. `comm`: 0 is the communicator of the rank's host, 1 goes across hosts, 2 has all ranks.
+// An operation that takes long. `comm`: 0 is the communicator of the rank's host, 1 crosses hosts, 2 has all ranks.
 struct SlowOp {
   int64_t step = 0;
   int comm = 2;
@@ -58,7 +58,7 @@ struct JobPlan {
   int ranks = 8;
   int ranks_a_host = 4;
   int64_t step_ns = 500 * kMs;
-  int64_t operations_a_launch = 1;  // number of operations in a launch of the graph
+  int64_t operations_a_launch = 1;  // number of operations per graph launch
   int64_t launch_ns = 2 * kMs;      // how long the last operation of a step takes on the GPU
   double jitter = 0.05;
   bool marks = true;
@@ -81,7 +81,7 @@ class WatchedJob {
   int64_t steps() const;  // number of steps that the slowest rank has completed
   const std::vector<Decision>& decisions() const { return decisions_; }
   const Decision* hung() const;                             // the first decision; null if none
-  int64_t last_progress() const { return last_progress_; }  // when any rank really moved last before the declaration
+  int64_t last_progress() const { return last_progress_; }  // when any rank last really moved before the declaration
   size_t gatherings() const { return gatherings_; }
 
  private:
@@ -118,7 +118,7 @@ class WatchedJob {
     int64_t cpu = 0, io = 0, counted_ns = 0;
     // The rank's last sample.
     int64_t sample_ns = 0, sample_cpu = 0, sample_io = 0;
-    // The sample that the agent of the rank's host has seen.
+    // The sample that the agent on the rank's host has seen.
     int64_t seen_ns = 0, seen_cpu = 0, seen_io = 0, seen_idle_ns = 0;
     Process process;
   };

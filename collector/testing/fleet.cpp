@@ -134,7 +134,7 @@ void Fleet::Send(uint64_t peer, const wire::Message& message) {
     if (agent.peer != peer || !agent.connected) continue;
     // Sent over a connection that no longer exists.
     if (!message.header.route.empty() && message.header.route != agent.route) continue;
-    // Not answered inside the core's call: the answer comes when time passes.
+    // Not answered inside the core's call: the answer arrives when time passes.
     tasks_.push_back({CoreTask::Lane::kAnalysis, [] {},
                       [this, host = agent.host, message](int64_t) {
                         for (FleetAgent& at : agents) {

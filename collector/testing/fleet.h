@@ -49,7 +49,7 @@ class Fleet : public CoreActions {
   std::unique_ptr<CollectorCore> core;
   int64_t now = 1'000'000'000'000;
   int64_t real_offset = 1'700'000'000'000'000'000;
-  // From `stop_ns` on, the counters of ranks stay as in `bundle`. Before that, all counters change.
+  // From `stop_ns` on, the ranks' counters stay as in `bundle`. Before that, all counters change.
   int64_t stop_ns = INT64_MAX;
   std::vector<std::string> said, printed, verdicts;  // lines, blocks, JSON of --on-verdict
   std::vector<Decision> decisions;
@@ -59,7 +59,7 @@ class Fleet : public CoreActions {
   bool hold_final = false;  // the final verdict waits
   bool lose_acks = false;
   bool sends_stacks = true;                                     // false for agents of a version without merged stacks
-  std::function<void(int32_t rank, RankDigest* digest)> amend;  // changes a rank's digest beside `bundle`
+  std::function<void(int32_t rank, RankDigest* digest)> amend;  // changes a rank's digest in addition to `bundle`
 
   void Start(uint64_t instance = 7);
   void Restart(uint64_t instance);  // restarts the collector; late ranks are reported again
@@ -104,7 +104,7 @@ class Fleet : public CoreActions {
   uint64_t chunk_ids_;
 };
 
-// A job of tp x pp x dp ranks. `culprit` stops before its second operation on "dp". The communicators' ids do not have
+// A job of tp x pp x dp ranks. `culprit` stops before its second operation on "dp". The communicators' IDs do not have
 // a ring's form.
 Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall);
 

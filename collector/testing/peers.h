@@ -1,4 +1,4 @@
-// Helpers of the transport's tests: key folders, and servers and clients that one thread drives.
+// Helpers for the transport's tests: key folders, and servers and clients that one thread drives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ inline Message HelloOf(Hello::Role role) {
   return *Encode(Type::kHello, hello);
 }
 
-// A client that keeps its received messages. It sends Hello on every new connection.
+// A client that stores its received messages. It sends Hello on every new connection.
 struct TestClient {
   std::unique_ptr<Client> client;
   Hello::Role role = Hello::AGENT;

@@ -1,4 +1,4 @@
-// Ring files with an owner, and processes that hold ring files as a recorder does, for tests.
+// Ring files with an owner, and processes that hold ring files like a recorder, for tests.
 #pragma once
 
 #include <fcntl.h>
@@ -24,11 +24,11 @@ struct TestRing {
   uint32_t restart = 0;
   int32_t rank = 0, world = 8;
   pid_t pid = 0;
-  uint64_t start_ticks = 0;  // 0 means the process's own start
+  uint64_t start_ticks = 0;  // 0 means the process's real start time
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
   uint64_t comm = 77;         // the rank's communicator
-  uint32_t layout = 1;        // above 1: a possible later version, with longer structures and an unknown section
+  uint32_t layout = 1;        // above 1: a later version, with longer structures and an unknown section
   bool first_layout = false;  // writes only the sections of the first recorder, and a shorter header
 };
 
@@ -106,9 +106,9 @@ class TestRank {
     if (pipe(go) != 0) abort();
     pid_ = fork();
     if (pid_ == 0) {
-      // The child uses nothing of the test process, because a lock would outlive its owner.
+      // The child uses no lock of the test process, because the lock's owner does not exist in the child.
       dup2(go[0], 0);
-      signal(SIGSEGV, SIG_DFL);  // a test may end the process this way, and a sanitizer must not report it
+      signal(SIGSEGV, SIG_DFL);  // a test may kill the process this way, and a sanitizer must not report it
       close_range(3, ~0U, 0);
       char byte = 0;
       if (read(0, &byte, 1) != 1) _exit(99);
@@ -136,7 +136,7 @@ class TestRank {
   ~TestRank() { Reap(SIGKILL); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
-  // Sends the signal (0: the process ends by itself once it continues) and waits for the end.
+  // Sends the signal (0: the process exits by itself once it continues) and waits for the exit.
   void Reap(int signal) {
     if (pid_ <= 0) return;
     kill(pid_, signal == 0 ? SIGCONT : signal);

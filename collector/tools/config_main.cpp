@@ -166,7 +166,7 @@ int Show(const Options& options) {
     if (files.ok()) {
       for (const File& file : *files) {
         printf("# %s: %s\n", file.path.c_str(),
-               file.found ? absl::StrCat("read, ", file.entries.size(), " settings").c_str() : "is not there");
+               file.found ? absl::StrCat("read, ", file.entries.size(), " settings").c_str() : "does not exist");
       }
     }
     std::string section;
@@ -195,7 +195,7 @@ int Main(int argc, char** argv) {
   if (!options.section.empty() && std::find(sections.begin(), sections.end(), options.section) == sections.end()) {
     const std::string near = Nearest(options.section, sections);
     return UsageError(
-        "config", parsed->Wrong(absl::StrCat("no settings of '", options.section, "'",
+        "config", parsed->Wrong(absl::StrCat("no settings for '", options.section, "'",
                                              near.empty() ? "" : "; did you mean ", near, near.empty() ? "" : "?")));
   }
   return Show(options);

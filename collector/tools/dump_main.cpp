@@ -1,4 +1,4 @@
-// The dump verb: has the collector take an incident of a job now, waits for it, and prints the verdict.
+// The dump verb: requests an incident of a job from the collector, waits for it, and prints the verdict.
 #include <poll.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kFailed = 3;
-constexpr int64_t kUnreached = 3 * kSecond;  // after this time, the missing answer is reported
+constexpr int64_t kUnreached = 3 * kSecond;  // a missing answer is reported after this time
 
 struct DumpOptions {
   std::string job;
@@ -50,17 +50,17 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
   for (;;) {
     const int64_t now = MonotonicNs();
     if (now - began > options.timeout_ns) {
-      Say(absl::StrCat("no answer within ", DurationText(options.timeout_ns),
+      Say(absl::StrCat("no response within ", DurationText(options.timeout_ns),
                        (*client)->last_error().empty() ? "" : ": " + (*client)->last_error()));
       return kFailed;
     }
     if (!welcome && !unreached_said && now - began > kUnreached) {
       unreached_said = true;
       const std::string why = (*client)->last_error();
-      Say(absl::StrCat("no answer from the collector at ", address.endpoint, " (from ", address.found, ")",
-                       why.empty() ? "" : ": ", why, "; trying again for ",
+      Say(absl::StrCat("no response from the collector at ", address.endpoint, " (from ", address.found, ")",
+                       why.empty() ? "" : ": ", why, "; retrying for ",
                        DurationText(options.timeout_ns - (now - began)),
-                       " (--timeout). Does it run there? lockstep doctor checks"));
+                       " (--timeout). Is it running there? lockstep doctor checks this"));
     }
     if ((*client)->Tick(now)) {
       Hello hello;
@@ -78,7 +78,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
         Welcome answer;
         if (!wire::DecodeBody(*message, &answer).ok()) continue;
         if (!answer.refused().empty()) {
-          Say(absl::StrCat("the collector refuses: ", answer.refused()));
+          Say(absl::StrCat("the collector refuses this client: ", answer.refused()));
           return kFailed;
         }
         if (welcome) continue;
@@ -101,7 +101,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
       }
       if (!reply.done()) continue;
       if (!have) {
-        Say("the collector made no verdict");
+        Say("the collector produced no verdict");
         return kFailed;
       }
       const std::string text = options.json ? ReportJson(incident.verdict()) : CleanLines(incident.text());

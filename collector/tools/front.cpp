@@ -35,7 +35,7 @@ std::vector<std::string> InstalledVerbs(const std::string& folder, const std::ve
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none is installed" : text;
+  return text.empty() ? "none are installed" : text;
 }
 
 void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
@@ -51,7 +51,7 @@ void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
           "  lockstep run -- torchrun --nproc-per-node 8 train.py\n\n"
           "Verbs:\n");
   for (const std::string& verb : verbs) {
-    // Verbs that are not listed run too, such as a build's lockstep-corpus.
+    // Also runs verbs that are not listed, such as a build's lockstep-corpus.
     if (const settings::Verb* known = settings::FindVerb(verb))
       fprintf(out, "  %-10s %s\n", verb.c_str(), known->purpose.c_str());
   }
@@ -72,7 +72,7 @@ const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& na
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   const std::string folder = OwnFolder();
   if (argc > 0) {
-    // Called by the name of a verb's own program, either through a link or by a verb that starts itself again.
+    // Called by the name of a verb's own program, through a link or by a verb that starts itself again.
     const std::string called = argv[0];
     const std::string name = called.substr(called.rfind('/') + 1);
     constexpr char kPrefix[] = "lockstep-";
@@ -86,7 +86,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     return 0;
   }
   if (verb == "help" && argc > 2 && argv[2][0] != '-') {
-    // This form is the same as VERB --help.
+    // The same as VERB --help.
     std::string name = argv[2], help = "--help";
     char* words[] = {argv[0], name.data(), help.data(), nullptr};
     return name == "help" ? Front(2, words, inner) : Front(3, words, inner);

@@ -1,4 +1,4 @@
-// `lockstep VERB ARGUMENTS...` runs lockstep-VERB from the folder of this program, or a verb that the program contains.
+// `lockstep VERB ARGUMENTS...` runs lockstep-VERB from this program's folder, or a verb that the program contains.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ struct InnerVerb {
 };
 
 // Returns the exit status. If called by the name lockstep-VERB, it also runs an inner verb. `inner` verbs take
-// precedence over programs with their names; their argv[0] ends with /lockstep-VERB.
+// precedence over programs with the same name; their argv[0] ends with /lockstep-VERB.
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner);
 
 }  // namespace lockstep

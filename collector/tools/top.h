@@ -14,7 +14,7 @@ namespace lockstep {
 // One thread owns this object. The client must outlive it.
 class TopSession {
  public:
-  // `job` as users write it ("name" or "name/step/restart"; empty for all jobs). `role`: from the own key; operator
+  // `job`: as users write it ("name" or "name/step/restart"; empty for all jobs). `role`: from the user's key; operator
   // without keys.
   TopSession(wire::Client* client, std::string job, Hello::Role role)
       : client_(client), job_(std::move(job)), role_(role) {}
@@ -22,22 +22,22 @@ class TopSession {
   // Requests the state every second, and processes answers. Call it if the client's fd is readable, and at least ten
   // times a second.
   void Step(int64_t mono_ns);
-  bool heard() const { return heard_ns_ != 0; }  // at least one state has arrived
-  int states() const { return states_; }         // how many have arrived
+  bool heard() const { return heard_ns_ != 0; }  // whether at least one state has arrived
+  int states() const { return states_; }         // number of states that have arrived
   int64_t silent_ns(int64_t mono_ns) const;      // 0 if the collector answers
 
   const std::vector<JobStatus>& jobs() const { return jobs_; }
-  // NCCL calls a second of each job's busiest communicator, between its two newest states. Negative if unknown.
+  // NCCL calls per second of each job's busiest communicator, between its two newest states. Negative if unknown.
   const std::vector<double>& calls_a_second() const { return rates_; }
-  // Returns, once, the request that the collector refused last and the reason.
+  // Returns, once, the request that the collector last refused, and why.
   std::string TakeError();
 
-  // The answers to these requests come later, through lines(). A new request replaces the previous one. For the ranks
+  // Answers to these requests arrive later, through lines(). A new request replaces the previous one. For the ranks
   // that the others wait for: stacks from the last incident, or fresh ones (not with a reader's key).
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
-  // The answer to the last request so far; it changes while a dump runs.
+  // The answer to the last request so far; it grows while a dump is in progress.
   const std::vector<std::string>& lines() const { return lines_; }
   bool answered() const { return answered_; }
 

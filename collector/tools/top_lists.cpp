@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostLines = 4096;
 
-// Shortens tp_217 to tp_*, because communicators of one role differ only in their numbers.
+// Shortens tp_217 to tp_*, because communicators with the same role differ only in their numbers.
 std::string RoleOf(const std::string& name) {
   std::string role;
   for (const char c : name) {
@@ -45,7 +45,7 @@ TopStyle CommStyle(const CommunicatorStatus& comm) {
                                                                                                     : TopStyle::kPlain;
 }
 
-// The widths depend on the contents and the window; the operation gets the rest.
+// The widths depend on the contents and the window; the operation gets the remaining space.
 void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
   constexpr size_t kMissing = 18;  // "[victim of tp_217]"
   const size_t longest_name = width >= 110 ? 24 : 16;
@@ -134,7 +134,7 @@ void AddHosts(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   Add(lines, TopStyle::kHeading,
       absl::StrCat(Padded("HOST", 24), " ", RightPadded("RANKS", 6), " ", RightPadded("TROUBLED", 9), " ",
-                   Padded("AGENT", 7), " WHICH"));
+                   Padded("AGENT", 7), " TROUBLED RANKS"));
   for (const HostStatus& host : job.hosts()) {
     const Ranks ranks = Ranks::FromOrNone(host.ranks());
     const Ranks here = ranks.Common(troubled);
@@ -160,7 +160,7 @@ void AddRails(const JobStatus& job, Lines* lines) {
   };
   std::map<size_t, Rail> rails;
   for (const HostStatus& host : job.hosts()) {
-    // No host has more GPUs, so a larger set is not from one host.
+    // No host has this many GPUs, so a larger set is not one host's.
     size_t place = 0;
     for (const int32_t rank : Ranks::FromOrNone(host.ranks()).List(64)) {
       Rail& rail = rails[place++];
@@ -169,7 +169,8 @@ void AddRails(const JobStatus& job, Lines* lines) {
     }
   }
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
+                   " TROUBLED RANKS"));
   for (const auto& [place, rail] : rails) {
     Add(lines, rail.troubled.empty() ? TopStyle::kPlain : TopStyle::kLate,
         absl::StrCat(Padded(absl::StrCat(place), 6), " ", RightPadded(CountText(rail.ranks), 7), " ",
@@ -181,7 +182,8 @@ void AddRails(const JobStatus& job, Lines* lines) {
 void AddStages(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
+                   " TROUBLED RANKS"));
   for (const StageStatus& stage : job.stages()) {
     const Ranks ranks = Ranks::FromOrNone(stage.ranks());
     const Ranks here = ranks.Common(troubled);
@@ -190,12 +192,12 @@ void AddStages(const JobStatus& job, Lines* lines) {
                      RightPadded(CountText(here.size()), 9), " ", here.empty() ? "" : here.Text(4)));
   }
   if (job.stages().empty()) {
-    Add(lines, TopStyle::kDim, "no communicator of this job is named as a pipeline (pp_0, PIPELINE...):");
-    Add(lines, TopStyle::kDim, "its stages are not known");
+    Add(lines, TopStyle::kDim, "no communicator of this job has a pipeline name (pp_0, PIPELINE...),");
+    Add(lines, TopStyle::kDim, "so its stages are unknown");
   }
 }
 
-// The communicator whose oldest incomplete operation explains the job's state; null if none is late.
+// Returns the communicator whose oldest incomplete operation explains the job's state; null if none is late.
 const CommunicatorStatus* Oldest(const JobStatus& job) {
   const CommunicatorStatus* oldest = nullptr;
   for (const CommunicatorStatus& comm : job.communicators()) {
@@ -207,7 +209,7 @@ const CommunicatorStatus* Oldest(const JobStatus& job) {
   return oldest;
 }
 
-// What is known of one rank.
+// What is known about one rank.
 struct RankRow {
   int32_t rank = 0;
   std::string host;
@@ -307,7 +309,7 @@ std::string SlowestText(const JobStatus& job) {
   const CommunicatorStatus* oldest = Oldest(job);
   const std::string where = oldest == nullptr ? "" : " in " + CommName(*oldest);
   if (!slowest.has_value()) return "unknown" + where;
-  return slowest->Text(2) + (oldest == nullptr ? ", by the last verdict" : where);
+  return slowest->Text(2) + (oldest == nullptr ? " (from the last verdict)" : where);
 }
 
 std::string RateText(double calls_a_second) {

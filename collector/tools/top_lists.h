@@ -15,22 +15,23 @@ namespace lockstep::top {
 
 using Lines = std::vector<TopLine>;
 
-// Adds a line unless there are already too many: a hostile or damaged answer is cut.
+// Adds a line unless there are too many: hostile or damaged answers are truncated.
 void Add(Lines* lines, TopStyle style, std::string text);
 
 TopStyle StateStyle(const std::string& state);
 
-// The ranks that the others wait for, or that the last verdict found slow while the job moves; nothing if not known.
+// Returns the ranks that the others wait for, or that the last verdict found slow while the job moves; nullopt if
+// unknown.
 std::optional<Ranks> SlowestRanks(const JobStatus& job);
 std::string SlowestText(const JobStatus& job);
 // Calls a second, or "unknown".
 std::string RateText(double calls_a_second);
-// The headline of the last verdict, if there is one.
+// Adds the headline of the last verdict, if there is one.
 void AddVerdict(const JobStatus& job, Lines* lines);
 
-// A line for each job, with its last verdict below. The job state.job is marked.
+// Adds a line for each job, with its last verdict below. Marks the job state.job.
 void AddJobs(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, Lines* lines);
-// The list of one job that state.group names.
+// Adds the list of one job that state.group selects.
 void AddGroup(const JobStatus& job, const TopState& state, size_t width, Lines* lines);
 
 }  // namespace lockstep::top

@@ -65,15 +65,16 @@ int Once(TopSession* session, wire::Client* client, bool json) {
     Wait(client, false);
   }
   const std::string why = client->last_error();
-  // Without a connection there is no endpoint; `why` names those that were tried.
+  // Without a connection there is no endpoint; `why` lists those that were tried.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
   fprintf(stderr,
-          "lockstep top: no answer%s in 10 s%s%s\nOne host needs no collector: start `lockstep agent --alone` there\n",
+          "lockstep top: no response%s in 10 s%s%s\nA single host needs no collector: start `lockstep agent --alone` "
+          "there\n",
           from.c_str(), why.empty() ? "" : ": ", PrintableAscii(why).c_str());
   return 1;
 }
 
-// To be used only after CanDraw.
+// Use only after CanDraw.
 class Screen {
  public:
   Screen() {
@@ -122,7 +123,7 @@ class Screen {
   }
 };
 
-// Handles the keys. Used only by the program's single thread.
+// Handles the keys. Only the program's single thread uses it.
 class Keys {
  public:
   Keys(TopSession* session, TopState* state) : session_(session), state_(state) {}
@@ -220,7 +221,7 @@ class Keys {
     return true;
   }
 
-  // Keeps the chosen job selected although jobs come and go, and takes the answer to the displayed question. If the
+  // Keeps the chosen job selected although jobs come and go, and handles the answer to the displayed question. If the
   // user scrolls past the end, shows the last lines.
   void Update() {
     const std::vector<JobStatus>& jobs = session_->jobs();
@@ -263,7 +264,7 @@ class Keys {
     Back();
     state_->text_title = "WHY";
     if (job.last_incident().text().empty()) {
-      state_->text = {"No verdict on this job so far. d takes a dump and shows its verdict."};
+      state_->text = {"This job has no verdict yet. d takes a dump and shows its verdict."};
       return;
     }
     state_->report = true;
@@ -294,7 +295,7 @@ class Keys {
       state_->prompt.clear();
       int32_t rank = -1;
       if (!absl::SimpleAtoi(typed_, &rank) || rank < 0) {
-        state_->prompt = "no rank: " + typed_;
+        state_->prompt = "not a rank: " + typed_;
         return;
       }
       session_->AskRank(job, rank);
@@ -314,14 +315,14 @@ class Keys {
   Asking asking_ = Asking::kNothing;
   std::string typed_;
   bool following_ = false;
-  std::string chosen_;  // the serialized JobIdentity of the open or marked job
+  std::string chosen_;  // the serialized JobIdentity of the open or selected job
 };
 
 volatile sig_atomic_t g_end = 0;
 
 void OnSignal(int) { g_end = 1; }
 
-// Returns false if the type of the terminal is unknown, or if it cannot move its cursor.
+// Returns false if the terminal's type is unknown, or if it cannot move its cursor.
 bool CanDraw() {
   const char* kind = getenv("TERM");
   return kind != nullptr && *kind != 0 && strcmp(kind, "dumb") != 0 && newterm(nullptr, stdout, stdin) != nullptr;

@@ -1,5 +1,5 @@
 // A collector for tests of `lockstep top` on a terminal. Answers with the ClientReply messages of a folder, which has
-// one JSON file for each question. Prints its endpoint, and runs until it is ended.
+// one JSON file for each question. Prints its endpoint, and runs until it is killed.
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
                          : request.has_rank()                    ? "rank"
                                                                  : "stacks";
       ClientReply reply;
-      if (!Read(folder + "/" + name, &reply)) reply.set_error(std::string("no answer for ") + name);
+      if (!Read(folder + "/" + name, &reply)) reply.set_error(std::string("no response for ") + name);
       reply.set_request(request.request());
       reply.set_done(true);
       (void)(*server)->Send(received->peer, *lockstep::wire::Encode(lockstep::wire::Type::kClientReply, reply));

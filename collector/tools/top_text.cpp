@@ -10,7 +10,7 @@
 namespace lockstep::top {
 namespace {
 
-// Returns the column of the text in a report's row ("  evidence 1 of 2 .."); 0 if the line is no such row.
+// Returns the column of the text in a report's row ("  evidence 1 of 2 .."); 0 if the line is not such a row.
 size_t RowColumn(const std::string& line) {
   constexpr size_t kLabel = 2, kText = 11;
   if (IndentOf(line) != kLabel || line.size() <= kText || line[kText] == ' ') return 0;

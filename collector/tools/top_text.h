@@ -1,5 +1,5 @@
-// Text for the screen of `lockstep top`: columns, names and durations. Everything that came over the network is made
-// printable here.
+// Text for the screen of `lockstep top`: columns, names and durations. Makes everything that came over the network
+// printable.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace lockstep::top {
 
 // At most `width` characters; '~' at the end if some are left out.
 std::string Cut(std::string text, size_t width);
-// Exactly `width` characters, to the left or to the right.
+// Exactly `width` characters, aligned left or right.
 std::string Padded(const std::string& text, size_t width);
 std::string RightPadded(const std::string& text, size_t width);
 
@@ -25,9 +25,9 @@ std::string JobName(const JobIdentity& job);
 std::string Tight(int64_t ns);
 
 size_t IndentOf(const std::string& text);
-// At most `width` columns in a line, broken between words; further lines are below, indented by `indent`.
+// Splits the text between words into lines of at most `width` columns; all but the first are indented by `indent`.
 std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t indent);
-// The lines of a verdict, which were wrapped for a wider window, wrapped again for this one.
+// Rewraps the lines of a verdict, which were wrapped for a wider window.
 std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t width);
 
 }  // namespace lockstep::top

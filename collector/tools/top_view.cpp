@@ -21,7 +21,7 @@ namespace {
 using namespace top;  // NOLINT: the parts of this screen
 
 constexpr size_t kMostExtras = 8;
-constexpr size_t kMostSlowest = 256;  // in JSON
+constexpr size_t kMostSlowest = 256;  // in the JSON output
 
 template <typename Texts>
 void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lines) {
@@ -40,7 +40,7 @@ void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lin
 Lines JobHead(const JobStatus& job, const TopState& state, size_t at) {
   const int64_t now_real_ns = state.now_real_ns;
   Lines lines;
-  std::string line = job.state().empty() ? "state not known" : PrintableAscii(job.state());
+  std::string line = job.state().empty() ? "state unknown" : PrintableAscii(job.state());
   if (job.since_real_ns() > 0 && now_real_ns > job.since_real_ns()) {
     absl::StrAppend(&line, " for ", DurationText(now_real_ns - job.since_real_ns()));
   }
@@ -71,10 +71,10 @@ Lines JobHead(const JobStatus& job, const TopState& state, size_t at) {
   Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
   line = absl::StrCat("agents ", CountText(job.agents()), job.agents_silent() != 0 ? " (" : "",
                       job.agents_silent() != 0 ? CountText(job.agents_silent()) + " silent)" : "", "   GPU markers ",
-                      job.mode().empty() ? "not known" : PrintableAscii(job.mode()));
+                      job.mode().empty() ? "unknown" : PrintableAscii(job.mode()));
   if (!job.versions().empty()) absl::StrAppend(&line, "   ", PrintableAscii(job.versions()));
   Add(&lines, job.agents_silent() != 0 ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
-  line = absl::StrCat("cost: ", job.call_ns() > 0 ? absl::StrFormat("%.0f ns a call   ", job.call_ns()) : "",
+  line = absl::StrCat("cost: ", job.call_ns() > 0 ? absl::StrFormat("%.0f ns per call   ", job.call_ns()) : "",
                       "lost records ", CountText(job.records_lost()));
   if (job.ring_bytes() != 0)
     absl::StrAppend(&line, absl::StrFormat("   rings %.0f MiB", static_cast<double>(job.ring_bytes()) / 1048576.0));
@@ -90,7 +90,7 @@ Lines JobBody(const JobStatus& job, const TopState& state, size_t width) {
   AddGroup(job, state, width, &lines);
   AddExtras("LATE ARRIVALS, last ten minutes", job.late_arrivals(), TopStyle::kPlain, &lines);
   AddExtras("RANKS DISAGREE, but nothing hangs so far", job.disagreements(), TopStyle::kLate, &lines);
-  AddExtras("LINKS SLOWER THAN THEIR PEERS, in the last incident", job.slow_links(), TopStyle::kLate, &lines);
+  AddExtras("LINKS SLOWER THAN THEIR PEERS in the last incident", job.slow_links(), TopStyle::kLate, &lines);
   AddExtras("HARDWARE", job.hardware(), TopStyle::kBad, &lines);
   AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
   if (!job.last_incident().path().empty()) {
@@ -107,14 +107,14 @@ Lines Help() {
   for (const char* text : {
            "w        why: the last verdict of this job",
            "s        stacks of the ranks that the others wait for, from the last incident",
-           "S        the same, taken now (an operator's key; a reader may not stop processes)",
-           "d        take a dump now (needs an operator's key)",
+           "S        the same, taken now (needs an operator key, because it stops processes for a moment)",
+           "d        take a dump now (needs an operator key)",
            "g        group: communicators, ranks, roles, hosts, rails, pipeline stages",
-           "o        order of the ranks: trouble first, by rank, by host",
-           "f        find a rank: where it is and what it does",
-           "ENTER    open the marked job",
+           "o        sort the ranks: trouble first, by rank, by host",
+           "f        find a rank: its host, its state and what it misses",
+           "ENTER    open the selected job",
            "TAB      the next job",
-           "j k      down and up, also with the arrows and page keys",
+           "j k      down and up; arrow and page keys also work",
            "ESC      back: to the list, then to all jobs",
            "q        quit",
        }) {
@@ -135,7 +135,7 @@ std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, s
     if (jobs.size() > 1) absl::StrAppend(&left, "  [", at + 1, "/", jobs.size(), "]");
   }
   const std::string right =
-      state.silent_ns > 0 ? "NO ANSWER for " + DurationText(state.silent_ns) : PrintableAscii(state.endpoint);
+      state.silent_ns > 0 ? "NO RESPONSE for " + DurationText(state.silent_ns) : PrintableAscii(state.endpoint);
   if (left.size() + right.size() + 2 > width) return Padded(left, width);
   return left + std::string(width - left.size() - right.size(), ' ') + right;
 }
@@ -178,13 +178,13 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
     }
     for (std::string& text : texts) Add(&body, TopStyle::kPlain, std::move(text));
   } else if (jobs.empty()) {
-    Add(&body, TopStyle::kDim, "No job is known to the collector.");
+    Add(&body, TopStyle::kDim, "The collector knows no job.");
     Add(&body, TopStyle::kDim,
-        "Agents report jobs that load liblockstep.so; `lockstep doctor` explains why one may not.");
+        "Agents report jobs that load liblockstep.so. `lockstep doctor` explains why a job may not.");
   } else if (AllJobs(jobs, state)) {
     AddJobs(jobs, state, width, &body);
     const auto marked = std::find_if(body.begin(), body.end(), [](const TopLine& line) { return line.text[0] == '>'; });
-    // Keeps the marked job in the middle of the window.
+    // Keeps the selected job in the middle of the window.
     scroll = static_cast<size_t>(marked - body.begin());
     scroll -= std::min(scroll, height / 2);
   } else {
@@ -204,7 +204,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
       }
     }
   }
-  // However narrow the window is, a part of the list must be visible.
+  // However narrow the window is, a part of the list stays visible.
   if (lines.size() > height - 3) lines.resize(height - 3);
   const size_t room = height - 1 - lines.size();
   const size_t from = body.size() > room ? std::min(scroll, body.size() - room) : 0;
@@ -213,7 +213,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   std::string last = PrintableAscii(state.prompt);
   if (last.empty()) {
     last = AllJobs(jobs, state) && state.text.empty()
-               ? "ENTER open the marked job  w why  s/S stacks  d dump  j k down and up  ? help  q quit"
+               ? "ENTER open the selected job  w why  s/S stacks  d dump  j k down and up  ? help  q quit"
                : absl::StrCat("w why s/S stacks d dump g group: ", TopGroupName(state.group),
                               " f find TAB job ? help q quit");
   }
@@ -224,7 +224,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
 
 std::string TopText(const std::vector<JobStatus>& jobs, const TopState& state) {
   constexpr size_t kWide = 140;
-  if (jobs.empty()) return "No job is known to the collector.\n";
+  if (jobs.empty()) return "The collector knows no job.\n";
   std::string text;
   for (size_t at = 0; at < jobs.size(); ++at) {
     const JobStatus& job = jobs[at];

@@ -19,8 +19,8 @@ struct TopLine {
   bool operator==(const TopLine& other) const = default;
 };
 
-// How the list in the middle is grouped. Roles are communicators with similar names (tp_*); rails are the ranks at the
-// same position of each host; stages are positions in a pipeline.
+// How the list in the middle is grouped. Roles are communicators with similar names (tp_*); rails are ranks with the
+// same index on each host; stages are positions in a pipeline.
 enum class TopGroup { kCommunicators, kRanks, kRoles, kHosts, kRails, kStages };
 constexpr int kTopGroups = 6;
 const char* TopGroupName(TopGroup group);
@@ -29,31 +29,31 @@ enum class TopOrder { kTrouble, kRank, kHost };
 constexpr int kTopOrders = 3;
 
 struct TopState {
-  bool all_jobs = true;                // the list of jobs is shown; not if there is only one job
-  size_t job = 0;                      // the open job, or the marked one
+  bool all_jobs = true;                // show the list of jobs; ignored if there is only one job
+  size_t job = 0;                      // the open job, or the selected one
   std::vector<double> calls_a_second;  // of each job's busiest communicator; negative if unknown
   TopGroup group = TopGroup::kCommunicators;
   TopOrder order = TopOrder::kTrouble;  // of the ranks
   size_t scroll = 0;                    // first visible line of the list, or of `text`
   std::vector<std::string> text;        // shown instead of the list if not empty: a verdict, stacks, a rank
   std::string text_title;
-  // `text` is from a verdict: lines that were wrapped for a wider window are joined and wrapped for this one.
+  // `text` comes from a verdict: its lines were wrapped for a wider window, and are wrapped again for this one.
   bool report = false;
   bool help = false;
-  std::string prompt;     // last line: a question, the typed text, or the last message
-  std::string endpoint;   // the source of the figures
+  std::string prompt;     // the last line: a question, the typed text, or the last message
+  std::string endpoint;   // the endpoint that the figures come from
   int64_t silent_ns = 0;  // since the last message from the collector; 0 if the collector answers
   int64_t now_real_ns = 0;
 };
 
-// Exactly `height` lines. `width` counts as at least 40, `height` as at least 10. If state.scroll is past the end, the
-// last lines are shown.
+// Returns exactly `height` lines. `width` counts as at least 40, `height` as at least 10. If state.scroll is past the
+// end, shows the last lines.
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height);
 
-// Every line of every job, without a screen.
+// Returns every line of every job, without a screen.
 std::string TopText(const std::vector<JobStatus>& jobs, const TopState& state);
-// The job as one line of JSON, with the names of proto/wire.proto, and with "calls_a_second" and "slowest_ranks"; these
-// are null if not known. Empty if the job cannot be written.
+// Returns the job as one line of JSON, with the names of proto/wire.proto, and with "calls_a_second" and
+// "slowest_ranks", which are null if unknown. Empty if the job cannot be written.
 std::string TopJson(const JobStatus& job, double calls_a_second);
 
 }  // namespace lockstep

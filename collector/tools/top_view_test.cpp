@@ -141,7 +141,7 @@ TEST(TopViewTest, WhatIsNotMeasuredIsUnknown) {
   Verdict* verdict = job.mutable_last_incident()->mutable_verdict();
   verdict->set_verdict(VERDICT_SLOW);
   verdict->add_findings()->add_culprit_ranks(12);
-  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("slowest rank 12, by the last verdict"));
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("slowest rank 12 (from the last verdict)"));
   EXPECT_THAT(TopJson(job, 41.5), HasSubstr(",\"calls_a_second\":41.500,\"slowest_ranks\":[12]}"));
   verdict->set_verdict(VERDICT_HUNG);
   EXPECT_THAT(TopText({job}, TopState()), HasSubstr("slowest rank unknown")) << "it moves again since";
@@ -202,9 +202,9 @@ TEST(TopViewTest, WithoutMarkersThereIsNoGpuColumn) {
 
 TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   JobStatus job = HungJob();
-  job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)");
+  job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
   for (int i = 0; i < 20; ++i)
-    job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it, not finished for 5.1 s (limit 5.0 s)");
+    job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it and unfinished for 5.1 s (limit 5.0 s)");
   job.add_hardware(
       "30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, pid=48211, GPU has fallen off the bus.");
   job.add_disagreements("2 s ago: rank 5 of dp_0 does otherwise");
@@ -212,7 +212,7 @@ TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   const std::vector<TopLine> lines = RenderTop({job}, TopState(), 80, 60);
   for (const TopLine& line : lines) EXPECT_LE(line.text.size(), 80u);
   const std::string screen = Screen(lines);
-  EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)\n"));
+  EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)\n"));
   EXPECT_THAT(screen, HasSubstr("  and 13 more"));
   EXPECT_THAT(screen, HasSubstr("  30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid"));
   EXPECT_THAT(screen, HasSubstr("RANKS DISAGREE, but nothing hangs so far\n  2 s ago: rank 5"));
@@ -235,7 +235,7 @@ TEST(TopViewTest, GroupsByRoleHostAndRail) {
   EXPECT_THAT(first->text, HasSubstr("1736"));
   EXPECT_EQ(first->style, TopStyle::kLate);
   state.group = TopGroup::kStages;
-  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("its stages are not known"));
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("its stages are unknown"));
   JobStatus staged = HungJob();
   for (int32_t stage = 0; stage < 2; ++stage) {
     StageStatus* line = staged.add_stages();
@@ -295,8 +295,8 @@ TEST(TopViewTest, LongSentencesAreWrappedAndNotCut) {
 TEST(TopViewTest, ReportsASilentCollectorAndAnEmptyList) {
   TopState state;
   state.silent_ns = 7'000'000'000;
-  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("NO ANSWER for 7.0 s"));
-  EXPECT_THAT(Screen(RenderTop({}, TopState(), 80, 24)), HasSubstr("No job is known"));
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("NO RESPONSE for 7.0 s"));
+  EXPECT_THAT(Screen(RenderTop({}, TopState(), 80, 24)), HasSubstr("The collector knows no job"));
   state.job = 9;
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }

@@ -88,7 +88,7 @@ class DealerClient : public Client {
   std::vector<std::string> fallbacks_;
   Link main_, probe_;
   size_t at_ = 0;         // index in Endpoints() x keys
-  size_t first_key_ = 0;  // index of the key that the first endpoint accepted last
+  size_t first_key_ = 0;  // index of the key that the first endpoint last accepted
   int failures_ = 0;      // number since the last received message
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
   bool fresh_ = false;  // the connection is new and not reported yet
@@ -120,7 +120,7 @@ absl::Status DealerClient::Start() {
   now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
-  // An endpoint with which no socket can be created will never work.
+  // An endpoint for which no socket can be created will never work.
   if (main_.socket == nullptr) return absl::InvalidArgumentError(error_);
   return absl::OkStatus();
 }
@@ -191,17 +191,18 @@ bool DealerClient::Watch(Link* link, std::string* why) {
                             "): put its .pub file into the server's folder of known keys");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        *why = absl::StrCat(link->endpoint,
-                            keys_.empty() ? " requires keys, and there are none here"
-                                          : " has another key than the given one, or none, or is not a collector");
+        *why =
+            absl::StrCat(link->endpoint,
+                         keys_.empty() ? " requires keys, and none are configured here"
+                                       : " has a different key than the given one, has no key, or is not a collector");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       case ZMQ_EVENT_DISCONNECTED:
       case ZMQ_EVENT_CLOSED:
         *why = link->shaken ? absl::StrCat("the connection to ", link->endpoint, " ended")
                : keys_.empty()
-                   ? absl::StrCat(link->endpoint, " does not answer, or requires keys")
-                   : absl::StrCat(link->endpoint, " does not answer, or has another key than the given one");
+                   ? absl::StrCat(link->endpoint, " does not respond, or requires keys")
+                   : absl::StrCat(link->endpoint, " does not respond, or has a different key than the given one");
         return false;
       default: break;
     }
@@ -214,7 +215,7 @@ bool DealerClient::Watch(Link* link, std::string* why) {
     if (!link->up || (events & ZMQ_POLLIN) != 0) wakeup_.Wake();
   }
   if (!link->up && now_ - link->started_ns > options_.silent_after_ns) {
-    *why = absl::StrCat(link->endpoint, " does not answer");
+    *why = absl::StrCat(link->endpoint, " does not respond");
     return false;
   }
   return true;
@@ -229,8 +230,8 @@ void DealerClient::Ping(Link* link) {
   wakeup_.WakeIfReadable(link->socket);
 }
 
-// To be called before the connection is closed. A TCP connection that is closed with unread input is reset, and the
-// other side may lose what was sent last. Its answer shows that it has read all of that.
+// Call before closing the connection. A TCP connection that is closed with unread input is reset, and the other side
+// may lose what was sent last. Its pong shows that it has read everything.
 void DealerClient::AwaitPong() {
   Message ping;
   ping.header.type = Type::kPing;
@@ -255,7 +256,7 @@ void DealerClient::Failed(const std::string& why) {
   const std::vector<std::string> all = Endpoints();
   const size_t ways = all.size() * std::max<size_t>(keys_.size(), 1);
   at_ = (at_ + 1) % ways;
-  // Tries every way once without delay, then with growing delays that differ between clients.
+  // Tries every combination once without delay, then with growing delays that differ between clients.
   int64_t delay = 0;
   if (failures_ >= static_cast<int>(ways) || (was_up && ways == 1)) {
     const int doublings = std::min(failures_ - static_cast<int>(ways), 6);
@@ -273,7 +274,7 @@ void DealerClient::TryNext() {
   if (!Open(all[at_ / keys], at_ % keys, &main_)) next_try_ns_ = now_ + kSecond;
 }
 
-// While connected to a fallback: checks whether the first endpoint answers again.
+// While connected to a fallback: checks whether the first endpoint responds again.
 void DealerClient::Probe() {
   const size_t keys = std::max<size_t>(keys_.size(), 1);
   if (probe_.socket == nullptr) {
@@ -306,7 +307,7 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
-  // Lets the remaining peers know that this one has moved.
+  // Tells the remaining peers that this one has moved.
   Message bye;
   bye.header.type = Type::kBye;
   if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0)
@@ -323,7 +324,7 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
-  // Time in which this process itself did not run does not count, because messages from that time are not read yet.
+  // Time in which this process itself did not run does not count, because messages from that time are still unread.
   if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();
@@ -338,7 +339,7 @@ bool DealerClient::Tick(int64_t mono_ns) {
     }
   }
   if (main_.up) {
-    // If there is no other endpoint, an existing connection is given more time.
+    // Without another endpoint, an existing connection gets more time.
     const int64_t patience = options_.silent_after_ns * (options_.endpoints.size() + fallbacks_.size() > 1 ? 1 : 4);
     if (now_ - main_.heard_ns > patience) {
       Failed(absl::StrCat(main_.endpoint, " has been silent for ", DurationText(now_ - main_.heard_ns)));
@@ -385,7 +386,7 @@ absl::Status DealerClient::Send(const Message& message) {
   const int error = SendMessage(main_.socket, nullptr, message);
   wakeup_.WakeIfReadable(main_.socket);
   if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(main_.endpoint, " takes nothing: ", zmq_strerror(error)));
+  return absl::UnavailableError(absl::StrCat(main_.endpoint, " accepts no more data: ", zmq_strerror(error)));
 }
 
 void DealerClient::TakeFallbacks(const Message& message) {
@@ -393,7 +394,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Never use an endpoint that this client would not have used by itself, nor a socket of another machine.
+    // Never uses an endpoint that this client would not have chosen itself, nor a socket on another machine.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

@@ -16,13 +16,13 @@
 namespace lockstep::wire {
 
 struct ClientOptions {
-  // Tried in this order; returns to the first when it answers again. Fallbacks named in a Welcome follow them.
+  // Tried in this order; the client returns to the first when it responds again. Fallbacks from a Welcome follow.
   std::vector<std::string> endpoints;
   Security security;
   // Without a message or pong for this long, the client tries the next endpoint.
   int64_t silent_after_ns = 5'000'000'000;
-  void* context = nullptr;  // zmq context to share; nullptr for an own one
-  int send_queue = 256;     // maximum of messages that wait to be sent before Send refuses more
+  void* context = nullptr;  // zmq context to share; nullptr to create one
+  int send_queue = 256;     // maximum number of messages in the send queue; Send refuses more
 };
 
 // One thread owns this object.
@@ -35,7 +35,7 @@ class Client {
   // changes.
   virtual int fd() const = 0;
   virtual std::optional<Message> Receive() = 0;
-  // Never blocks. kUnavailable if nothing is connected or its queue is full; the caller then drops heartbeats, and
+  // Never blocks. kUnavailable if nothing is connected or the queue is full; the caller then drops heartbeats, and
   // sends chunks later.
   virtual absl::Status Send(const Message& message) = 0;
   // Sends pings, detects silence, changes endpoints. Call it at least once a second, and if fd() is readable. Returns

@@ -45,7 +45,7 @@ std::string EncodeHeader(const Header& header) {
 
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
   if (bytes.size() < kFixedBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    return absl::InvalidArgumentError(absl::StrCat("frame header of ", bytes.size(), " bytes is none of Lockstep's"));
+    return absl::InvalidArgumentError(absl::StrCat("frame header of ", bytes.size(), " bytes is not Lockstep's"));
   }
   Header header;
   header.protocol = static_cast<uint8_t>(bytes[4]);
@@ -58,7 +58,7 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("frame passed ", hops, " relays, more than ", kMostHops));
   }
   const size_t whole = kFixedBytes + 8 * size_t{hops};
-  // A newer protocol may have more in its header than this version knows; the known fields keep their places.
+  // The header of a newer protocol may contain more than this version knows; the known fields stay in place.
   if (bytes.size() < whole || (header.protocol <= kProtocol && bytes.size() != whole)) {
     return absl::InvalidArgumentError(absl::StrCat("frame header has ", bytes.size(), " bytes instead of ", whole));
   }
@@ -70,7 +70,7 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
   }
   if (header.raw_bytes > kMostBodyBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame says ", header.raw_bytes, " bytes, more than ", kMostBodyBytes));
+        absl::StrCat("frame announces ", header.raw_bytes, " bytes, more than ", kMostBodyBytes));
   }
   header.type = static_cast<Type>(type);
   header.route.reserve(hops);
@@ -113,8 +113,8 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message) {
   const Header& header = frame.header;
   if (frame.body.size() > kMostWireBytes || header.raw_bytes > kMostBodyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a body of ", frame.body.size(), " bytes for ", header.raw_bytes,
-                                                   " is larger than a message may be"));
+    return absl::InvalidArgumentError(absl::StrCat("a message body of ", frame.body.size(), " bytes for ",
+                                                   header.raw_bytes, " is larger than a message may be"));
   }
   std::string_view raw = frame.body;
   std::unique_ptr<char[]> unpacked;
@@ -126,16 +126,16 @@ absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* mes
                                            : ZSTD_decompressDCtx(context.get(), unpacked.get(), header.raw_bytes,
                                                                  frame.body.data(), frame.body.size());
     if (ZSTD_isError(size) != 0)
-      return absl::InvalidArgumentError(absl::StrCat("a body does not unpack: ", ZSTD_getErrorName(size)));
+      return absl::InvalidArgumentError(absl::StrCat("cannot decompress a message body: ", ZSTD_getErrorName(size)));
     raw = {unpacked.get(), size};
   }
   if (raw.size() != header.raw_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a body has ", raw.size(), " bytes where its header says ", header.raw_bytes));
+        absl::StrCat("a message body has ", raw.size(), " bytes, but its header says ", header.raw_bytes));
   }
   if (absl::Status shape = CheckShape(raw, *message); !shape.ok()) return shape;
   if (!message->ParseFromArray(raw.data(), static_cast<int>(raw.size()))) {
-    return absl::InvalidArgumentError(absl::StrCat("a body is no ", message->GetTypeName()));
+    return absl::InvalidArgumentError(absl::StrCat("a message body is not a ", message->GetTypeName()));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The frame header before every message between programs of Lockstep, and checked parsing of messages. A ZeroMQ message
+// The frame header before every message between Lockstep's programs, and checked parsing of messages. A ZeroMQ message
 // has two parts: this header, and a Protobuf message of the header's type (proto/wire.proto), as a zstd frame if
 // kCompressed is set. Everything read here comes from the network and is untrusted.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace lockstep::wire {
 
-// The numbers are part of the protocol and never reused.
+// The numbers are part of the protocol and are never reused.
 enum class Type : uint8_t {
   kHello = 1,
   kWelcome = 2,
@@ -37,7 +37,7 @@ enum class Type : uint8_t {
 constexpr uint8_t kHighestType = 16;
 constexpr uint8_t kProtocol = 1;
 constexpr uint8_t kCompressed = 1;                   // flag
-constexpr size_t kMostHops = 8;                      // maximum of relays that a message may pass
+constexpr size_t kMostHops = 8;                      // maximum number of relays that a message may pass
 constexpr size_t kMostWireBytes = size_t{4} << 20;   // size of a sent body
 constexpr size_t kMostBodyBytes = size_t{16} << 20;  // size of a body after decompression
 constexpr size_t kMostChunkBytes = size_t{1} << 20;  // file content in a chunk
@@ -49,14 +49,14 @@ struct Header {
   Type type = Type::kPing;
   uint8_t flags = 0;
   uint32_t raw_bytes = 0;  // size of the body before compression
-  // Tokens of the connections that a message came through, each added by the receiving relay; on the way down the last
-  // one is removed.
+  // Tokens of the connections that a message came through, each added by the receiving relay. On the way down, each
+  // relay removes the last one.
   std::vector<uint64_t> route;
 };
 
 std::string EncodeHeader(const Header& header);
-// Fails with the problem. kUnimplemented for types that this version does not know (ignore them: the peer is newer),
-// kInvalidArgument for everything else.
+// Returns an error with the problem: kUnimplemented for types that this version does not know (ignore them: the peer is
+// newer), kInvalidArgument for everything else.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
@@ -64,7 +64,7 @@ struct Message {
   std::string body;  // as sent
 };
 
-// Compresses if that saves space. Fails if the message is larger than the limits.
+// Compresses if that saves space. Fails if the message exceeds the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
 // Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
 // whatever the frame claims.

@@ -21,7 +21,7 @@ constexpr long kReloadEveryMs = 1000;
 constexpr int kHandshakes =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
-// Changes if a key is added or removed.
+// Returns a value that changes if a key is added or removed.
 int64_t ChangedNs(const std::string& folder) {
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return -1;
@@ -69,7 +69,7 @@ absl::Status Gate::Monitor(void* socket) {
   if (zmq_socket_monitor(socket, kMonitor, kHandshakes) != 0 || zmq_connect(monitor_, kMonitor) != 0) {
     return absl::InternalError(absl::StrCat("cannot watch handshakes: ", zmq_strerror(zmq_errno())));
   }
-  // Signals of the process are for its other threads.
+  // The process's other threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -149,7 +149,7 @@ void Gate::Reload() {
   folder_changed_ns_ = changed;
   absl::StatusOr<std::map<std::string, Role>> known = ReadKnownKeys(folder_);
   if (!known.ok()) {
-    const std::string text = absl::StrCat(known.status().message(), "; the keys that were read before stay valid");
+    const std::string text = absl::StrCat(known.status().message(), "; the keys read earlier stay valid");
     if (text != said_) Say(text);
     said_ = text;
     folder_changed_ns_ = 0;  // the folder may be incomplete, so read it again

@@ -1,5 +1,5 @@
 // Access control of a server: answers libzmq's authentication requests (ZAP) and monitors its handshakes, on its own
-// thread, so that a busy server delays no one.
+// thread, so that a busy server delays nobody.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,17 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // One for each `context`. `folder`: admitted public keys, read again when the folder changes. A removed key loses its
-  // connections' rights at once; a bad file leaves the keys unchanged, and is reported once. If empty, everyone is
+  // One per `context`. `folder`: admitted public keys, read again when the folder changes. A removed key's connections
+  // lose their rights at once. A bad file leaves the keys unchanged, and is reported once. If empty, everyone is
   // admitted. Start it before the server's socket is bound.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
   // Monitors failed handshakes on the server's socket.
   absl::Status Monitor(void* socket);
-  // Must be called before the context ends.
+  // Call before the context ends.
   void Stop();
 
-  // Changes whenever the keys change.
+  // A number that changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   Role RoleOf(const std::string& public_key) const;
 
@@ -46,8 +46,8 @@ class Gate {
   const std::string folder_;
   void* zap_ = nullptr;
   void* monitor_ = nullptr;
-  void* stop_ = nullptr;       // the thread's end
-  void* stop_here_ = nullptr;  // the owner's end
+  void* stop_ = nullptr;       // the thread's end of the pair
+  void* stop_here_ = nullptr;  // the owner's end of the pair
   std::thread thread_;
   mutable std::mutex mutex_;
   std::map<std::string, Role> known_;

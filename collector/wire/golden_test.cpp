@@ -120,7 +120,7 @@ TEST(Golden, AServerAcceptsFramesOfPeersOneAndTwoProtocolsAhead) {
       if (!agents) continue;
       Message message = Recorded(golden);
       message.header.protocol = protocol;
-      // A newer program has unknown fields.
+      // A newer program sends unknown fields.
       if (protocol > 1) {
         message.body += "\xf2\x3f\x03new";
         message.header.raw_bytes = static_cast<uint32_t>(message.body.size());

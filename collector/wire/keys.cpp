@@ -35,13 +35,13 @@ constexpr struct {
 
 std::string Why() { return strerror(errno); }
 
-// Reads a whole small file. If `secret` is set, no other user may be able to read the file.
+// Reads a small file completely. If `secret` is set, no other user may be able to read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
-  // Symbolic links are followed (Kubernetes mounts secrets as such); the file that they lead to is checked.
+  // Follows symbolic links, because Kubernetes mounts secrets as links, and checks the file that they lead to.
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
     const std::string text = absl::StrCat("cannot read the key ", path, ": ", Why());
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, " (make keys with: lockstep keygen)"))
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, " (create keys with: lockstep keygen)"))
                            : absl::PermissionDeniedError(text);
   }
   struct stat status {};
@@ -55,9 +55,9 @@ absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   if (secret && (status.st_mode & 077) != 0) {
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode) & 07777u);
-    return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " may be read or written by others (mode ",
-                                                    mode, "): chmod 600 ", path,
-                                                    ", and create a new pair if anyone may have seen it"));
+    return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " can be read or written by others (mode ",
+                                                    mode, "): run chmod 600 ", path,
+                                                    ", and create a new pair if others may have seen it"));
   }
   return ReadWholeFile(fd.get(), path, kMostKeyFileBytes);
 }
@@ -78,7 +78,7 @@ absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, 
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (first) {
-      if (line != kFirstLine) return bad("does not begin with \"lockstep-key 1\"");
+      if (line != kFirstLine) return bad("does not start with \"lockstep-key 1\"");
       first = false;
       continue;
     }
@@ -95,9 +95,9 @@ absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, 
     }  // lines of newer versions are skipped
   }
   if (keys.role == Role::kNone || keys.public_key.empty()) return bad("has no role or no public line");
-  if (secret && keys.secret_key.empty()) return bad("is a public key, but the secret one (NAME.key) is needed here");
+  if (secret && keys.secret_key.empty()) return bad("is a public key; the secret key (NAME.key) is needed here");
   if (!secret && !keys.secret_key.empty()) {
-    return bad("contains a secret key, but only public keys (NAME.pub) may be here: others may have seen the secret");
+    return bad("contains a secret key; only public keys (NAME.pub) belong here. Others may have seen the secret key");
   }
   if (secret) {
     char derived[41] = {};
@@ -149,10 +149,10 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
 
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys) {
   for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0755);  // for /etc/lockstep; a failure shows below
+    mkdir(folder.substr(0, slash).c_str(), 0755);  // creates /etc/lockstep; a failure shows below
   }
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", folder, ": ", Why()));
+    return absl::PermissionDeniedError(absl::StrCat("cannot create the folder ", folder, ": ", Why()));
   }
   const std::string secret_path = absl::StrCat(folder, "/", name, ".key");
   const std::string public_path = absl::StrCat(folder, "/", name, ".pub");
@@ -191,7 +191,7 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
     const auto [entry, added] = known.emplace(key->public_key, key->role);
     if (!added && entry->second != key->role) {
       return absl::InvalidArgumentError(
-          absl::StrCat("key ", folder, "/", name, ": the same key is there with another role"));
+          absl::StrCat("key ", folder, "/", name, ": the same key is also there with another role"));
     }
   }
   return known;
@@ -210,11 +210,11 @@ absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security) {
     if (!key.ok()) return key.status();
     if (key->role != Role::kCollector && key->role != Role::kRelay) {
       return absl::InvalidArgumentError(absl::StrCat("key ", item, " is of role ", RoleName(key->role),
-                                                     ": the key of a collector or relay is needed here"));
+                                                     ": a key of role collector or relay is needed here"));
     }
     keys.push_back(key->public_key);
   }
-  if (keys.empty()) return absl::InvalidArgumentError("no server key is given");
+  if (keys.empty()) return absl::InvalidArgumentError("no server key given");
   return keys;
 }
 
@@ -237,7 +237,7 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   if (!any && IsLocal(endpoint)) return absl::OkStatus();
   std::string missing;
   if (security.own_key.empty())
-    missing = server ? "its own secret key" : "its own secret key (role agent, operator or reader)";
+    missing = server ? "its own secret key" : "your own secret key (role agent, operator or reader)";
   if (server && security.known_keys.empty())
     absl::StrAppend(&missing, missing.empty() ? "" : " and ", "the folder of known public keys");
   if (!server && security.server_key.empty())
@@ -245,8 +245,8 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(endpoint, IsLocal(endpoint) ? " with keys" : " can be reached by others", ": this needs ", missing,
-                   ". Make keys with `lockstep keygen`, use ipc://PATH on one host, or give --insecure where nobody "
-                   "else reaches the port"));
+                   ". Create keys with `lockstep keygen`, use ipc://PATH on one host, or give --insecure if nobody "
+                   "else can reach the port"));
 }
 
 }  // namespace lockstep::wire

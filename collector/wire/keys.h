@@ -12,7 +12,7 @@
 namespace lockstep::wire {
 
 // The rights of a key's holder. Each role has only its own rights: an agent cannot request a dump, and a reader can
-// only look.
+// change nothing.
 enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
 
 const char* RoleName(Role role);
@@ -25,21 +25,22 @@ struct KeyPair {
 };
 
 absl::StatusOr<KeyPair> MakeKeyPair(Role role);
-// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (created with 0700, as are missing parents). Never
-// overwrites.
+// Writes NAME.key (0600, with the secret) and NAME.pub into `folder`, which is created (0700) with missing parents.
+// Never overwrites.
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
-// Refuses secret files of another owner, or that anyone except the owner (or root) may read or write.
+// Refuses secret files that belong to another user, or that anyone except the owner (or root) can read or write.
 absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);
 absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path);
-// All *.pub files of a folder: maps a public key to its role. If one file is bad, returns an error that names it.
+// Reads all *.pub files of a folder: returns the role of each public key. If a file is bad, returns an error that names
+// it.
 absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder);
 
 // How a program connects or listens, from options and environment.
 struct Security {
   bool insecure = false;  // --insecure: no keys, with a warning
   std::string own_key;    // path of the secret key file
-  // for clients: path of the collector's public key, or its 40 characters. Several, separated by commas, if fallbacks
-  // have other keys.
+  // For clients: path of the collector's public key, or its 40 characters. Several, separated by commas, if fallbacks
+  // have different keys.
   std::string server_key;
   std::string known_keys;  // for servers: folder of the admitted public keys
 };
@@ -47,10 +48,10 @@ struct Security {
 // The keys that `server_key` names.
 absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
-// True for a socket in this host's file system, which answers its own user and root. False for a port on loopback,
-// because every user of the machine can reach it.
+// True for a socket in this host's file system, which answers only its own user and root. False for a port on loopback,
+// because every user on the machine can reach it.
 bool IsLocal(const std::string& endpoint);
-// Without `insecure` or keys, only a local socket may start. Returns OK, or an error with the missing key and how to
+// Without `insecure` or keys, only a local socket is allowed. Returns OK, or an error with the missing key and how to
 // create it.
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
 

@@ -56,7 +56,7 @@ bool SetString(void* socket, int option, const std::string& value) {
 }
 
 bool SetBounds(void* socket, int send_queue, int receive_queue) {
-  // Slightly more than a body may have. A slightly larger message is counted here; larger ones end their connection.
+  // Slightly more than the maximum body. A slightly larger message is counted here; larger ones end their connection.
   const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
   return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
          SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) &&
@@ -95,7 +95,7 @@ int SendMessage(void* socket, const std::string* identity, const Message& messag
   if (identity != nullptr && zmq_send(socket, identity->data(), identity->size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
     return zmq_errno();
   if (zmq_send(socket, header.data(), header.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
-  // Once the first part is accepted, the others are too.
+  // Once the first part is accepted, the others are, too.
   if (zmq_send(socket, message.body.data(), message.body.size(), ZMQ_DONTWAIT) < 0) return zmq_errno();
   return 0;
 }

@@ -1,4 +1,4 @@
-// Small wrappers for libzmq that server and client share.
+// Small libzmq wrappers that server and client share.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Wakeup {
   bool ok() const { return epoll_.ok() && event_.ok(); }
   int fd() const { return epoll_.get(); }
   void Add(void* socket);
-  void Remove(void* socket);  // must be called before the socket is closed
+  void Remove(void* socket);  // call before closing the socket
   void Wake();
   void Sleep();
   // libzmq's descriptor only reports changes. This replaces a change that an earlier call on the socket consumed.

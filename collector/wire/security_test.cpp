@@ -127,7 +127,7 @@ TEST_F(WireSecurity, AServerWithAnotherKeyGetsNoMessages) {
                       impostor.Step();
                       agent.Step();
                     }));
-  EXPECT_NE(agent.client->last_error().find("another key"), std::string::npos) << agent.client->last_error();
+  EXPECT_NE(agent.client->last_error().find("a different key"), std::string::npos) << agent.client->last_error();
   EXPECT_EQ(agent.hellos, 0);
   EXPECT_TRUE(impostor.received.empty());
 }

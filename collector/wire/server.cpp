@@ -35,7 +35,7 @@ constexpr int64_t kHousekeepingNs = 1'000'000'000;
 constexpr double kBurstSeconds = 4;
 constexpr int kHeartbeatsPerChunk = 16;
 
-// A token bucket, which refills with time.
+// A token bucket, which refills over time.
 class Bucket {
  public:
   bool Take(double amount, double rate, int64_t now) {
@@ -72,7 +72,7 @@ Role RoleSaid(Hello::Role role) {
   }
 }
 
-// For local sockets: whether the peer is this user or root, according to the kernel (SO_PEERCRED).
+// For local sockets: returns whether the peer is this user or root, according to the kernel (SO_PEERCRED).
 bool AcceptOwnUsersOnly(void* socket) {
   for (const uid_t uid : {geteuid(), uid_t{0}}) {
     if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0) return false;
@@ -162,8 +162,8 @@ class RouterServer : public Server {
   std::vector<UniqueFd> locks_;  // locks of local sockets
   mutable ServerCounters counters_;
   uint64_t next_token_ = 1;
-  std::unordered_map<std::string, Peer> peers_;           // keyed by libzmq's routing id
-  std::unordered_map<uint64_t, std::string> identities_;  // maps a token to a routing id
+  std::unordered_map<std::string, Peer> peers_;           // keyed by libzmq's routing ID
+  std::unordered_map<uint64_t, std::string> identities_;  // token -> routing ID
   std::deque<Received> urgent_, chunks_, heartbeats_;
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   int heartbeats_given_ = 0;  // number since the last chunk
@@ -198,11 +198,11 @@ absl::Status RouterServer::Start() {
   gate_ = *std::move(gate);
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
   if (socket_ == nullptr || !wakeup_.ok())
-    return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
+    return absl::ResourceExhaustedError(absl::StrCat("cannot create a socket: ", zmq_strerror(zmq_errno())));
   bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) &&
              SetInt(socket_, ZMQ_BACKLOG, 4096);
-  // Does not use ZeroMQ's own heartbeats. Libzmq searches their timers one by one, so the cost of each message grows
-  // with the connections (a third of a relay's time at 1,536). TCP finds dead peers (SetBounds), and agents send every
+  // Does not use ZeroMQ's own heartbeats. Libzmq searches their timers linearly, so the cost of each message grows with
+  // the connections (a third of a relay's time at 1,536). TCP finds dead peers (SetBounds), and agents send every
   // second.
   if (curve_) {
     set = set && SetString(socket_, ZMQ_ZAP_DOMAIN, "lockstep") && SetInt(socket_, ZMQ_CURVE_SERVER, 1) &&
@@ -221,7 +221,7 @@ absl::Status RouterServer::Start() {
       }
       if (absl::Status status = Reserve(endpoint); !status.ok()) return status;
     }
-    // Otherwise 127.0.0.1 would be written as IPv6.
+    // Otherwise 127.0.0.1 would be written as an IPv6 address.
     SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);
     // No other user may even connect to the socket's file.
     const mode_t before = local ? umask(0077) : mode_t{0};
@@ -239,7 +239,7 @@ absl::Status RouterServer::Start() {
   return absl::OkStatus();
 }
 
-// Libzmq would take the name of the socket away from a process that already listens there.
+// Libzmq would steal the socket's name from a process that already listens there.
 absl::Status RouterServer::Reserve(const std::string& endpoint) {
   const std::string path = absl::StrCat(endpoint.substr(strlen("ipc://")), ".lock");
   // Abstract names are not in the file system, and the kernel refuses taken ones.
@@ -247,14 +247,15 @@ absl::Status RouterServer::Reserve(const std::string& endpoint) {
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.ok()) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": another process does"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen at ", endpoint, ": another process already listens there"));
   locks_.push_back(std::move(lock));
   return absl::OkStatus();
 }
 
 Peer* RouterServer::PeerOf(const Incoming& incoming, int64_t now) {
   auto entry = peers_.find(incoming.identity);
-  // The peer chooses its routing id, so the same id with another key is another peer.
+  // The peer chooses its routing ID, so the same ID with another key is another peer.
   if (entry != peers_.end() && entry->second.user != incoming.user) {
     Forget(incoming.identity);
     entry = peers_.end();
@@ -298,7 +299,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
     counters_.too_large++;
     return;
   }
-  // Counts at least the uncompressed size, because a compressed message costs less to send than to read.
+  // Counts at least the uncompressed size, because a compressed message costs the sender less than the reader.
   const double bytes = static_cast<double>(std::max<size_t>(incoming->body.size(), header->raw_bytes));
   if (!peer->bytes.Take(bytes, options_.bytes_per_second * more_bytes, now)) {
     counters_.flooded++;
@@ -347,7 +348,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key may only look (role reader); taking a dump needs a key of role operator");
+  reply.set_error("this key is read-only (role reader); taking a dump needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);
@@ -389,7 +390,7 @@ void RouterServer::Read() {
     if (!ReceiveMessage(socket_, true, &incoming)) return;
     Take(&incoming, now);
   }
-  wakeup_.Wake();  // there may be more
+  wakeup_.Wake();  // there may be more messages
 }
 
 std::optional<Received> RouterServer::Receive() {
@@ -432,10 +433,10 @@ absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
     Forget(std::string(identity->second));
     return absl::NotFoundError("the peer is gone");
   }
-  return absl::UnavailableError(absl::StrCat("the peer takes nothing: ", zmq_strerror(error)));
+  return absl::UnavailableError(absl::StrCat("the peer accepts no more data: ", zmq_strerror(error)));
 }
 
-// Pings silent peers, which shows whether their connections still exist.
+// Pings silent peers, to find out whether their connections still exist.
 void RouterServer::HousekeepPeers(int64_t now) {
   std::vector<uint64_t> silent;
   for (auto& [identity, peer] : peers_) {

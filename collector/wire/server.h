@@ -14,41 +14,41 @@
 
 namespace lockstep::wire {
 
-// Counted since the start. Each is also a metric.
+// Totals since the start. Each is also a metric.
 struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
-  uint64_t handshakes_failed = 0;  // peers that did not use ZMTP, or this server's mechanism
-  uint64_t flooded = 0;            // messages dropped because one peer sent more than that peer's share
+  uint64_t handshakes_failed = 0;  // peers that did not use ZMTP, or not this server's mechanism
+  uint64_t flooded = 0;            // messages dropped because one peer sent more than its share
   uint64_t shed_heartbeats = 0;    // heartbeats dropped because the receiver was too slow; digests are never dropped
   uint64_t shed_chunks = 0;        // chunks dropped before their acknowledgment; they are sent again
   uint64_t received = 0, received_bytes = 0, sent = 0, sent_bytes = 0;
 };
 
 struct ServerOptions {
-  std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0 means any free one), ipc://PATH
+  std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0 means any free port), ipc://PATH
   Security security;
-  // The sustained rate of messages and (uncompressed) bytes for each connection, with bursts of four times that. A
-  // relay, which sends for many, may send 64 times as many messages and 16 times as many bytes.
+  // The sustained rate of messages and (uncompressed) bytes per connection, with bursts of four times that. A relay,
+  // which sends for many, may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
-  // Maximum of waiting heartbeats; beyond it the oldest are dropped.
+  // Maximum number of waiting heartbeats; beyond it, the oldest are dropped.
   size_t most_waiting_heartbeats = 65536;
-  size_t most_waiting_chunk_bytes = size_t{128} << 20;  // maximum of waiting chunks; beyond it the newest are dropped
-  // Beyond this, nothing is read, so the network holds the senders back.
+  size_t most_waiting_chunk_bytes = size_t{128}
+                                    << 20;  // maximum size of waiting chunks; beyond it, the newest are dropped
+  // Beyond this, nothing is read, so the network slows the senders down.
   size_t most_waiting_urgent_bytes = size_t{512} << 20;
 };
 
-// A received message: its sender, the sender's role, and the contents. The first message of a peer is always its Hello.
+// A received message: its sender, the sender's role, and the contents. A peer's first message is always its Hello.
 // Forbidden messages are dropped earlier: agents and relays report, operators and readers send requests, and the server
-// itself answers a reader's request for a dump with an error. Only a relay's messages have a route. The server itself
-// answers pings.
+// itself refuses a reader's request for a dump. Only a relay's messages have a route. The server itself answers pings.
 struct Received {
   uint64_t peer = 0;        // this connection, for Send; never reused
-  Role role = Role::kNone;  // from the peer's key, never kCollector; with --insecure from the peer's Hello
+  Role role = Role::kNone;  // from the peer's key, never kCollector; with --insecure, from the peer's Hello
   Message message;
 };
 
-// One thread owns it, and calls Receive at least every two seconds: peers that get no answer to their pings for five
-// seconds try another server.
+// One thread owns it, and calls Receive at least every two seconds: peers whose pings go unanswered for five seconds
+// try another server.
 class Server {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Bind(const ServerOptions& options);
@@ -56,18 +56,18 @@ class Server {
 
   // Readable (poll) if Receive may return something: then call Receive until it returns nothing.
   virtual int fd() const = 0;
-  // The next message; digests and pushes come before heartbeats. nullopt if there is none. First reads everything from
-  // the socket, so that a slow caller loses heartbeats instead of blocking its peers.
+  // Returns the next message; digests and pushed reports come before heartbeats. nullopt if there is none. First reads
+  // everything from the socket, so that a slow caller loses heartbeats instead of blocking its peers.
   virtual std::optional<Received> Receive() = 0;
   // Never blocks: kNotFound if the peer is gone, kUnavailable if its bounded queue is full.
   virtual absl::Status Send(uint64_t peer, const Message& message) = 0;
-  // Actual endpoints, with the ports.
+  // Returns the actual endpoints, with their ports.
   virtual const std::vector<std::string>& endpoints() const = 0;
   virtual const ServerCounters& counters() const = 0;
   virtual size_t peers() const = 0;
-  // Returns whether the connection still exists, as far as known: a silent end is detected after about a minute.
+  // Returns whether the connection still exists, as far as known: a silent disconnect is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
-  // Returns when the last message, including pings, came from it (CLOCK_MONOTONIC); 0 if unknown.
+  // Returns when the peer's last message, including pings, arrived (CLOCK_MONOTONIC); 0 if unknown.
   virtual int64_t HeardNs(uint64_t peer) const = 0;
 };
 

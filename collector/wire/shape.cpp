@@ -36,8 +36,8 @@ bool Varint(std::string_view* bytes, uint64_t* number) {
   return false;
 }
 
-// Adds to `parsed`. Returns false if it is too large or too deep. Damage ends the walk, because the parser will report
-// it.
+// Adds to `parsed`. Returns false if the message is too large or too deep. Damage ends the walk, because the parser
+// will report it.
 bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* parsed) {
   if (depth > kMostDepth) return false;
   while (!bytes.empty()) {

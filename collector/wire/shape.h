@@ -1,5 +1,5 @@
-// The memory that a Protobuf message would take, computed from its bytes before it is parsed. Two bytes on the wire may
-// be an empty submessage of hundreds of bytes in memory, and 16 MiB of them would be gigabytes.
+// Computes how much memory a Protobuf message would take, from its bytes, before it is parsed. Two bytes on the wire
+// may be an empty submessage of hundreds of bytes in memory, and 16 MiB of them would be gigabytes.
 #pragma once
 
 #include <cstddef>

@@ -55,28 +55,28 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         continue;
       }
       if (place.ok()) {
-        // The socket answers only that user and root (wire/server.cpp), so report this instead of waiting for an
+        // The socket answers only that user and root (wire/server.cpp), so this is reported instead of waiting for an
         // answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
-              absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
-                           " only: run this as that user, or give a collector with --collector"));
+              absl::StrCat("the agent on this host runs alone (", place->endpoint, ") and answers only user ",
+                           place->user, ": run this as that user, or give a collector with --collector"));
         }
         address.endpoint = place->endpoint;
         address.found = looked.back();
         if (address.security.server_key.empty()) address.security.server_key = place->server_key;
         break;
       }
-      // If a file cannot be trusted, stop instead of searching further.
+      // If a file cannot be trusted, stops instead of searching further.
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
-      return absl::NotFoundError(absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
+      return absl::NotFoundError(absl::StrCat("found no collector: no ", absl::StrJoin(looked, ", no "),
                                               "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR, or start "
                                               "`lockstep agent --alone`, which watches only this host"));
     }
   }
-  // For a local socket, keys are used only if some are configured, because a collector there may run without.
+  // On a local socket, keys are used only if configured, because a collector there may run without keys.
   const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {
@@ -86,14 +86,14 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
   }
-  // The collector drops what another role may not send, and reports it only in its own log.
+  // The collector drops messages that the role may not send, and reports this only in its own log.
   if (!address.security.own_key.empty()) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
     if (!key.ok()) return key.status();
     if (key->role != wire::Role::kOperator && key->role != wire::Role::kReader) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("key ", address.security.own_key, " is of role ", wire::RoleName(key->role),
-                       ": a tool needs a key of role operator or, only to look, of role reader (--key)"));
+      return absl::FailedPreconditionError(absl::StrCat("key ", address.security.own_key, " is of role ",
+                                                        wire::RoleName(key->role),
+                                                        ": a tool needs a key of role operator or reader (--key)"));
     }
   }
   return address;

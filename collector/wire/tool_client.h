@@ -21,14 +21,14 @@ struct ToolOptions {
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
 
-// Returns the path of the first readable file of these in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or
-// /etc/lockstep/keys, or an empty string.
+// Returns the path of the first of these files that is readable in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or
+// /etc/lockstep/keys, or "".
 std::string FindKey(const std::vector<std::string>& names);
 
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
-  std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or the path of a file
+  std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or a file's path
 };
 // Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
 // /etc/lockstep/keys. NotFound lists every place and what to do.

@@ -60,7 +60,7 @@ TEST(WireTransport, DescriptorsWakeThePollingThread) {
   const int64_t end = MonotonicNs() + 30'000'000'000;
   while (acks < 500 && MonotonicNs() < end) {
     pollfd fds[] = {{server.server->fd(), POLLIN, 0}, {agent.client->fd(), POLLIN, 0}};
-    // Only pings and the connection have timers, so a lost wake-up would prolong the 500 rounds to a minute.
+    // Only pings and the connection have timers, so a lost wake-up would extend the 500 rounds to a minute.
     poll(fds, 2, 500);
     if (fds[0].revents != 0) server.Step();
     agent.Step();
@@ -112,7 +112,7 @@ TEST(WireTransport, UnknownPeersAndFullQueuesAreDistinguished) {
   const uint64_t peer = server.received[0].peer;
   EXPECT_TRUE(server.server->Knows(peer));
   EXPECT_EQ(server.server->Send(peer + 1000, BeatOf(0)).code(), absl::StatusCode::kNotFound);
-  // This peer reads nothing. Its queue and the network's fill up, and the server continues.
+  // This peer reads nothing. Its queue and the network's buffers fill up, and the server continues.
   Chunk large;
   std::string noise(1'000'000, '\0');
   for (size_t i = 0; i < noise.size(); i++) noise[i] = static_cast<char>((i * 2654435761u) >> 13);

@@ -1,4 +1,4 @@
-// Every action of the window, defined once. Menus, shortcuts, the command palette, the page of keys and tests all use
+// Every action of the window, defined once. Menus, shortcuts, the command palette, the keys page and the tests all use
 // this table.
 #pragma once
 
@@ -88,7 +88,7 @@ enum class ActionId : uint8_t {
 struct ActionSpec {
   ActionId id;
   const char* name;  // name of the QObject, for scripts and tests
-  const char* menu;  // "File"; "View/Group rows by" is a submenu; a leading "-" means a line above it
+  const char* menu;  // "File"; "View/Group rows by" is a submenu; a leading "-" adds a separator above it
   const char* text;
   const char* keys;  // portable sequences separated by spaces; the first is shown
   const char* tip;
@@ -97,14 +97,14 @@ struct ActionSpec {
 
 absl::Span<const ActionSpec> ActionSpecs();
 
-// Keys that the pictures handle themselves, because tables and trees also use them; for the page of keys.
+// Keys that the pictures handle themselves, because tables and trees also use them; shown on the keys page.
 struct PictureKey {
   const char* keys;
   const char* text;
 };
 absl::Span<const PictureKey> PictureKeys();
 
-// Owned by `window`, which handles their shortcuts. `embedded`: the window is a part of another one, and its keys work
+// Owned by `window`, which handles their shortcuts. `embedded`: the window is part of another one, and its keys work
 // only while the focus is inside it.
 class Actions : public QObject {
   Q_OBJECT

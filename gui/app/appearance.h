@@ -9,8 +9,8 @@ namespace lockstep::gui {
 
 enum class Appearance : uint8_t { kDesktop, kLight, kDark };
 
-QString AppearanceName(Appearance appearance);     // "desktop", "light", "dark"
-Appearance AppearanceByName(const QString& name);  // kDesktop for others
+QString AppearanceName(Appearance appearance);     // "desktop", "light" or "dark"
+Appearance AppearanceByName(const QString& name);  // kDesktop for unknown names
 void ApplyAppearance(Appearance appearance);
 // Percentage of the desktop's text size: 50 to 300.
 void ApplyTextPercent(int percent);

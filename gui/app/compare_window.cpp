@@ -32,8 +32,8 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
     connect(sides_[i], &MainWindow::CompareWanted, this,
             [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
   }
-  linked_ = new QCheckBox("Both go to the same &place", this);
-  linked_->setAccessibleName("Both go to the same place");
+  linked_ = new QCheckBox("Keep both at the same &position", this);
+  linked_->setAccessibleName("Keep both at the same position");
   linked_->setToolTip(
       "Selection, filters, grouping and zoom of one incident apply to the other, by rank, communicator "
       "and sequence number");
@@ -96,7 +96,7 @@ void CompareWindow::Follow(int leader) {
     to->navigator()->Scroll(std::move(place));
   else
     to->navigator()->Go(std::move(place));
-  // Without zoom there is nothing to follow; the selection is scrolled into view.
+  // Without zoom, there is nothing to follow; the selection is scrolled into view.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();

@@ -17,7 +17,7 @@ class CompareWindow : public QWidget {
 
  public:
   explicit CompareWindow(const WindowOptions& options);
-  // Each is one or several paths.
+  // Each side is one or more paths.
   void Open(const QStringList& left, const QStringList& right);
   MainWindow* side(int i) const { return sides_[static_cast<size_t>(i)]; }
   QCheckBox* linked() const { return linked_; }
@@ -34,8 +34,8 @@ class CompareWindow : public QWidget {
   QCheckBox* linked_;
   QLabel* difference_;
   bool following_ = false;
-  int used_ = -1;  // the half that the user used last: its scrolling is followed; late scrolling of the other half is
-                   // ignored
+  int used_ = -1;  // the half that the user touched last: its scrolling is followed, late scrolling of the other half
+                   // is ignored
 };
 
 }  // namespace lockstep::gui

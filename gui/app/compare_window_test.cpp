@@ -68,7 +68,7 @@ TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
   place.matrix = {1, 4, 0, 0};
   both->side(0)->navigator()->Scroll(place);
   EXPECT_EQ(both->side(1)->navigator()->place().matrix.x0, static_cast<double>(1 + c.first_seq - d.first_seq));
-  // In the timeline, times count back from the end.
+  // In the timeline, times are measured from the end.
   const auto apart = static_cast<double>(TimelineSpanOf(*right) - TimelineSpanOf(*left));
   place = both->side(0)->navigator()->place();
   place.timeline = {1e6, 2e6, 0, 0};

@@ -21,9 +21,9 @@ absl::Status Failed(const QString& path, const QString& why) {
 }
 
 absl::Status NoForm(View* view, const QString& suffix) {
-  return absl::InvalidArgumentError(absl::StrCat(view->accessibleName().toStdString(), " cannot be written as .",
-                                                 suffix.toStdString(), "; it can be ",
-                                                 ExportFormats(view).join(", ").toStdString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(view->accessibleName().toStdString(), " cannot be exported as .", suffix.toStdString(),
+                   "; supported formats: ", ExportFormats(view).join(", ").toStdString()));
 }
 
 bool HasPicture(View* view) {
@@ -42,7 +42,7 @@ QString Spell(int64_t first, int64_t last) {
 
 QStringList ExportFormats(View* view) {
   QStringList out;
-  out << "png";  // a view without its own picture is grabbed from the screen
+  out << "png";  // a view without its own picture is captured from the screen
   if (HasPicture(view)) {
 #ifdef QT_SVG_LIB
     out << "svg";
@@ -70,7 +70,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
     QImage image;
     if (HasPicture(view)) {
       image = QImage(size, QImage::Format_ARGB32_Premultiplied);
-      if (image.isNull()) return Failed(path, "no memory for a picture of this size");
+      if (image.isNull()) return Failed(path, "not enough memory for a picture of this size");
       image.fill(view->palette().color(QPalette::Base));
       QPainter painter(&image);
       painter.setRenderHint(QPainter::Antialiasing);
@@ -96,8 +96,9 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 #endif
   }
   buffer.close();
-  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "not all of it could be written");
+  // If the disk is full, write() may store only the start, and commit() alone would keep that.
+  if (file.write(bytes) != bytes.size() || !file.flush())
+    return Failed(path, "the file could not be written completely");
   if (!file.commit()) return Failed(path, file.errorString());
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size);
 
 // "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty if nothing is selected.
 QString SelectionText(const Document& document, const Selection& selection);
-// The verdict as printed by `lockstep analyze`, the selection, marks, and the path of the files.
+// The verdict as `lockstep analyze` prints it, the selection, the marks, and the path of the files.
 QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
 
 }  // namespace lockstep::gui

@@ -5,7 +5,7 @@
 namespace lockstep::gui {
 namespace {
 
-// One pass that takes each letter at its first occurrence after `from`.
+// Makes one pass that takes each letter at its first occurrence after `from`.
 int Greedy(const QString& pattern, QStringView text, qsizetype from) {
   int score = 0;
   qsizetype at = from, last = -2;

@@ -55,7 +55,7 @@ QString KeysHtml(const Actions& actions) {
 
 QString QueryHelpHtml() {
   QString html =
-      "<p>Words that all must match. A minus before a word excludes; quotes keep blanks together; <b>*</b> stands for "
+      "<p>All words must match. A minus before a word excludes it; quotes keep words together; <b>*</b> stands for "
       "any text, "
       "<b>?</b> for one character; case does not matter.</p><table cellspacing='0' cellpadding='2'>";
   html += Row("rank:17043  rank:0-63,128", "ranks by number", "also rank>100, rank<=8");
@@ -64,14 +64,15 @@ QString QueryHelpHtml() {
   html += Row("op:AllReduce", "operations by kind", "");
   html += Row("seq:8800-8810  seq>8800", "operations by sequence number", "");
   html += Row("state:missing", "by state", QueryStateWords().join(", "));
-  html += Row("class:cause", "ranks by their place in the wait-for graph", QueryClassWords().join(", "));
+  html += Row("class:cause", "ranks by their position in the wait-for graph", QueryClassWords().join(", "));
   html += Row("stage:3", "ranks by pipeline stage", "from 0");
   html += Row("lag>10", "ranks by collectives behind the furthest member", "");
   html += Row("n2130", "a plain word", "any part of a host's, communicator's or operation's name, or a rank's number");
   html +=
-      "</table><p>Enter goes to the next hit, Shift+Enter to the one before, Ctrl+Enter makes a filter of the search: "
-      "only the ranks that match stay. "
-      "Esc empties the box.</p>";
+      "</table><p>Enter goes to the next hit, Shift+Enter to the previous one. Ctrl+Enter turns the search into a "
+      "filter: "
+      "only matching ranks stay. "
+      "Esc clears the box.</p>";
   return html;
 }
 

@@ -15,8 +15,8 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kEveryMs = 2000, kTickMs = 500;
-constexpr int kSilentMs = 3000;    // a running collector answers in a fraction of this
-constexpr int kGiveUpMs = 30'000;  // lockstep-top gives up after 10 s by itself
+constexpr int kSilentMs = 3000;    // a running collector answers much faster
+constexpr int kGiveUpMs = 30'000;  // lockstep-top itself gives up after 10 s
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
 
@@ -36,7 +36,7 @@ QString Oldest(const QJsonObject& job) {
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
-// True if gathering is finished, or for a folder of another kind.
+// Returns true if gathering has finished, or if the folder is not an incident.
 bool Whole(const QString& path) {
   return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json")
                                                     : !QFileInfo::exists(path + "/.ledger");
@@ -54,7 +54,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   state_->setWordWrap(true);
   table_ = new QTableWidget(0, 5, this);
   table_->setAccessibleName("Jobs");
-  table_->setAccessibleDescription("Jobs that the collector watches; Enter opens the last incident of one");
+  table_->setAccessibleDescription("Jobs that the collector watches; Enter opens a job's last incident");
   table_->setHorizontalHeaderLabels({"Job", "State", "Ranks", "Oldest in flight", "Last incident"});
   table_->horizontalHeader()->setAccessibleName("Columns of jobs");
   table_->verticalHeader()->setAccessibleName("Rows of jobs");
@@ -66,7 +66,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   dump_ = new QPushButton("Take an incident &now", this);
   dump_->setAccessibleName("Take an incident now");
   dump_->setToolTip(
-      "Tells the collector to take an incident of the job, and opens it if its folder can be read from here");
+      "Asks the collector to take an incident of this job, and opens it if its folder can be read from here");
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
@@ -92,22 +92,22 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     const QString why = QString::fromUtf8(top_.readAllStandardError()).simplified().left(500);
     Silent(!why.isEmpty()               ? why
            : how == QProcess::CrashExit ? QString("lockstep-top was killed")
-                                        : QString("lockstep-top ended with status %1").arg(status));
+                                        : QString("lockstep-top exited with status %1").arg(status));
   });
   connect(&top_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error == QProcess::FailedToStart)
-      Silent(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
+      Silent(QString("%1/lockstep-top could not be started: it is part of Lockstep's tools").arg(programs_));
   });
   connect(&dumping_, &QProcess::finished, this, [this](int status) {
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
     const QString said = QString::fromUtf8(dumping_.readAllStandardError());
     Say((status > 1 ? "No incident: " : "") + said.simplified().right(300));
-    if (status <= 1) Ask();  // the answer names the incident
+    if (status <= 1) Ask();  // the answer contains the incident
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error != QProcess::FailedToStart) return;
     dump_->setEnabled(true);
-    Say(QString("%1/lockstep-dump cannot be started: it comes with Lockstep's tools").arg(programs_));
+    Say(QString("%1/lockstep-dump could not be started: it is part of Lockstep's tools").arg(programs_));
   });
   connect(&timer_, &QTimer::timeout, this, &LivePane::Tick);
   timer_.start(kTickMs);
@@ -149,8 +149,8 @@ void LivePane::Tick() {
   } else if (asked_.hasExpired(kGiveUpMs)) {
     AskAgain();
   } else if (asked_.hasExpired(kSilentMs) && !told_) {
-    Silent(QString("%1 has not answered for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;  // keep showing the seconds
+    Silent(QString("%1 has not responded for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
+    told_ = false;  // keep updating the seconds
   }
 }
 
@@ -158,7 +158,7 @@ void LivePane::Silent(const QString& why) {
   told_ = true;
   QString text = why;
   if (heard_.isValid()) text += QString("; the jobs below are as of %1 s ago").arg(heard_.elapsed() / 1000);
-  state_->setText(text + ". It is asked again every few seconds.");
+  state_->setText(text + ". Retrying every few seconds.");
   again_->show();
   dump_->setEnabled(false);
 }
@@ -167,9 +167,9 @@ void LivePane::Dump() {
   const int row = std::max(0, table_->currentRow());
   if (row >= table_->rowCount() || dumping_.state() != QProcess::NotRunning) return;
   if (table_->item(row, 0)->text().startsWith('-'))
-    return Say("A job of this name cannot be requested");  // it would be parsed as an option
+    return Say("A job with this name cannot be requested");  // it would be parsed as an option
   dump_->setEnabled(false);
-  Say("The collector takes an incident ..");
+  Say("The collector is taking an incident ..");
   dumping_.start(programs_ + "/lockstep-dump",
                  QStringList("--json") + Arguments() + QStringList(table_->item(row, 0)->text()));
 }

@@ -20,9 +20,9 @@ class LivePane : public QWidget {
  public:
   // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty for the collector that these find.
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
-  ~LivePane() override;  // ends running programs
+  ~LivePane() override;  // kills running programs
 
-  void Ask();       // queries now, not at the next tick; waits if a query is running
+  void Ask();       // queries now, not at the next tick; waits for a running query
   void AskAgain();  // cancels the current query and starts a new one
   void Dump();      // takes an incident of the job in the current row
   QTableWidget* table() const { return table_; }
@@ -30,7 +30,7 @@ class LivePane : public QWidget {
   QString state() const { return state_->text(); }
 
  Q_SIGNALS:
-  // A readable incident folder: a new one that the collector reported, or a requested one.
+  // A readable incident folder: a new one that the collector reported, or one that the user requested.
   void Incident(const QString& path);
   // The collector finished gathering an incident that Incident reported.
   void Gathered(const QString& path);
@@ -53,8 +53,8 @@ class LivePane : public QWidget {
   QTimer timer_;
   QProcess top_, dumping_;
   QElapsedTimer asked_, heard_;  // invalid before the first query, the first answer
-  std::set<QString> known_;      // incidents reported before
-  std::set<QString> gathering_;  // those of them that are still being gathered
+  std::set<QString> known_;      // incidents that were already reported
+  std::set<QString> gathering_;  // those that are still being gathered
   bool first_ = true;
   bool told_ = false;  // state_ shows the error of the last finished query
 };

@@ -72,7 +72,8 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
 }
 
-// The first verdict exists before the rings of all hosts arrive, so the incident is read again when it is complete.
+// The first verdict exists before the rings of all hosts have arrived, so the incident is read again when it is
+// complete.
 TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
   Write("incident/manifest.json", "{}");
   Write("incident/.gathering.json", "{}");
@@ -88,16 +89,16 @@ TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
 }
 
 TEST_F(LiveTest, WhatGoesWrongIsSaid) {
-  Program("lockstep-top", "echo 'lockstep top: no answer from tcp://head:9470 in 10 s' >&2; exit 1");
+  Program("lockstep-top", "echo 'lockstep top: no response from tcp://head:9470 in 10 s' >&2; exit 1");
   LivePane live(folder_.path(), {}, nullptr);
-  EXPECT_TRUE(Until([&] { return live.state().contains("no answer"); }));
+  EXPECT_TRUE(Until([&] { return live.state().contains("no response"); }));
   // Invalid lines are not jobs.
   Program("lockstep-top", "printf '{\\n[]\\n7\\n{\"job\":7,\"communicators\":{}}\\n\\377\\n'");
   live.Ask();
   EXPECT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
   QFile::remove(folder_.filePath("lockstep-top"));
   live.Ask();
-  EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
+  EXPECT_TRUE(Until([&] { return live.state().contains("could not be started"); }));
 }
 
 // A silent collector is reported long before lockstep-top gives up, and old data is not shown as new.
@@ -108,7 +109,7 @@ TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   EXPECT_TRUE(live.again()->isHidden());
   Write("silent", "");
   live.AskAgain();
-  ASSERT_TRUE(Until([&] { return live.state().contains("tcp://head:9470 has not answered for "); }))
+  ASSERT_TRUE(Until([&] { return live.state().contains("tcp://head:9470 has not responded for "); }))
       << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("as of ")) << live.state().toStdString();
   EXPECT_FALSE(live.again()->isHidden());

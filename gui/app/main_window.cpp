@@ -65,8 +65,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   recent->menuAction()->setToolTip("Recent incidents");
   actions_->menu("File")->insertMenu(actions_->Get(ActionId::kReopen), recent);
   for (int i = 0; i < 9; ++i) {
-    QAction* action =
-        actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1), "Opens it again");
+    QAction* action = actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1),
+                                    "Opens this incident again");
     connect(action, &QAction::triggered, this, [this, i] {
       const QList<QStringList> all = session_.Recent();
       if (i < all.size()) Open(all[i]);
@@ -79,7 +79,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   JoinViewing();
   JoinLoader();
   DefaultLayout();
-  tabs_->currentWidget()->setFocus();  // single letters are keys, so the search box gets the focus only by its key
+  tabs_->currentWidget()
+      ->setFocus();  // single letters are shortcuts, so only its own key moves the focus into the search box
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
   if (options_.restore && !options_.embedded) {
@@ -112,7 +113,7 @@ QDockWidget* MainWindow::AddDock(const QString& title, QWidget* content, Qt::Doc
 
 void MainWindow::AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys) {
   QAction* action = actions_->Add("pane-" + title.toLower().replace(' ', '-'), title, keys,
-                                  QString("Goes to %1; hides it if it has the keys already").arg(title.toLower()));
+                                  QString("Goes to %1; hides it if it already has the focus").arg(title.toLower()));
   connect(action, &QAction::triggered, this, [dock] {
     const QWidget* focus = dock->window()->focusWidget();
     if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
@@ -211,7 +212,7 @@ void MainWindow::MakePanes() {
 
   status_ = StatusLabel("What is open", this);
   selected_ = StatusLabel("What is selected", this);
-  load_state_ = StatusLabel("Progress of the load", this);
+  load_state_ = StatusLabel("Loading progress", this);
   statusBar()->setAccessibleName("Status");
   statusBar()->addPermanentWidget(status_);
   statusBar()->addPermanentWidget(selected_);
@@ -242,10 +243,10 @@ void MainWindow::DefaultLayout() {
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
   resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
   resizeDocks({tree, legend}, {line * 8, line * 15},
-              Qt::Vertical);  // all states of the legend can be seen at 1280 x 800
+              Qt::Vertical);  // all states of the legend are visible at 1280 x 800
   resizeDocks({first}, {line * 12}, Qt::Vertical);
   tabs_->setCurrentIndex(std::max(options_.tab, 0));
-  // A small window has no room for panes beside the pictures; Alt and a digit show one.
+  // A small window has no room for panes next to the pictures; Alt and a digit show one.
   const bool small = size.width() < 1600 || size.height() < 900;
   for (const auto& [name, pane] : docks_) {
     if (options_.embedded ? pane == tree || pane == legend || pane == details : small) pane->hide();
@@ -263,8 +264,8 @@ void MainWindow::RestoreSession() {
   if (tab >= 0 && tab < tabs_->count()) tabs_->setCurrentIndex(tab);
 }
 
-// Stores the state once it has changed and then stayed the same for a while, so that it survives a signal that ends the
-// viewer.
+// Stores the state once it has changed and then stayed unchanged for a while, so that it survives a signal that ends
+// the viewer.
 void MainWindow::KeepWhatChanged() {
   if (!isVisible()) return;
   Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(), text_percent_, navigator_.place(), paths_};

@@ -1,5 +1,5 @@
-// The window: tree left, verdict and pictures in the middle, details right, tables below. It owns the navigator, the
-// loader and the views, and connects them to the actions. It does not know what views draw.
+// The window: tree on the left, verdict and pictures in the middle, details on the right, tables below. It owns the
+// navigator, the loader and the views, and connects them to the actions. It does not know what views draw.
 #pragma once
 
 #include <QDockWidget>
@@ -34,11 +34,11 @@ class StartPage;
 struct WindowOptions {
   QString settings;          // passed to Session
   QSize size;                // of a window without a session; empty: as large as the screen allows
-  bool restore = true;       // geometry, panes, tab, text size, colors, and the position in an incident
+  bool restore = true;       // restore geometry, panes, tab, text size, colors, and the position in an incident
   bool embedded = false;     // one half of a comparison
-  int tab = -1;              // shown first; -1: the answer, if there is one
-  int keep_every_ms = 3000;  // interval of the checks whether restored data changed
-  int look_every_ms = 2000;  // interval of the checks whether the index has changed since it was opened
+  int tab = -1;              // the first tab; -1: the answer, if there is one
+  int keep_every_ms = 3000;  // how often to check whether restored data changed
+  int look_every_ms = 2000;  // how often to check whether the index changed after it was opened
 };
 
 class MainWindow : public QMainWindow {
@@ -48,10 +48,10 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(const WindowOptions& options, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  // Opens one incident from one or several paths. The open incident stays until the new one is ready, and stays if that
+  // Opens one incident from one or more paths. The current incident stays until the new one is ready, and if that
   // fails.
   void Open(const QStringList& paths);
-  // Shows the jobs of a collector in a pane and opens their incidents; `endpoint` may be empty (LivePane).
+  // Shows a collector's jobs in a pane and opens their incidents; `endpoint` may be empty (LivePane).
   LivePane* Follow(const QString& programs, const QString& endpoint);
   // Shows a document that was opened elsewhere; null for none.
   void ShowDocument(DocumentPtr document);
@@ -67,10 +67,10 @@ class MainWindow : public QMainWindow {
   QTabWidget* tabs() { return tabs_; }
   const Notes& notes() const { return notes_; }
   int anomaly() const { return anomaly_; }  // -1 if none yet
-  void SelectAnomaly(int anomaly);          // from 0
+  void SelectAnomaly(int anomaly);          // counted from 0
   const std::vector<View*>& views() const { return views_; }
   View* view(const QString& name) const;  // by accessible name; null if there is none
-  View* CurrentView() const;              // the view with the focus, else that of the tab
+  View* CurrentView() const;              // the view with the focus, or else the current tab's
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
   // Every view has the document, and the remembered position is shown.
@@ -81,7 +81,7 @@ class MainWindow : public QMainWindow {
  Q_SIGNALS:
   void DocumentShown();  // all views have it; also emitted for partial documents
   void LoadEnded(bool opened);
-  void FirstPaint();  // verdict and picture of an opened incident are on the screen; emitted once for each Open
+  void FirstPaint();  // verdict and picture of an opened incident are on the screen; emitted once per Open
   void CompareWanted(const QStringList& paths);
 
  protected:
@@ -91,7 +91,7 @@ class MainWindow : public QMainWindow {
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
-  // main_window.cpp
+  // In main_window.cpp.
   void MakePanes();
   void AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys);
   QDockWidget* AddDock(const QString& title, QWidget* content, Qt::DockWidgetArea area, const QString& key);
@@ -99,7 +99,7 @@ class MainWindow : public QMainWindow {
   void RestoreSession();
   void SaveSession();
   void KeepWhatChanged();
-  // main_window_load.cpp
+  // In main_window_load.cpp.
   void JoinLoader();
   void Take(DocumentPtr document, bool partial);
   void GiveNext();
@@ -114,7 +114,7 @@ class MainWindow : public QMainWindow {
   void LookAtIndex();
   void LoadNotes();
   void SaveNotes();
-  // main_window_acts.cpp
+  // In main_window_acts.cpp.
   void JoinActs();
   void JoinGoing();
   void JoinViewing();
@@ -132,18 +132,18 @@ class MainWindow : public QMainWindow {
   void SetText(int percent);
   void Say(const QString& text);
 
-  static constexpr int kStateVersion = 2;  // version of saveState: if panes are added or removed, older states are
-                                           // useless
+  static constexpr int kStateVersion =
+      2;  // version of saveState: after panes are added or removed, older states are useless
 
   const WindowOptions options_;
   Session session_;
   Navigator navigator_;
   Loader loader_;
   Records records_;
-  DocumentPtr document_, before_;  // before_: the previous document, while another one is loading
+  DocumentPtr document_, before_;  // before_: the previous document while another one is loading
   Place before_place_;
   Notes notes_;
-  bool notes_locked_ = false;   // their file holds something else and must not be overwritten
+  bool notes_locked_ = false;   // their file contains something else and must not be overwritten
   bool notes_unsaved_ = false;  // they differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
@@ -151,7 +151,7 @@ class MainWindow : public QMainWindow {
   bool place_wanted_ = false;
   int anomaly_ = -1, mark_ = -1;
   int text_percent_ = 100;
-  bool tab_chosen_ = false;  // by the user, since the incident was opened
+  bool tab_chosen_ = false;  // the user chose a tab after the incident was opened
   QElapsedTimer centred_;
 
   Actions* actions_;
@@ -170,7 +170,7 @@ class MainWindow : public QMainWindow {
   QMenu* panes_ = nullptr;
   size_t given_ = 0;  // number of views that have the document
   LatestJob look_;
-  bool index_changed_ = false;  // the index file has changed since it was opened, and this was reported
+  bool index_changed_ = false;  // the index file changed after it was opened, and the user was told
   bool paint_wanted_ = false, verdict_painted_ = false, picture_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;
@@ -182,7 +182,7 @@ class MainWindow : public QMainWindow {
     QStringList paths;
     bool operator==(const Kept&) const = default;
   };
-  Kept seen_, kept_;  // at the last check; as written by this window
+  Kept seen_, kept_;  // seen_: at the last check; kept_: as this window wrote it
 };
 
 }  // namespace lockstep::gui

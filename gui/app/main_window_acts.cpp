@@ -43,7 +43,7 @@ QStringList LocalPaths(const QMimeData* data) {
 }  // namespace
 
 void MainWindow::Say(const QString& text) {
-  // Shortens the text to the room beside the permanent labels; the tooltip has all of it.
+  // Shortens the text to the space next to the permanent labels; the tooltip has all of it.
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
@@ -68,7 +68,7 @@ void MainWindow::JoinActs() {
   on(Id::kOpenFolder,
      [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
-    // Asks for files if files are open, else for a folder.
+    // Asks for files if files are open, or else for a folder.
     choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
       if (!paths.isEmpty()) Q_EMIT CompareWanted(paths);
     });
@@ -106,7 +106,7 @@ void MainWindow::JoinActs() {
     if (marks_->table()->rowCount() > 0 && marks_->table()->currentRow() < 0) marks_->table()->setCurrentCell(0, 0);
   });
   on(Id::kNextMark, [this] {
-    if (notes_.marks.empty()) return Say("There are no marks: M makes one");
+    if (notes_.marks.empty()) return Say("There are no marks; M adds one");
     GoToMark((mark_ + 1) % static_cast<int>(notes_.marks.size()));
   });
   on(Id::kClear, [this] { Clear(); });
@@ -159,7 +159,7 @@ void MainWindow::JoinGoing() {
     for (const int32_t rank : document_->index().members(document_->index().comms()[static_cast<size_t>(comm)])) {
       if (rank >= 0) ranks.push_back(rank);
     }
-    if (ranks.empty()) return Say("The members of this communicator are not known");
+    if (ranks.empty()) return Say("The members of this communicator are unknown");
     selection.ranks = RankIntervals::Of(std::move(ranks));
     selection.record = selection.record_rank = -1;
     navigator_.Select(std::move(selection));
@@ -170,7 +170,7 @@ void MainWindow::JoinGoing() {
   on(Id::kPin, [this] {
     Place place = navigator_.place();
     place.pinned = place.pinned.Union(place.selection.ranks);
-    if (place == navigator_.place()) return Say("No rank is selected, or it is pinned already");
+    if (place == navigator_.place()) return Say("No rank is selected, or it is already pinned");
     navigator_.Go(std::move(place));
   });
   on(Id::kUnpin, [this] {
@@ -332,7 +332,7 @@ void MainWindow::SelectAnomaly(int anomaly) {
 
 void MainWindow::StepAnomaly(int by) {
   const int count = document_->anomaly_count();
-  if (count == 0) return Say("Nothing stands out");
+  if (count == 0) return Say("There are no anomalies");
   const int next = anomaly_ < 0 && by < 0 ? 0 : anomaly_ + by;
   if (next < 0 || next >= count) {
     SelectAnomaly(std::clamp(next, 0, count - 1));
@@ -346,14 +346,14 @@ void MainWindow::StepRecord(int by) {
   Selection selection = navigator_.selection();
   const int32_t rank = selection.record_rank >= 0 ? selection.record_rank : selection.ranks.first();
   const int row = document_->RowOf(rank);
-  if (row < 0) return Say("No rank is selected that has data");
+  if (row < 0) return Say("No rank with data is selected");
   const int64_t count = document_->OpCount(row);
-  if (count == 0) return Say(QString("There are no records of rank %1").arg(rank));
+  if (count == 0) return Say(QString("There are no records for rank %1").arg(rank));
   int64_t record = selection.record;
   if (record >= 0) {
     record += by;
   } else {
-    // Starts at the selected position in the communicator, else at the rank's last operation.
+    // Starts at the selected position in the communicator, or else at the rank's last operation.
     record = count - 1;
     constexpr int64_t kLookBack = 100'000;
     for (int64_t i = count - 1; selection.seq_first >= 0 && i >= 0 && i > count - kLookBack; --i) {
@@ -390,7 +390,7 @@ void MainWindow::Clear() {
 void MainWindow::FilterBySelection(bool exclude) {
   const RankIntervals& ranks = navigator_.selection().ranks;
   if (ranks.empty()) return Say("No rank is selected");
-  if (ranks.runs().size() > 1000) return Say("These are too many separate ranks for a filter");
+  if (ranks.runs().size() > 1000) return Say("There are too many separate ranks for a filter");
   QStringList runs;
   for (const auto& [first, last] : ranks.runs())
     runs << (first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last));
@@ -512,8 +512,7 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
-  // Qt draws a pane's title in the font that the application had when the pane was created, unless the pane has its
-  // own.
+  // Qt draws a pane's title in the application's font from when the pane was created, unless the pane has its own.
   QFont font;
   if (text_percent_ != 100) {
     font = QApplication::font();

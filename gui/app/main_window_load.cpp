@@ -1,4 +1,4 @@
-// Opening: handles the loader's signals, gives a document to the views in turn, and restores the user's position.
+// Opening: handles the loader's signals, gives each view the document in turn, and restores the user's position.
 #include <QApplication>
 #include <QDir>
 #include <QEvent>
@@ -25,7 +25,7 @@ QString Big(uint64_t value) {
   return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
 }
 
-// Gives unnamed parts of widgets a name for screen readers, made from the name of the widget around them.
+// Names unnamed parts of widgets for screen readers, after the widget around them.
 void NameParts(QWidget* window) {
   for (QWidget* part : window->findChildren<QWidget*>()) {
     if (!part->accessibleName().isEmpty()) continue;
@@ -99,8 +99,8 @@ void MainWindow::Open(const QStringList& paths) {
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
   if (!paint_wanted_)
-    qApp->installEventFilter(this);  // parts of views are created and destroyed, so all paint events are observed while
-                                     // one is expected
+    qApp->installEventFilter(
+        this);  // parts of views are created and destroyed, so all paint events are watched while one is expected
   paint_wanted_ = true;
   verdict_painted_ = picture_painted_ = false;
   loader_.Open(full);
@@ -123,7 +123,7 @@ void MainWindow::EndLoad(bool opened) {
   if (!opened) {
     WantNoPaint();
     if (partial_) {
-      // The views show a part of the incident that failed to load, so the previous document returns.
+      // The views show a part of the incident that failed to load, so the previous document is restored.
       const Place place = before_place_;
       paths_.clear();
       ShowDocument(before_);
@@ -182,7 +182,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
   if (!same) tab_chosen_ = options_.tab >= 0;
   if (document_ != nullptr && !tab_chosen_) ShowAnswer();
-  // Single letters are keys: after opening they go to the picture, unless the user is typing.
+  // Single letters are shortcuts: after opening, the picture gets the focus, unless the user is typing.
   if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty()))
     tabs_->currentWidget()->setFocus();
   search_->SetDocument(document_);
@@ -192,7 +192,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   if (same && notes_unsaved_) {
     marks_->Show(document_.get(), notes_);
   } else {
-    LoadNotes();  // also for a partial document, because a mark made meanwhile does not belong to the earlier incident
+    LoadNotes();  // also for a partial document, because a mark made now does not belong to the previous incident
   }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
@@ -203,7 +203,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   });
 }
 
-// One view per turn of the event loop, so that the window stays responsive.
+// Serves one view per turn of the event loop, so that the window stays responsive.
 void MainWindow::GiveNext() {
   if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
   if (given_ < views_.size()) {
@@ -225,7 +225,7 @@ void MainWindow::GiveNext() {
   Q_EMIT DocumentShown();
 }
 
-// Shows the answer if there is one, else the matrix of the whole job.
+// Shows the answer if there is one, or else the matrix of the whole job.
 void MainWindow::ShowAnswer() {
   const bool was_chosen = tab_chosen_;
   if (HasAnswer(*document_))
@@ -236,7 +236,7 @@ void MainWindow::ShowAnswer() {
 }
 
 void MainWindow::KeepPlace() {
-  // A position that is still to be restored is not the current one.
+  // A position that is still waiting to be restored is not the current one.
   if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore ||
       options_.embedded)
     return;
@@ -278,8 +278,8 @@ void MainWindow::FillRecent() {
   start_->SetRecent(all);
 }
 
-// Views draw from the mapped index file, which must not change. The check uses another thread, because a disk may not
-// answer.
+// Views draw from the mapped index file, which must not change. The check runs on another thread, because a disk may
+// not respond.
 void MainWindow::LookAtIndex() {
   if (document_ == nullptr || index_changed_ || loading_ || look_.busy()) return;
   look_.Start(this, [this, document = document_](const std::atomic<bool>&) -> LatestJob::Finish {
@@ -312,7 +312,8 @@ void MainWindow::SaveNotes() {
   notes_unsaved_ = true;
   if (notes_locked_) {
     strip_->ShowError(
-        "The marks are kept until this window closes: their file has other contents and stays unchanged (load "
+        "The marks are kept until this window closes: the marks file has other contents and stays unchanged (see the "
+        "load "
         "log).");
     return;
   }

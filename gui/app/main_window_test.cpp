@@ -79,7 +79,7 @@ TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
   const auto window = MakeOpen();
   for (const QWidget* widget : window->findChildren<QWidget*>()) {
     const QString type = widget->metaObject()->className();
-    // Parts that Qt creates for itself, at which assistive tools never stop.
+    // Internal parts of Qt widgets, which assistive tools skip.
     if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") ||
         type.endsWith("Private") || type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" ||
         type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
@@ -147,7 +147,7 @@ TEST_F(WindowTest, SearchesWhileOneTypesAndFilters) {
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
   EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
-  // The search field takes letters that are keys of the window.
+  // The search field accepts letters that are shortcuts of the window.
   QTest::keyClicks(window->search()->field(), "wasd]?");
   EXPECT_EQ(window->search()->field()->text(), "wasd]?");
   EXPECT_EQ(window->anomaly(), -1);
@@ -253,7 +253,7 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   }
 }
 
-// The whole job is one key away, and so is the way back.
+// One key shows the whole job, and one key leads back.
 TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
   const auto window = MakeWindow();
   window->tabs()->setCurrentIndex(3);
@@ -285,7 +285,7 @@ TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
   EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that was asked for stays";
 }
 
-// A partial document has no verdict. The answer comes with the verdict, unless the user has gone elsewhere.
+// A partial document has no verdict. The answer appears with the verdict, unless the user has gone elsewhere.
 TEST_F(WindowTest, TheAnswerComesWithTheVerdictOfAGrowingIncident) {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
@@ -332,7 +332,7 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   Key(window.get(), "Ctrl+Shift+P");
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
-  // Finds an action by its description if its name does not match. A search without a match is reported.
+  // Finds an action by its description if no name matches. A search without a match is reported.
   QTest::keyClicks(palette->field(), "desktop's colors, light");
   ASSERT_EQ(palette->list()->count(), 1);
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
@@ -405,8 +405,8 @@ TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
 }
 
-// Marks that cannot be written are kept as long as the window exists, also when the incident is read again. Another
-// incident has none of them, even if it is a part of this one.
+// Marks that cannot be written are kept while the window exists, even if the incident is read again. Another incident
+// has none of them, even if it is a part of this one.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -438,7 +438,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is canceled, the open incident stays, the cancellation is reported, and nothing follows.
+// Wherever a load is canceled, the current incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -465,7 +465,7 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const qint64 usual = std::max<qint64>(timer.elapsed(), 10);
   int cancelled = 0;
   for (const int percent : {0, 10, 50, 90}) {
-    // Tries again if the load ended before it could be cancelled.
+    // Tries again if the load ended before it could be canceled.
     for (int tries = 0; tries < 5; ++tries) {
       QFile::remove(incident + "/index.lsi");
       ended = false;
@@ -490,7 +490,7 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
     }
   }
   EXPECT_GE(cancelled, 1) << "it was never caught loading";
-  // The incident can be opened afterwards.
+  // The incident can still be opened afterwards.
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_NE(window->document(), document_);

@@ -46,7 +46,7 @@ Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* p
   field_ = new QLineEdit(this);
   field_->setPlaceholderText(name);
   field_->setAccessibleName(name);
-  field_->setAccessibleDescription("A few letters of the name, in order; Up and Down move, Enter chooses");
+  field_->setAccessibleDescription("Type a few letters of the name, in order; Up and Down move, Enter selects");
   field_->installEventFilter(this);
   list_ = new QListWidget(this);
   list_->setAccessibleName("Found");

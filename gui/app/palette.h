@@ -1,4 +1,4 @@
-// A dialog in which a few letters find a command, a rank, a host or a communicator.
+// A dialog that finds a command, a rank, a host or a communicator from a few letters.
 #pragma once
 
 #include <QDialog>
@@ -12,12 +12,12 @@ namespace lockstep::gui {
 
 struct PaletteItem {
   QString text;
-  QString hint;  // shown in a faint color: a key, a category
+  QString hint;  // shown in a faint color: a key or a category
   std::function<void()> run;
-  QString also = {};  // further search words, whose matches follow those of the text
+  QString also = {};  // more search words; their matches rank below those of the text
 };
 
-// Closes, then runs the item chosen by Enter or a click. Shows the best kMostShown of any number of items.
+// Closes, then runs the item that was chosen by Enter or a click. Shows the best kMostShown of any number of items.
 class Palette : public QDialog {
   Q_OBJECT
 

@@ -1,4 +1,4 @@
-// Converts a position in one document to another: the same files read again, or a second incident beside the first.
+// Converts a position in one document to another: the same files read again, or a second incident next to the first.
 #pragma once
 
 #include "gui/model/document.h"
@@ -6,12 +6,12 @@
 
 namespace lockstep::gui {
 
-// Communicators are found by identity, or else by a unique name; operations by rank, communicator and number. What `to`
-// does not contain is dropped. With `same` (the same files, maybe more of them), viewports are kept; otherwise only
-// selection, filters, mode and grouping are.
+// Finds communicators by identity, or else by a unique name; operations by rank, communicator and number. Drops what
+// `to` does not contain. With `same` (the same files, maybe more of them), keeps viewports; otherwise keeps only
+// selection, filters, mode and grouping.
 Place MapPlace(const Document& from, const Document& to, const Place& place, bool same);
 
-// Maps the visible part of a picture. Columns of a communicator map by sequence number. The last calls, and times, map
+// Maps the visible part of a picture. A communicator's columns map by sequence number. The last calls, and times, map
 // by their distance from the end, because jobs stall there. If the numbers of rows differ, rows map by relative
 // position. `place` is in `from`; `there` is the result of MapPlace.
 Viewport MapMatrix(const Document& from, const Document& to, const Place& place, const Place& there);

@@ -50,7 +50,7 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
   field_->setAccessibleName("Search");
   field_->setAccessibleDescription(
-      "Words that all must match; Enter goes to the next hit, Ctrl+Enter makes a filter of it");
+      "All words must match; Enter goes to the next hit, Ctrl+Enter turns the search into a filter");
   field_->setClearButtonEnabled(true);
   field_->setMaxLength(10'000);
   field_->installEventFilter(this);
@@ -179,7 +179,7 @@ void SearchBar::Show(const QueryResult& result) {
                   : result.records ? QString("%1 operations on %2").arg(Count(result.hit_count), ranks)
                                    : ranks + comms);
   if (result.hit_count > kMostHits)
-    count_->setToolTip(QString("Enter goes through the first %1").arg(Count(kMostHits)));
+    count_->setToolTip(QString("Enter steps through the first %1").arg(Count(kMostHits)));
   if (step_when_done_ != 0) Step(std::exchange(step_when_done_, 0));
 }
 
@@ -271,7 +271,7 @@ void SearchBar::GoToRank() {
     if (selection.ranks.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
   }
   if (known.empty()) {
-    Q_EMIT Message(QString("There is no data of rank %1").arg(rank_->text()));
+    Q_EMIT Message(QString("There is no data for rank %1").arg(rank_->text()));
     return;
   }
   selection.ranks = RankIntervals::Of(std::move(known));

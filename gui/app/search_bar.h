@@ -1,4 +1,4 @@
-// The search box, the fields beside it that go to a rank or a communicator, and the filters as chips.
+// The search box, the fields next to it that go to a rank or a communicator, and the filters as chips.
 #pragma once
 
 #include <QAbstractListModel>
@@ -17,7 +17,7 @@
 
 namespace lockstep::gui {
 
-// Searches during typing on its own thread; the window never waits for it.
+// Searches while the user types, on its own thread; the window never waits for it.
 class SearchBar : public QWidget {
   Q_OBJECT
 
@@ -30,7 +30,7 @@ class SearchBar : public QWidget {
   QString count_text() const { return count_->text(); }
   void Search(const QString& text);  // as if the user had typed it
   void Step(int by);                 // 1 for the next hit, -1 for the previous one
-  // Only ranks that match all of these stay; an invalid query is ignored and reported.
+  // Keeps only ranks that match all of these; ignores and reports an invalid query.
   void SetFilters(const QStringList& filters);
   bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
 
@@ -60,12 +60,12 @@ class SearchBar : public QWidget {
   std::shared_ptr<std::atomic<bool>> cancel_ = std::make_shared<std::atomic<bool>>(false), cancel_filter_ = cancel_;
   uint64_t search_ = 0, filter_ = 0;  // numbers of the newest search; results of older ones are dropped
   bool running_ = false, filtering_ = false;
-  int step_when_done_ = 0;  // Enter was pressed before the search had finished
+  int step_when_done_ = 0;  // Enter was pressed before the search finished
   QueryResult result_;
   int64_t at_ = -1;
 };
 
-// One button for each filter, which removes it. Hidden without filters.
+// One button per filter, which removes it. Hidden without filters.
 class Chips : public QWidget {
   Q_OBJECT
 

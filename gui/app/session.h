@@ -34,7 +34,7 @@ class Session {
   void Set(const QString& key, const QVariant& value);
   void Forget(const QString& key);
 
-  // For the incident with these paths. Stores the communicator's identity instead of its index.
+  // The position in the incident with these paths. Stores the communicator's identity instead of its index.
   struct Remembered {
     Place place;  // with an empty selection and communicators set to -1
     QString matrix_comm;

@@ -30,7 +30,7 @@ StartPage::StartPage(QAction* open, QAction* open_folder, QWidget* parent) : QWi
   title->setAccessibleName(title->text());
   outer->addWidget(title);
   auto* text = new QLabel(
-      "Drop an incident folder, .lsd dumps, ring files or Flight Recorder dumps here; several files are one job.",
+      "Drop an incident folder, .lsd dumps, ring files or Flight Recorder dumps here; several files form one job.",
       this);
   text->setAlignment(Qt::AlignHCenter);
   text->setWordWrap(true);

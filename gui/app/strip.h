@@ -15,7 +15,7 @@ class Strip : public QFrame {
  public:
   Strip(QAction* cancel, QWidget* parent);
   void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
-  // Stays until closed or the next load.
+  // Stays until it is closed or the next load starts.
   void ShowError(const QString& text);
   void Done();  // a load ended: removes the progress, keeps an error
   bool error() const { return error_; }

@@ -78,16 +78,16 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   if (options.compare) {
     if (options.paths.size() != 2) return parsed.Wrong("--compare needs two PATHs");
     if (options.print_selection || options.first_paint || !options.live.empty())
-      return parsed.Wrong("of the script options, --compare supports only --screenshot");
+      return parsed.Wrong("--screenshot is the only script option that --compare supports");
   }
-  if (!options.live.empty() && options.script()) return parsed.Wrong("--live is for people, not for scripts");
+  if (!options.live.empty() && options.script()) return parsed.Wrong("--live cannot be combined with script options");
   if (options.script() && options.paths.empty()) return parsed.Wrong("no PATH given");
   return options;
 }
 
 int Fail(const std::string& text) { return settings::Complain("view", text, kFailed); }
 
-// Qt ends the program with abort() if it finds no display, so print what to do instead.
+// Qt ends the program with abort() if it finds no display, so this prints what to do instead.
 void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   if (type == QtDebugMsg || type == QtInfoMsg) return;
   if (type != QtFatalMsg) {
@@ -136,7 +136,7 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
-// Returns false unless the whole picture was written: a full disk stores the beginning and reports no error.
+// Returns false unless the whole picture was written: a full disk stores the start and reports no error.
 bool SavePng(const QPixmap& picture, const std::string& path) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
@@ -146,7 +146,7 @@ bool SavePng(const QPixmap& picture, const std::string& path) {
   return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush();
 }
 
-// Writes what a script asked for once nothing changes any more.
+// Writes what a script requested, once nothing changes any more.
 void Finish(MainWindow* window, const Options& options) {
   if (!window->Idle()) {
     QTimer::singleShot(5, window, [window, options] { Finish(window, options); });
@@ -162,7 +162,7 @@ void Finish(MainWindow* window, const Options& options) {
       return QApplication::exit(Fail(std::string("standard output: ") + strerror(errno)));
     }
   }
-  // Panes that their contents resized are laid out first.
+  // First lays out panes that their contents resized.
   QCoreApplication::sendPostedEvents();
   QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
   if (!options.screenshot.empty() && !SavePng(window->grab(), options.screenshot)) {
@@ -171,7 +171,7 @@ void Finish(MainWindow* window, const Options& options) {
   QApplication::exit(0);
 }
 
-// Shows another incident beside the one of `window`, in its own window.
+// Shows another incident next to that of `window`, in its own window.
 void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
   QObject::connect(window, &MainWindow::CompareWanted, window, [window, window_options](const QStringList& paths) {
     QStringList own;
@@ -267,7 +267,7 @@ int Main(int argc, char** argv) {
     setenv("QT_QPA_PLATFORM", "offscreen", 1);
   }
   qInstallMessageHandler(OnMessage);
-  // Qt gets only the program's name, because paths like -style would be parsed as options.
+  // Qt gets only the program's name, because it would parse paths like -style as options.
   int qt_argc = 1;
   QApplication application(qt_argc, argv);
   QApplication::setApplicationName("lockstep-view");
@@ -299,5 +299,5 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = lockstep::gui::Main(argc, argv);
   fflush(nullptr);
-  _exit(status);  // a thread that nobody waits for may still read a file
+  _exit(status);  // a thread that nobody waits for may still be reading a file
 }

@@ -29,7 +29,7 @@ bool InRuns(const RankRuns& runs, int32_t rank) {
   return false;
 }
 
-// Rows at the same place in the code become one site.
+// Rows at the same code location become one site.
 void AddRows(const Focus* focus, bool culprits, std::vector<AnswerSite>* sites) {
   std::map<std::string, std::vector<int32_t>> at;
   for (int i = 0; focus != nullptr && i < focus->rows_size(); ++i) {

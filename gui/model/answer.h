@@ -1,4 +1,4 @@
-// What explains one finding beside the words of the report, from the document's facts without any widget.
+// What explains one finding in addition to the report's words, from the document's facts, without any widget.
 #pragma once
 
 #include <QString>
@@ -14,28 +14,28 @@ const Focus* FocusOf(const Document& document, int finding);
 // Returns whether the verdict has a finding with a picture. If so, the viewer opens on it.
 bool HasAnswer(const Document& document);
 
-// The nodes of the merged stacks that the rank is in, innermost first: one list for each of its stacks.
+// Returns the nodes of the merged stacks that contain the rank, innermost first: one list for each of its stacks.
 std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int32_t rank);
 
 struct AnswerStack {
-  RankIntervals ranks;  // the named ranks that are in it
+  RankIntervals ranks;  // the named ranks in this stack
   std::vector<const StackNode*> frames;
-  int own = -1;  // the frame of the user's code; -1 none
+  int own = -1;  // the frame of the user's code; -1 if none
 };
-// The stacks of the first named rank that has any.
+// Returns the stacks of the first named rank that has any.
 std::vector<AnswerStack> CulpritStacks(const Document& document, int finding);
-// Why a named rank has no stack; empty: not known.
+// Returns why a named rank has no stack; empty if unknown.
 QString NoStackBecause(const Document& document, int finding);
 
 struct AnswerSite {
   RankIntervals ranks;
-  std::string operation, place;  // operation is empty if the site is not a call, but where the rank's code is
+  std::string operation, place;  // operation is empty if the site is not a call, but where the rank's code currently is
   bool culprit = false;
 };
-// Where named ranks and others made the call at issue, or else are in their code; named ranks first.
+// Returns where named ranks and others made the call in question, or else where their code is; named ranks first.
 std::vector<AnswerSite> SitesOf(const Document& document, int finding);
 
-// What a click on the picture selects; `column` -1 for the row.
+// Returns what a click on the picture selects; `column` -1 for the whole row.
 Selection FocusSelection(const Focus& focus, int row, int column);
 
 }  // namespace lockstep::gui

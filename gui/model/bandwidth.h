@@ -10,7 +10,7 @@
 namespace lockstep::gui {
 
 struct BandwidthShare {
-  double median = 0, worst = 0;  // as shares of the best seen, 0..1
+  double median = 0, worst = 0;  // as shares of the best value, 0..1
   bool outlier = false;
 };
 

@@ -22,7 +22,7 @@ ViewState StateOf(uint8_t stored, bool waits) {
                    waits);
 }
 
-// Maps the bytes of the index's cells; `empty` marks those that the counters decide.
+// Maps the bytes of the index's cells; `empty` replaces those that the counters decide.
 Table CellTable(ViewState empty, bool waits) {
   Table table;
   for (size_t raw = 0; raw < table.size(); ++raw) {
@@ -52,7 +52,7 @@ bool CanWait(uint8_t stored) {
   }
 }
 
-// The progress of a communicator's members, if it is known.
+// The progress of a communicator's members, if known.
 struct Progress {
   int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
 };
@@ -84,7 +84,7 @@ int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
 }
 
-// Members that made another call at one place of one communicator.
+// Members that made a different call at one position in a communicator.
 struct Deviation {
   int64_t seq = 0;
   RankIntervals ranks;
@@ -107,7 +107,7 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-// The rank's wait state; null if unknown.
+// Returns the rank's wait state; null if unknown.
 const WaitClass* WaitOf(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < 0 || row >= facts.ranks_size()) return nullptr;
@@ -126,7 +126,7 @@ absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const 
   return index.memberships().subspan(rank.first_membership, rank.memberships);
 }
 
-// The index of the rank's operation (communicator, sequence number) among its operations; -1 if not recorded.
+// Returns the index of the operation (communicator, sequence number) among the rank's operations; -1 if not recorded.
 int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   if (row < 0 || row >= document.rank_count()) return -1;
   const IndexReader& index = document.index();
@@ -182,7 +182,7 @@ struct Line {
   int row;  // row of the document; -1 if there is no data
 };
 
-// *most: the largest number of operations of a rank.
+// *most: the largest number of operations of any rank.
 std::vector<Line> JobLines(const Document& document, uint64_t* most) {
   std::vector<Line> lines;
   for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
@@ -365,7 +365,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     std::fill_n(out + (calls - shown - gone), gone, Byte(ViewState::kOverwritten));
     uint8_t* cells = out + (calls - shown);
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
-    // The other columns are not read: only the states are drawn.
+    // Does not read the other columns, because only the states are drawn.
     for (const IndexOpen& open : index.OpenOps(r)) {
       const uint64_t op = open.op - rank.first_op;
       if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() ||
@@ -457,7 +457,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
     }
     return range;
   }
-  // Each rank has the same collective in another column, so it is searched for only if few rows are wanted.
+  // Each rank has the same collective in a different column, so it is searched only for a few rows.
   constexpr size_t kMostFound = 256;
   auto column_of = [&](int place, int64_t record) {
     const int64_t column = matrix.columns - 1 - (document.OpCount(place) - record);

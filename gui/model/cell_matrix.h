@@ -1,4 +1,4 @@
-// The states behind the rank x sequence picture, one byte for each cell. Built on a worker thread, immutable, shared.
+// The states behind the rank x sequence picture, one byte per cell. Built on a worker thread, immutable, shared.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,12 @@ namespace lockstep::gui {
 // Communicator mode has a row for each member and a column for each collective of that communicator. Job mode has a row
 // for each rank of the document or of facts().missing(), ascending, with the last calls of each in its own order,
 // right-aligned at the stall. The last column is the next call: kMissing if peers have made it and the rank is not
-// merely a victim, else kOutside. A cell in flight is kWaiting if a member is known not to have issued it, or if the
-// analysis found the rank waiting in it (sends and receives; collectives that a member without data does not join). A
-// call that peers issued and the member did not is kMissing. A call that the member issued without a remaining record
-// is kOverwritten. Members with differing calls are kMismatch.
+// merely a victim, or else kOutside.
+//
+// A cell in flight is kWaiting if a member is known not to have issued it, or if the analysis found the rank waiting in
+// it (sends and receives; collectives that a member without data does not join). A call that peers issued and the
+// member did not is kMissing. A call that the member issued without a remaining record is kOverwritten. Members with
+// differing calls are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
   int32_t comm = -1;
@@ -29,7 +31,7 @@ struct CellMatrix {
   ViewState At(int row, int column) const { return static_cast<ViewState>(Row(row)[column]); }
 };
 
-// Bounded: the newest kMostColumns columns (fewer if that would exceed kMostCells) and kMostRows rows. Stops early and
+// Keeps the newest kMostColumns columns (fewer if that would exceed kMostCells) and kMostRows rows. Stops early and
 // returns null if *cancel becomes true.
 std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm,
                                                   const std::atomic<bool>* cancel = nullptr);
@@ -45,13 +47,13 @@ struct MatrixShape {
 };
 MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm);
 
-// Converts between cells and selections. Columns of job mode correspond to positions among the rank's operations; -1
-// for cells that are not records (these select only ranks, or communicator and sequence number).
+// Converts between cells and selections. A column of job mode is a position among the rank's operations, or -1 if the
+// cell is not a record (such a cell selects only ranks, or communicator and sequence number).
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column);
 struct CellRange {
   int column_first = -1, column_last = -1;  // -1 for all columns
   std::vector<int> rows;                    // ascending
-  // Job mode with few rows: the column of each of `rows`, -1 for all of it. If empty, column_first and column_last
+  // Job mode with few rows: the column of each of `rows`, -1 for the whole row. If empty, column_first and column_last
   // apply to every row.
   std::vector<int> columns;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using ring::CallKind;
 
-// The expected content of a cell, derived only from the specification and the bundle of the document.
+// The expected content of a cell, derived only from the specification and the document's bundle.
 class Oracle {
  public:
   Oracle(const Bundle& bundle, const Document& document) : bundle_(bundle), document_(document) {}
@@ -153,7 +153,7 @@ Bundle RandomJob(std::mt19937* random) {
   return bundle;
 }
 
-// Replaces some of the analysis' facts by random ones: members that differ with and without a reference, ranks without
+// Replaces some of the analysis's facts by random ones: members that differ with and without a reference, ranks without
 // data, classes of waits.
 ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   auto pick = [&](size_t n) { return static_cast<int32_t>((*random)() % static_cast<unsigned>(n)); };

@@ -37,7 +37,7 @@ int64_t Minus(int64_t a, int64_t b) {
 
 QString RankName(const CellMatrix& matrix, int row) {
   const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
-  return rank >= 0 ? QString("rank %1").arg(rank) : QString("member %1, rank not known").arg(row);
+  return rank >= 0 ? QString("rank %1").arg(rank) : QString("member %1, rank unknown").arg(row);
 }
 
 }  // namespace

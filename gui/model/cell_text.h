@@ -1,4 +1,4 @@
-// A cell of the matrix as text: tooltip, status line, screen reader, clipboard.
+// A matrix cell as text: tooltip, status line, screen reader, clipboard.
 #pragma once
 
 #include <QString>
@@ -12,8 +12,8 @@ namespace lockstep::gui {
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column);
 // "rank 17043, sequence number 8812, never enqueued"
 QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, int column);
-// Rank, host, communicator, sequence number, operation and state: one line for each cell, with a heading. At most
-// `limit` cells, then the total number. `rows` are rows of the matrix.
+// Rank, host, communicator, sequence number, operation and state: one line per cell, with a heading. At most `limit`
+// cells, then the total number. `rows` are rows of the matrix.
 QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first,
                    int column_last, int limit);
 

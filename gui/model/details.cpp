@@ -14,12 +14,12 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostFrames = 24;  // of a stack
+constexpr int kMostFrames = 24;  // per stack
 constexpr int kMostStacks = 6;
-constexpr int kMostComms = 24;  // of a rank
-constexpr int kMostValues = 8;  // of different values
+constexpr int kMostComms = 24;  // per rank
+constexpr int kMostValues = 8;  // per difference
 constexpr int kMostMismatches = 8;
-constexpr int kRankColumns = 48;  // of a list of ranks
+constexpr int kRankColumns = 48;  // per list of ranks
 
 bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
@@ -117,7 +117,7 @@ void Maker::Operation(int row, int64_t record) {
     if (peer >= 0) {
       Linked(label, QString("rank %1").arg(peer), OfRanks(RankIntervals::Of(peer, peer)));
     } else {
-      Line(label, QString("member %1, rank not known").arg(op.peer));
+      Line(label, QString("member %1, rank unknown").arg(op.peer));
     }
   }
   if (op.bytes_at_least > 0)
@@ -180,7 +180,7 @@ void Maker::Frames(const QString& label, const std::vector<std::string>& frames)
   }
 }
 
-// Adds the stacks of the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
+// Adds the stacks from the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
 // first.
 void Maker::Stacks(int row) {
   const RankFacts* facts = Facts(row);
@@ -269,21 +269,21 @@ void Maker::Rank(int row) {
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
   if (facts != nullptr) {
     Known("recorder", Plain(facts->recorder(), 160));
-    Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: what the GPU did is not known");
+    Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: GPU activity is unknown");
     if (facts->records_lost() > 0)
       Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
     if (facts->damaged()) Line("damaged", "part of its data could not be read");
     Line("clock", facts->clock_uncertainty_ns() < 0
-                      ? QString("not aligned to other hosts'")
+                      ? QString("not aligned with other hosts")
                       : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
     for (const std::string& line : HardwareTrouble(facts->evidence(), 5)) Line("hardware", Plain(line, 300));
-    if (facts->has_evidence()) Known("hardware seen", Plain(HardwareSeen(facts->evidence()), 300));
+    if (facts->has_evidence()) Known("hardware events", Plain(HardwareSeen(facts->evidence()), 300));
     Known("memory", Plain(MemoryTrouble(facts->evidence()), 300));
     Known("file", Plain(facts->path(), 400));
   }
   Stacks(row);
   const auto memberships = document_.index().memberships().subspan(rank.first_membership, rank.memberships);
-  Begin("Communicators of it");
+  Begin("Its communicators");
   int shown = 0;
   for (const IndexMembership& m : memberships) {
     if (shown++ == kMostComms) {
@@ -318,7 +318,7 @@ void Maker::RankWithoutData(int32_t rank) {
   }
 }
 
-// Shared and different values: each value with its ranks, rarest first.
+// Adds shared and different values: each value with its ranks, rarest first.
 void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel) {
   std::vector<int> rows;
   for (int row = 0; row < document_.rank_count(); ++row) {
@@ -365,7 +365,7 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
                return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString();
              }},
   };
-  Begin("The same of all");
+  Begin("Same for all");
   const size_t same = details_.sections.size() - 1;
   std::vector<std::pair<const char*, std::vector<std::pair<QString, std::vector<int32_t>>>>> differing;
   for (const Aspect& aspect : kAspects) {
@@ -388,7 +388,7 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
                                                 : a.second.front() < b.second.front();
     });
   }
-  // The communicators that contain all of them.
+  // The communicators that contain all of these ranks.
   absl::flat_hash_map<uint32_t, size_t> common;
   for (const int row : rows) {
     const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];

@@ -1,4 +1,4 @@
-// What is known of a selection, as text, from the index and the facts without any widget.
+// What is known about a selection, as text, from the index and the facts, without any widget.
 #pragma once
 
 #include <QString>
@@ -13,11 +13,11 @@
 namespace lockstep::gui {
 
 struct DetailLine {
-  QString label;  // empty if it continues the line above
+  QString label;  // empty if it continues the previous line
   QString text;   // safe to show, not escaped
   int link = -1;  // index into Details::links; -1 if none
   ViewState mark = ViewState::kOutside;
-  bool mono = false;  // it is a frame of a stack
+  bool mono = false;  // the line is a stack frame
 };
 
 struct DetailSection {
@@ -28,7 +28,7 @@ struct DetailSection {
 struct Details {
   std::vector<DetailSection> sections;
   std::vector<Selection> links;
-  // The operation of which the rank's file has more facts; -1 if none. Its section is the first.
+  // The operation about which the rank's file has more facts; -1 if none. Its section is the first.
   int32_t record_rank = -1;
   int64_t record = -1;
 };
@@ -37,14 +37,14 @@ struct Details {
 // becomes true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// The index of the operation among the rank's own; -1 if not recorded.
+// Returns the operation's index among the rank's own; -1 if not recorded.
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
-// The state of each member at one collective, worst first; equally bad ones with fewer members first.
+// Returns the state of each member at one collective, worst first; among equal states, those with fewer members first.
 std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                            int32_t comm, int64_t seq);
 
-// Lines with label, tab and text.
+// Returns lines of label, tab and text.
 QString DetailsText(const Details& details);
 
 }  // namespace lockstep::gui

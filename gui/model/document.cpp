@@ -21,7 +21,7 @@
 
 namespace lockstep::gui {
 
-// Unmapping an index of gigabytes takes longer than the window may be blocked.
+// Unmapping an index of gigabytes would block the window for too long.
 void Document::Release(Document* document) {
   const QCoreApplication* application = QCoreApplication::instance();
   if (application == nullptr || QThread::currentThread() != application->thread()) {

@@ -1,5 +1,5 @@
-// One opened incident: the mapped index and the facts beside it. Immutable once created, and shared between threads and
-// views by shared_ptr; has no per-record objects.
+// One opened incident: the mapped index and the facts next to it. Immutable once created; threads and views share it by
+// shared_ptr. It has no per-record objects.
 #pragma once
 
 #include <QString>
@@ -22,12 +22,12 @@ namespace lockstep::gui {
 
 class Document {
  public:
-  // `paths`: what the user opened, for titles, sidecar files and reading complete records. Errors are those of
+  // `paths`: what the user opened, for titles, notes files and reading complete records. Errors are those of
   // IndexReader::Open, and DataLoss if the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path,
                                                               std::vector<std::string> paths);
   // For tests: analyzes the bundle, writes an index into a temporary file and opens that. With `facts`, uses these
-  // instead of the analysis' own.
+  // instead of the analysis's own.
   static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle,
                                                                     const ViewFacts* facts = nullptr);
   ~Document();
@@ -48,21 +48,21 @@ class Document {
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
   QString CommName(int32_t comm) const;  // the usual name, or its identity; "?" for none
-  // The rank's counters in the communicator; null if it is not a member, or unknown.
+  // Returns the rank's counters in the communicator; null if it is not a member, or unknown.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
-  // The communicator of an operation of that row; -1 if none.
+  // Returns the communicator of that row's operation; -1 if none.
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 
-  // Whether the communicator's matrix has columns: one for each collective, none for sends and receives.
+  // Whether the communicator's matrix has columns: one per collective, none for sends and receives.
   bool HasColumns(int32_t comm) const;
 
   // Worst first, in the order of the key `]`. The first selects the verdict's culprits.
   int anomaly_count() const { return facts_.anomalies_size(); }
   Selection AnomalyAt(int i) const;
-  // The selection for a click on the finding, or on a line of its evidence (-1: the finding itself).
+  // Returns the selection for a click on the finding, or on a line of its evidence (-1: the finding itself).
   Selection EvidenceLink(int finding, int evidence) const;
 
  private:

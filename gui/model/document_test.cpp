@@ -76,7 +76,7 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   EXPECT_FALSE(opens([](ViewFacts* f) { f->add_bandwidths()->add_points()->set_comm(1000); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_verdict()->set_verdict(static_cast<VerdictKind>(99)); }));
   EXPECT_FALSE(opens([](ViewFacts* f) {
-    for (int i = 0; i < 5'000'000; ++i) f->add_edges();  // ten megabytes that would need a gigabyte
+    for (int i = 0; i < 5'000'000; ++i) f->add_edges();  // ten megabytes that would take a gigabyte in memory
   }));
   std::remove(path.c_str());
 }

@@ -46,7 +46,7 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
   static std::mutex mutex;
   static auto& kept =
       *new std::vector<std::pair<std::weak_ptr<const Document>, std::shared_ptr<const IncidentColumns>>>();
-  // Locked during the computation, so a second request at the same time waits for the same columns.
+  // Held during the computation, so that a second request at the same time waits for the same columns.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (StopAsked(cancel)) return nullptr;
@@ -184,7 +184,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       std::sort(issued.begin(), issued.end());
     }
     op.missing = static_cast<int32_t>(std::lower_bound(issued.begin(), issued.end(), op.seq) - issued.begin());
-    // Most ranks wait for the same ranks as others, so that text is stored once, unless computing it costs too much.
+    // Most ranks wait for the same ranks as others, so the text is stored once, unless computing it costs too much.
     if (op.missing == 0 || visits > kMostVisits) continue;
     const auto [text, fresh] = texts.try_emplace(op.seq, static_cast<int32_t>(waits_.size()));
     op.waits = text->second;
@@ -223,7 +223,7 @@ QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) co
   const int32_t silent =
       document.index().comms()[static_cast<size_t>(op.comm)].size - comms_[static_cast<size_t>(op.comm)].with_data;
   if (silent > 0) return QString("%1 members without data").arg(silent);
-  return "all members are in it";
+  return "all members have entered it";
 }
 
 QString WaitClassWord(const Document& document, int row) {

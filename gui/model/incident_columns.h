@@ -33,7 +33,7 @@ struct InFlightOp {
   int64_t record = 0;  // index among the rank's operations
   int64_t seq = -1;
   int64_t age_ns = -1;
-  int32_t missing = -1;  // number of members with data that have not issued it; -1 if it does not apply
+  int32_t missing = -1;  // number of members with data that have not issued it; -1 if that does not apply
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   bool oldest = false;  // it is the oldest of its rank
@@ -49,7 +49,7 @@ class IncidentColumns {
                                                    const std::atomic<bool>* cancel = nullptr);
 
   const std::vector<CommSummary>& comms() const { return comms_; }
-  // By rank, with the oldest of each rank first; at most kMostInFlight, or four for each rank.
+  // By rank, with each rank's oldest first; at most kMostInFlight, or four per rank.
   const std::vector<InFlightOp>& in_flight() const { return in_flight_; }
   int64_t in_flight_total() const { return in_flight_total_; }
   int32_t InFlightOf(int row) const { return in_flight_of_[static_cast<size_t>(row)]; }
@@ -70,7 +70,7 @@ class IncidentColumns {
   bool BuildInFlight(const Document& document, const std::atomic<bool>* cancel);
 
   std::vector<CommSummary> comms_;
-  std::vector<uint64_t> first_member_;  // for each communicator, and the end
+  std::vector<uint64_t> first_member_;  // one entry per communicator, and the end
   std::vector<CommMember> members_;
   std::vector<InFlightOp> in_flight_;
   std::vector<int32_t> in_flight_of_;

@@ -171,7 +171,7 @@ class RankRows : public Rows {
                                 : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
       case kClock:
         return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
-      // The worst first in descending order.
+      // Worst first in descending order.
       case kClass: return static_cast<int64_t>(Mark(row));
       default: return kNoNumber;
     }
@@ -260,7 +260,7 @@ class MismatchRows : public Rows {
 
  private:
   static constexpr int kMostGroups = 8;
-  // The ranks that differ from the reference, or from the largest group.
+  // Returns the ranks that differ from the reference, or from the largest group.
   static RankIntervals Odd(const CallMismatch& mismatch) {
     const auto& groups = mismatch.groups();
     auto reference =
@@ -355,8 +355,8 @@ TableKind CommTable() {
             true, 13},
            {"In flight", "Sequence number of the oldest collective that a member is in", true, 9},
            {"Missing", "Members with data that have not enqueued it", true, 8},
-           {"Missing ranks", "Who they are, and how many members there is no data of", false, 24},
-           {"Mismatch", "In what its members' calls differ", false, 10},
+           {"Missing ranks", "Which members are missing, and how many members have no data", false, 24},
+           {"Mismatch", "How its members' calls differ", false, 10},
            {"Min", "Completed collectives: the member that is furthest behind", true, 8},
            {"Median", "Completed collectives: the middle member", true, 8},
            {"Max", "Completed collectives: the member that is furthest ahead", true, 8},
@@ -370,19 +370,19 @@ TableKind CommTable() {
 
 TableKind RankTable() {
   return {"Ranks",
-          "Every rank with its host, what it does and how far behind it is",
+          "Every rank with its host, its activity and how far behind it is",
           {Shared(columns::kRank, true, 7),
            Shared(columns::kHost, false, 12),
            Shared(columns::kGpu, true, 5),
            Shared(columns::kClass, true, 10),
            Shared(columns::kState, false, 34),
            Shared(columns::kLag, true, 6),
-           {"In flight", "Operations that it issued and that are not completed", true, 8},
+           {"In flight", "Operations that it issued and that have not completed", true, 8},
            Shared(columns::kStage, true, 6),
            Shared(columns::kPid, true, 9),
            Shared(columns::kLost, true, 7),
-           {"Clock", "By how much its times may be off against other hosts'", true, 11},
-           {"File", "Where its data came from", false, 30}},
+           {"Clock", "How far its times may be off from those of other hosts", true, 11},
+           {"File", "The file that its data came from", false, 30}},
           Maker<RankRows>(),
           RankRows::kClass,
           Qt::DescendingOrder,
@@ -391,12 +391,12 @@ TableKind RankTable() {
 
 TableKind MismatchTable() {
   return {"Mismatches",
-          "Collectives whose members called differently",
-          {{"Communicator", "Whose members differ", false, 16},
+          "Collectives whose members made different calls",
+          {{"Communicator", "The communicator whose members differ", false, 16},
            {"Sequence", "Number of the collective", true, 9},
-           {"Field", "In what the calls differ", false, 10},
-           {"Odd ranks", "Those that differ from the reference or from most", false, 20},
-           {"Groups", "What which ranks passed, most ranks first", false, 60}},
+           {"Field", "The argument in which the calls differ", false, 10},
+           {"Odd ranks", "Ranks that differ from the reference or from most ranks", false, 20},
+           {"Groups", "Each value and the ranks that passed it, most ranks first", false, 60}},
           Maker<MismatchRows>(),
           MismatchRows::kComm,
           Qt::AscendingOrder,
@@ -405,13 +405,13 @@ TableKind MismatchTable() {
 
 TableKind InFlightTable() {
   return {"In flight",
-          "Operations that were issued and are not completed",
+          "Operations that were issued but have not completed",
           {Shared(columns::kRank, true, 7),
            {"Operation", "Kind, sequence number and communicator", false, 28},
            {"Since", "How long ago it was called", true, 9},
-           {"Waits for", "Members that have not enqueued it, or what it stands behind", false, 30},
+           {"Waits for", "Members that have not enqueued it, or the operation that it is queued behind", false, 30},
            {"Missing", "Members with data that have not enqueued it", true, 8},
-           {"State", "How far it came", false, 14},
+           {"State", "How far it got", false, 14},
            Shared(columns::kHost, false, 12)},
           Maker<InFlightRows>(),
           InFlightRows::kSince,

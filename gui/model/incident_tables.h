@@ -1,4 +1,4 @@
-// The four tables of the window, as rows for TableModel.
+// The window's four tables, as rows for TableModel.
 #pragma once
 
 #include "gui/model/table_model.h"
@@ -16,7 +16,7 @@ struct TableKind {
 };
 
 TableKind CommTable();
-TableKind RankTable();  // ranks without data have rows too
+TableKind RankTable();  // ranks without data also have rows
 TableKind MismatchTable();
 TableKind InFlightTable();
 

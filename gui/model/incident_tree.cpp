@@ -14,11 +14,11 @@ namespace lockstep::gui {
 struct IncidentTree::Nodes {
   std::shared_ptr<const IncidentColumns> columns;
   std::vector<QString> hosts;    // names in natural order
-  std::vector<uint32_t> first;   // the first of each host's rows in `rows`, and the end
+  std::vector<uint32_t> first;   // the first row of each host in `rows`, and the end
   std::vector<int32_t> rows;     // rows of the document, by host, ascending by rank
   std::vector<int32_t> host_of;  // by row
-  std::vector<ViewState> marks;  // marks of hosts: the worst of their ranks
-  std::vector<int32_t> comms;    // in the order of their names
+  std::vector<ViewState> marks;  // the worst mark among each host's ranks
+  std::vector<int32_t> comms;    // ordered by name
 
   std::span<const int32_t> RowsOf(int32_t host) const {
     return {rows.data() + first[static_cast<size_t>(host)],
@@ -27,9 +27,9 @@ struct IncidentTree::Nodes {
 };
 
 struct IncidentTree::Shown {
-  std::vector<int32_t> hosts, comms;  // numbers, in the visible order
+  std::vector<int32_t> hosts, comms;  // numbers, in display order
   std::vector<int32_t> comm_place;    // by number, in `comms`; -1 if not shown
-  // For nodes with hidden children: rows, and global ranks.
+  // For nodes whose children are partly hidden: rows, and global ranks.
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };
 
@@ -111,7 +111,7 @@ void IncidentTree::Work() {
                   for (const IndexRank& rank : index.ranks()) {
                     if (numbers.try_emplace(rank.host, 0).second) {
                       const std::string_view text = index.text(rank.host);
-                      names.emplace_back(text.empty() ? QString("host not known") : Plain(text, 80), rank.host);
+                      names.emplace_back(text.empty() ? QString("host unknown") : Plain(text, 80), rank.host);
                     }
                   }
                   std::stable_sort(names.begin(), names.end(),
@@ -194,7 +194,7 @@ void IncidentTree::Work() {
               });
 }
 
-// For a host or a communicator, fetched or not.
+// For a host or a communicator, whether fetched or not.
 int IncidentTree::Children(Level level, int32_t parent) const {
   if (level == Level::kHost) {
     const auto some = shown_->rows.find(parent);
@@ -367,7 +367,7 @@ QString IncidentTree::Text(const Node& node) const {
     case Level::kRank:
     case Level::kMember: break;
   }
-  return node.rank < 0 ? QString("member not known") : QString("rank %1").arg(node.rank);
+  return node.rank < 0 ? QString("member unknown") : QString("rank %1").arg(node.rank);
 }
 
 QString IncidentTree::Note(const Node& node) const {
@@ -393,7 +393,7 @@ QString IncidentTree::Note(const Node& node) const {
   }
   if (row < 0) return "no data";
   const IndexMembership* m = shown_document_->MembershipOf(row, node.comm);
-  if (m == nullptr) return "never made it";
+  if (m == nullptr) return "never created it";
   if (m->completed == kUnknown) return m->issued < 0 ? "nothing issued" : QString("issued #%1").arg(m->issued);
   if (m->issued < 0) return "nothing issued";
   if (m->completed == m->issued) return QString("done #%1").arg(m->completed);

@@ -14,8 +14,8 @@
 
 namespace lockstep::gui {
 
-// Stores nothing for each node: an index contains its level and its parent's number. Children exist once they are
-// fetched, level by level. Used on the window's thread.
+// Stores nothing per node: an index contains its level and its parent's number. Children exist once they are fetched,
+// level by level. Used on the window's thread.
 class IncidentTree : public QAbstractItemModel {
   Q_OBJECT
 
@@ -33,8 +33,8 @@ class IncidentTree : public QAbstractItemModel {
   ~IncidentTree() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that must all match: a number matches a rank, other words match a part of a host's or communicator's name, in
-  // any case.
+  // Words that must all match: a number matches a rank; other words match a part of a host's or communicator's name,
+  // ignoring case.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   bool Idle() const { return !work_.busy(); }
 
@@ -43,7 +43,7 @@ class IncidentTree : public QAbstractItemModel {
   // Loads its ancestors first. Invalid if it is filtered out or does not exist.
   QModelIndex FindRank(int32_t rank);
   QModelIndex FindComm(int32_t comm) const;
-  // Returns whether something of the node is selected.
+  // Returns whether anything in the node is selected.
   bool Touches(const QModelIndex& index, const Selection& selection) const;
 
   QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

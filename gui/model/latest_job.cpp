@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 struct LatestJob::Job {
   std::atomic<bool> cancel = false;
-  std::mutex mutex;  // locked while the result is posted, so that the context exists then
+  std::mutex mutex;  // held while the result is posted, so that the context still exists then
   QObject* context = nullptr;
 };
 

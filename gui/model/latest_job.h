@@ -9,7 +9,7 @@
 
 namespace lockstep::gui {
 
-// A member of the object that it reports to, created and used on that object's thread.
+// A member of the object that receives the result, created and used on that object's thread.
 class LatestJob {
  public:
   using Finish = std::function<void()>;
@@ -19,7 +19,7 @@ class LatestJob {
   LatestJob& operator=(const LatestJob&) = delete;
 
   // Runs work(cancel) on a pool thread, then passes its result to the thread of `context`, unless Start or Cancel was
-  // called meanwhile. `work` uses only what it captured by value. Nothing runs if `context` is destroyed first.
+  // called in between. `work` uses only what it captured by value. Nothing runs if `context` is destroyed first.
   void Start(QObject* context, std::function<Finish(const std::atomic<bool>& cancel)> work);
   // Does not wait.
   void Cancel();

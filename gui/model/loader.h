@@ -17,10 +17,10 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;  // cancels; a reading thread ends by itself, without a report
+  ~Loader() override;  // cancels; a thread that is still reading ends by itself, without a report
 
   void Open(const QStringList& paths);
-  // Opened and Failed do not follow. Cancelled does, within 100 ms even if a file is being read.
+  // Opened and Failed do not follow. Cancelled does, within 100 ms, even while a file is being read.
   void Cancel();
   bool loading() const;
 
@@ -31,7 +31,7 @@ class Loader : public QObject {
   // one.
   void Partial(lockstep::gui::DocumentPtr document);
   void Opened(lockstep::gui::DocumentPtr document);
-  // The problem and what to do. The previous document stays visible.
+  // The problem and how to fix it. The previous document stays visible.
   void Failed(const QString& message);
   void Cancelled();
   // A line for the load log: a damaged file, or a rank that could not be read. `rank`: -1 if none.

@@ -70,13 +70,13 @@ class LoaderTest : public ::testing::Test {
   }
   QString Incident() const { return QString::fromStdString((folder_ / "incident").string()); }
 
-  // A hang of 8 ranks, with one file for each host of two ranks.
+  // A hang of 8 ranks, with one file per host of two ranks.
   void WriteDumps(int steps = 6) {
     lockstep::testing::Job job(2, 2, 2, steps);
     job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
     job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     const Bundle bundle = job.Run();
-    // The loader uses what the collector knew, as the command line does.
+    // Like the command line, the loader uses what the collector knew.
     std::ofstream(folder_ / "incident" / "manifest.json")
         << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";
     for (size_t first = 0; first < 8; first += 2) {
@@ -119,7 +119,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     ASSERT_NE(heard.opened, nullptr);
     EXPECT_EQ(fs::last_write_time(folder_ / "incident" / "index.lsi"), made);
   }
-  // A new file makes the index outdated; a file of notes does not.
+  // A new file makes the index outdated; a notes file does not.
   std::ofstream(folder_ / "incident" / "x.notes.json") << "{}";
   {
     Loader loader;
@@ -188,7 +188,7 @@ TEST_F(LoaderTest, CancelsAtOnceWhereverItIs) {
     QElapsedTimer timer;
     timer.start();
     WaitFor([&] { return heard.ended() || timer.elapsed() * 100 >= usual * percent; });
-    if (heard.ended()) continue;  // the load ended before it could be cancelled
+    if (heard.ended()) continue;  // the load ended before it could be canceled
     QElapsedTimer cancel;
     cancel.start();
     loader.Cancel();
@@ -214,7 +214,7 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
   ASSERT_NE(heard.opened, nullptr);
 }
 
-// If the paths are several files, or the index cannot be written beside them, it goes to the private cache, or else to
+// If the paths are several files, or the index cannot be written next to them, it goes to the private cache, or else to
 // a temporary file.
 TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   WriteDumps();

@@ -1,4 +1,4 @@
-// Gives views the matrix for a position: built on a worker, once for all views that need the same.
+// Gives views the matrix for a position: built on a worker, once for all views that need the same one.
 #pragma once
 
 #include <QObject>
@@ -20,13 +20,13 @@ struct MatrixData {
   std::shared_ptr<const CellMatrix> cells;
   RowOrder order;
   std::vector<int32_t> line_of_row;  // -1 if filtered out
-  // For each column, over the rows of `order`: how many are done, in flight, at fault. The others are unknown or
+  // For each column, over the rows of `order`: how many are done, in flight and at fault. The others are unknown or
   // outside.
   struct Column {
     uint32_t done = 0, open = 0, fault = 0;
   };
   std::vector<Column> columns;
-  std::vector<int64_t> lag;  // for each row of `cells`; -1 if unknown
+  std::vector<int64_t> lag;  // one entry per row of `cells`; -1 if unknown
   int64_t most_lag = 0;
 
   int RankOfLine(int line) const { return cells->rank_of_row[order.rows[static_cast<size_t>(line)]]; }

@@ -1,5 +1,5 @@
-// The user's position: the selection, the visible part of each picture, the filtered ranks. One for each window. Views
-// read and write it and never call each other; every change can be undone.
+// The user's position: the selection, the visible part of each picture, the filtered ranks. One per window. Views read
+// and write it and never call each other; every change can be undone.
 #pragma once
 
 #include <QObject>
@@ -14,13 +14,13 @@
 
 namespace lockstep::gui {
 
-// Everything is optional. Ranks are global ranks, `comm` is an index into the document's communicators, and times are
+// Every field is optional. Ranks are global ranks, `comm` is an index into the document's communicators, and times are
 // job time: the rank's clock plus its offset, in nanoseconds.
 struct Selection {
   RankIntervals ranks;
   int32_t comm = -1;
   int64_t seq_first = -1, seq_last = -1;  // sequence numbers of `comm`
-  int64_t time_begin = 0, time_end = -1;  // empty if the end is before the begin
+  int64_t time_begin = 0, time_end = -1;  // empty if the end is before the start
   int32_t record_rank = -1;               // one operation: its rank,
   int64_t record = -1;                    // and its index among that rank's operations, with 0 the oldest
   bool empty() const { return *this == Selection(); }
@@ -43,10 +43,10 @@ struct Place {
   int32_t matrix_comm = -1;  // shown in communicator mode
   RowGrouping grouping = RowGrouping::kRank;
   Viewport matrix, timeline;
-  QStringList filters;     // queries that must all match (chips), as typed
+  QStringList filters;     // queries (chips) that must all match, as typed
   RankIntervals filtered;  // ranks that pass them; meaningless without filters
-  RankIntervals pinned;    // these stay at the top of pictures by rank
-  int finding = 0;         // the one that the answer explains
+  RankIntervals pinned;    // they stay at the top of pictures by rank
+  int finding = 0;         // the finding that the answer explains
   bool operator==(const Place&) const = default;
 };
 
@@ -82,7 +82,7 @@ class Navigator : public QObject {
   void Show(Place place);
 
   Place place_;
-  std::vector<Place> back_, forward_;  // at most kMost in each
+  std::vector<Place> back_, forward_;  // at most kMost entries each
   bool scrolling_ = false;
   static constexpr size_t kMost = 200;
 };

@@ -1,4 +1,4 @@
-// Users' marks and notes on an incident, in a file beside it: <opened path>.notes.json.
+// Users' marks and notes on an incident, in a file next to it: <opened path>.notes.json.
 #pragma once
 
 #include <QString>
@@ -8,7 +8,7 @@
 
 namespace lockstep::gui {
 
-// Converts a mark into a selection of this document, and a selection into a mark.
+// Converts a mark into a selection of this document, and back.
 Selection SelectionOfMark(const Document& document, const Mark& mark);
 Mark MarkOfSelection(const Document& document, const Selection& selection, const QString& text);
 // Converts a communicator to its identity in the index, and back; empty and -1 if there is none.

@@ -38,7 +38,7 @@ RankIntervals Ranks(const QJsonArray& array) {
   RankRuns runs;
   for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
     const int32_t first = RankOrNone(Integer(array[i], -1)), last = RankOrNone(Integer(array[i + 1], -1));
-    // Accepts only ascending runs, so that sorting a hostile file cannot become expensive.
+    // Accepts only ascending runs, because sorting a hostile file could take long.
     if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
     runs.add_bounds(first);
     runs.add_bounds(last);
@@ -60,16 +60,16 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
   if (absl::IsNotFound(bytes.status())) return Notes();
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   const auto damaged = [&](const std::string& what) {
-    return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": ", what, "; rename or delete it, because marks never overwrite it"));
   };
   QJsonParseError error;
   const QJsonObject object = QJsonDocument::fromJson(QByteArray::fromStdString(*bytes), &error).object();
   if (error.error != QJsonParseError::NoError)
     return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
-  if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");
+  if (object.value("format").toString() != "lockstep-notes") return damaged("not a notes file");
   if (object.value("version").toInt() > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
+    return absl::FailedPreconditionError(absl::StrCat(path, ": written by a newer Lockstep; marks never overwrite it"));
   }
   Notes notes;
   for (const auto& value : object.value("marks").toArray()) {
@@ -127,8 +127,8 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
-  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("not all of it could be written");
+  // If the disk is full, write() may store only the start, and commit() alone would keep that.
+  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("the file could not be written completely");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();
 }

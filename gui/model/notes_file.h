@@ -1,4 +1,4 @@
-// The file of an incident's notes, which is untrusted.
+// Reads and writes the file with an incident's notes, which is untrusted.
 #pragma once
 
 #include <QString>
@@ -26,7 +26,7 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
-// A value with at most kMostMarks marks of at most kMostText characters each.
+// At most kMostMarks marks with at most kMostText characters each.
 struct Notes {
   std::vector<Mark> marks;
   bool operator==(const Notes&) const = default;
@@ -35,10 +35,10 @@ constexpr size_t kMostMarks = 10'000;
 constexpr qsizetype kMostMarkText = 4'000;
 
 std::string NotesPath(const std::vector<std::string>& paths);  // empty if nothing was opened
-// A missing file means no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a
-// newer version); then it must not be overwritten.
+// A missing file means no notes. Errors: DataLoss (not a notes file, damaged, too large), FailedPrecondition (a newer
+// version); such a file must not be overwritten.
 absl::StatusOr<Notes> ReadNotes(const std::string& path);
-// Writes the whole file or nothing. Without marks it removes the file.
+// Writes the whole file or nothing. Without marks, removes the file.
 absl::Status WriteNotes(const std::string& path, const Notes& notes);
 
 }  // namespace lockstep::gui

@@ -27,7 +27,7 @@ absl::Status Wrong(const QString& text) { return absl::InvalidArgumentError(text
 
 bool Numeric(Key key) { return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag; }
 
-// One word of the query, without its quotes. `quoted`: the word began with a quote, so it is not a filter.
+// One word of the query, without its quotes. `quoted`: the word started with a quote, so it is not a filter.
 struct Word {
   QString text;
   bool quoted = false, excludes = false;
@@ -80,9 +80,9 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
   QueryTerm term;
   term.key = key.key;
   const QString name = key.name;
-  if (value.isEmpty()) return Wrong(QString("%1%2 wants a value").arg(name, comparison));
+  if (value.isEmpty()) return Wrong(QString("%1%2 needs a value").arg(name, comparison));
   if (comparison != ":") {
-    if (!Numeric(key.key)) return Wrong(QString("%1 is compared with a colon: %1:%2").arg(name, value));
+    if (!Numeric(key.key)) return Wrong(QString("%1 takes a colon: %1:%2").arg(name, value));
     bool ok = false;
     term.number = value.toLongLong(&ok);
     if (!ok) return Wrong(QString("%1%2%3: give a number").arg(name, comparison, value));
@@ -101,7 +101,7 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
   if (key.key == Key::kState || key.key == Key::kClass) {
     const auto words = key.key == Key::kState ? QueryStateWords() : QueryClassWords();
     if (!words.contains(value.toLower()))
-      return Wrong(QString("%1:%2: known are %3").arg(name, value, words.join(", ")));
+      return Wrong(QString("%1:%2: the values are %3").arg(name, value, words.join(", ")));
     term.text = value.toLower();
   }
   return term;
@@ -140,7 +140,7 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
       const auto key =
           std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyName& k) { return name == k.name; });
       if (key == std::end(kKeys)) {
-        return Wrong(QString("%1 is no filter: there are %2; quotes search for a word as it is")
+        return Wrong(QString("%1 is not a filter; the filters are %2. Quotes search for the word itself")
                          .arg(word.text.left(at + 1), QueryKeyWords().join(", ")));
       }
       auto filter = ParseFilter(*key, word.text.mid(at, wide ? 2 : 1), word.text.mid(at + (wide ? 2 : 1)));

@@ -1,6 +1,6 @@
 // The search box's small language: words that must all match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
 // state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which match a part of the name of a
-// host, communicator or operation, or a rank's number. A minus before a word excludes; "quotes" keep blanks together.
+// host, communicator or operation, or a rank's number. A minus before a word excludes it; "quotes" keep words together.
 // Patterns match whole names with * and ?, plain words any part; case does not matter.
 #pragma once
 
@@ -22,7 +22,7 @@ struct QueryTerm {
   Key key = Key::kAny;
   Compare compare = Compare::kMatches;
   bool excludes = false;
-  QString text;           // the pattern; for state: and class: the word
+  QString text;           // the pattern; for state: and class:, the word
   RankIntervals numbers;  // for rank:, seq: and stage: with numbers
   int64_t number = 0;     // for comparisons
 };
@@ -41,7 +41,7 @@ struct QueryResult {
   std::vector<int32_t> comms;  // communicators that match by themselves
   std::vector<QueryHit> hits;  // the first kMostHits, by rank
   int64_t hit_count = 0;       // total number
-  bool records = false;        // the query selects operations, so hits are operations; else ranks
+  bool records = false;        // the query selects operations, so hits are operations; otherwise ranks
 };
 constexpr int64_t kMostHits = 100'000;
 

@@ -1,5 +1,5 @@
-// The scan behind the search box. Terms become tables (by kind, by state, by communicator) once. Each rank is first
-// checked as a whole, and only the operations of the remaining ranks are examined, column by column.
+// The scan behind the search box. Turns terms into tables (by kind, by state, by communicator) once. Checks each rank
+// as a whole first, and examines only the operations of the remaining ranks, column by column.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -31,7 +31,7 @@ bool Compares(const QueryTerm& term, int64_t value) {
   return false;
 }
 
-// Shared by all scanning threads; created once for each query.
+// Shared by all scanning threads; created once per query.
 struct Prepared {
   const Document* document = nullptr;
   const Query* query = nullptr;
@@ -40,8 +40,8 @@ struct Prepared {
   std::vector<std::vector<bool>> row_marked;         // by term, by row: state: and class: words that select ranks
   std::vector<bool> records;                         // by term: selects operations
   std::vector<std::array<bool, 256>> state_matches;  // by term: states of an operation that match a state: word
-  std::vector<int64_t> first_missing;                // by communicator: lowest number that a member has not issued
-  std::vector<int64_t> highest;                      // by communicator: highest number that any member has issued
+  std::vector<int64_t> first_missing;                // by communicator: the lowest number that a member has not issued
+  std::vector<int64_t> highest;                      // by communicator: the highest number that any member has issued
   std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // by communicator: ranks and number
   bool any_records = false;
 };
@@ -180,7 +180,7 @@ class Row {
     const uint32_t* seqs = d.index().seq_column().data() + first;
     if (!Narrow()) return;
     for (size_t i = 0; i < count; ++i) {
-      // In the order of the cost of reading a column.
+      // Ordered by the cost of reading a column.
       if (use_states_ && !states_[states[i]]) continue;
       if (use_kinds_ && !kinds_[kinds[i]]) continue;
       if (use_seqs_ || use_members_) {
@@ -252,7 +252,7 @@ class Row {
     return p_.document->index().memberships()[rank_.first_membership + m];
   }
 
-  // Converts terms to tables by kind and by membership index where possible; the others are checked for each record.
+  // Converts terms to tables by kind and by membership index if possible; the others are checked for each record.
   // Returns false if nothing can match.
   bool Narrow() {
     kinds_.fill(true);
@@ -272,7 +272,7 @@ class Row {
         for (size_t kind = 0; kind < kinds_.size(); ++kind)
           kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
-        // Ranks and numbers are few, so most members have none.
+        // Only a few ranks and numbers match, so most members have none.
         use_members_ = true;
         for (size_t m = 0; m < n; ++m) {
           const auto& all = p_.mismatched[Membership(m).comm];
@@ -387,7 +387,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   if (query.empty()) return result;
   const Prepared prepared = Prepare(document, query);
   const int rows = document.rank_count();
-  // Not the pool, because a scan may itself run there and would wait for itself.
+  // Not on the pool, because a scan may itself run there and would wait for itself.
   const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
                                document.index().operations() < 200'000 ? 1 : 8);
   std::vector<QueryResult> found(static_cast<size_t>(parts));

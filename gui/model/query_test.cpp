@@ -40,10 +40,10 @@ TEST(QueryTest, ErrorsNameTheWordAndWhatIsAllowed) {
   EXPECT_EQ(Error("rank:3-1"), "rank:3-1: give numbers, as in rank:7 or rank:0-63,128");
   EXPECT_EQ(Error("seq:99999999999"), "seq:99999999999: give numbers, as in seq:7 or seq:0-63,128");
   EXPECT_EQ(Error("seq>x"), "seq>x: give a number");
-  EXPECT_EQ(Error("host>3"), "host is compared with a colon: host:3");
-  EXPECT_EQ(Error("rank:"), "rank: wants a value");
-  EXPECT_NE(Error("color:red").find("color: is no filter: there are rank, host"), std::string::npos);
-  EXPECT_NE(Error("state:sleepy").find("known are completed, "), std::string::npos);
+  EXPECT_EQ(Error("host>3"), "host takes a colon: host:3");
+  EXPECT_EQ(Error("rank:"), "rank: needs a value");
+  EXPECT_NE(Error("color:red").find("color: is not a filter; the filters are rank, host"), std::string::npos);
+  EXPECT_NE(Error("state:sleepy").find("the values are completed, "), std::string::npos);
   EXPECT_NE(Error(QString(20'000, 'x')).find("at most"), std::string::npos);
   EXPECT_NE(Error(QString("x ").repeated(100)).find("at most 64 words"), std::string::npos);
 }
@@ -56,7 +56,7 @@ TEST(QueryTest, Patterns) {
   EXPECT_FALSE(QueryPatternMatches("t?_*5", u"tp_1024", true));
   EXPECT_TRUE(QueryPatternMatches("*", u"", true));
   EXPECT_FALSE(QueryPatternMatches("?", u"", true));
-  // A pattern for which a backtracking matcher takes for ever.
+  // A pattern for which a backtracking matcher would take forever.
   EXPECT_FALSE(QueryPatternMatches(QString("a*").repeated(200) + "b", QString(2000, 'a'), true));
 }
 

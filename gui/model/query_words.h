@@ -1,4 +1,4 @@
-// The words of the query language, for its parser, its scan and the completion in a search box.
+// The words of the query language, for its parser, its scan and the completion in the search box.
 #pragma once
 
 #include <QString>

@@ -1,4 +1,4 @@
-// A set of global ranks as intervals, for selections, filters and nodes of a tree.
+// A set of global ranks as intervals, for selections, filters and tree nodes.
 #pragma once
 
 #include <QString>
@@ -17,7 +17,7 @@ class RankIntervals {
   RankIntervals() = default;
   static RankIntervals Of(int32_t first, int32_t last);
   static RankIntervals Of(std::vector<int32_t> ranks);  // any order, duplicates allowed
-  static RankIntervals Of(const RankRuns& runs);        // accepts untrusted input: sorts what does not ascend
+  static RankIntervals Of(const RankRuns& runs);        // accepts untrusted input: sorts runs that are not ascending
 
   bool empty() const { return runs_.empty(); }
   int64_t size() const;  // number of ranks
@@ -30,7 +30,7 @@ class RankIntervals {
   RankIntervals Intersection(const RankIntervals& other) const;
   RankIntervals Minus(const RankIntervals& other) const;
   std::vector<int32_t> Ranks(size_t limit) const;  // the first `limit` ranks
-  // "0-3, 6"; cut to about `columns`, with the total number.
+  // "0-3, 6"; truncated to about `columns`, with the total number.
   QString Text(int columns = 60) const;
   bool operator==(const RankIntervals&) const = default;
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kKept = 8;  // number of ranks
 
-// Returns where the rank's file is now: the incident may have been moved since its index was created.
+// Returns where the rank's file is now: the incident may have moved after its index was created.
 std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
   std::error_code error;
   if (std::filesystem::is_regular_file(recorded, error)) return recorded;
@@ -61,8 +61,8 @@ absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int
 
 const char* StateWords(OpState state) {
   switch (state) {
-    case OpState::kUnknown: return "issued; what the GPU did is not recorded";
-    case OpState::kEntered: return "the host is inside the call";
+    case OpState::kUnknown: return "issued; GPU activity is not recorded";
+    case OpState::kEntered: return "the CPU thread is inside the call";
     case OpState::kQueued: return "in a group that is still open";
     case OpState::kEnqueued: return "on the stream, not started";
     case OpState::kStarted: return "started, not completed";
@@ -76,7 +76,7 @@ const char* StateWords(OpState state) {
 
 }  // namespace
 
-// The workers write into this, because the object itself may be destroyed meanwhile.
+// The workers write here, because the object itself may be destroyed in the meantime.
 struct Shared {
   std::mutex mutex;
   Records* owner = nullptr;  // guarded by mutex
@@ -86,7 +86,7 @@ struct Records::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   DocumentPtr document;
   uint64_t generation = 0;                                            // generation of the document
-  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // latest first
+  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // newest first
   std::set<int32_t> under_way;
   QThreadPool pool;
 };
@@ -133,7 +133,7 @@ std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
     Q_EMIT Ready(rank);
   };
   if (row < 0) {
-    const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data of rank ", rank));
+    const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data for rank ", rank));
     QMetaObject::invokeMethod(
         this, [finish, none] { finish(none); }, Qt::QueuedConnection);
     return nullptr;
@@ -232,7 +232,7 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
     add("buffers", QString::fromStdString(absl::StrFormat("0x%x, 0x%x", a.send, a.recv)));
   }
   if (op.retired) add("framework", "its watchdog dropped it from its list");
-  if (op.recent_only) add("record", "short: only the communicator's list of last operations has it");
+  if (op.recent_only) add("record", "partial: only the communicator's list of last operations contains it");
   return out;
 }
 

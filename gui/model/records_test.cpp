@@ -39,7 +39,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   }
   const auto index = EnsureViewIndex({folder.string()}, nullptr);
   ASSERT_TRUE(index.ok()) << index.status();
-  // The incident was moved, so its index names the old place.
+  // The incident was moved, so its index contains the old path.
   const fs::path moved = folder.string() + "-moved";
   fs::rename(folder, moved);
   const auto document = Document::Open((moved / "index.lsi").string(), {moved.string()});

@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The communicator by which people identify a rank: the one it waits in, else that of its last operation.
+// The communicator by which people identify a rank: the one that it waits in, or else that of its last operation.
 int32_t CommOfRank(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {
@@ -48,7 +48,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
                        const RankIntervals* filtered, const RankIntervals& pinned) {
   RowOrder order;
   struct Key {
-    int64_t group;  // groups are in this order
+    int64_t group;  // groups are sorted by this
     uint32_t row;
   };
   std::vector<Key> keys;
@@ -71,14 +71,13 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
       case RowGrouping::kRank: break;
       case RowGrouping::kHost: {
         const int64_t host = place < 0 ? -1 : int64_t{document.index().ranks()[static_cast<size_t>(place)].host};
-        group = numbered(host, [&] { return place < 0 ? QString("host not known") : document.HostAt(place); });
+        group = numbered(host, [&] { return place < 0 ? QString("host unknown") : document.HostAt(place); });
         break;
       }
       case RowGrouping::kStage: {
         const int32_t stage =
             place < 0 || place >= document.facts().ranks_size() ? -1 : document.FactsAt(place).stage();
-        group =
-            numbered(stage, [&] { return stage < 0 ? QString("stage not known") : QString("stage %1").arg(stage); });
+        group = numbered(stage, [&] { return stage < 0 ? QString("stage unknown") : QString("stage %1").arg(stage); });
         break;
       }
       case RowGrouping::kCommunicator: {

@@ -12,17 +12,15 @@
 namespace lockstep::gui {
 
 struct RowGroup {
-  QString name;              // "n2130", "stage 3", "never enqueued"; empty for rows in rank order, which need no
-                             // heading
+  QString name;  // "n2130", "stage 3", "never enqueued"; empty for rows in rank order, which need no heading
   int first = 0, count = 0;  // lines of the picture
   ViewState worst = ViewState::kOutside;
 };
 
 struct RowOrder {
-  std::vector<uint32_t> rows;    // maps a line of the picture to a row of the matrix; each at most once
+  std::vector<uint32_t> rows;    // by line of the picture: the matrix row, each at most once
   std::vector<RowGroup> groups;  // ascending and adjacent, covering all lines
-  int pinned = 0;                // number of lines at the top that stay there while the rest scrolls; they are a
-                                 // separate group
+  int pinned = 0;  // number of lines that stay at the top while the rest scrolls; they are a separate group
   int lines() const { return static_cast<int>(rows.size()); }
 };
 
@@ -33,7 +31,7 @@ struct RowOrder {
 RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping,
                        const RankIntervals* filtered, const RankIntervals& pinned);
 const char* RowGroupingName(RowGrouping grouping);  // "rank", "host", ..
-// The worst state of the row.
+// Returns the worst state in the row.
 ViewState WorstOf(const CellMatrix& matrix, int row);
 // Returns the line at which each row of the matrix is shown; -1 if the row is filtered out.
 std::vector<int32_t> LineOfRow(const RowOrder& order, int rows);

@@ -22,7 +22,7 @@ class RowOrderTest : public ::testing::Test {
     document_ = *document;
     matrix_ = BuildJobMatrix(*document_);
   }
-  // Every line occurs once, and groups cover all lines without gaps, each with the worst of its rows.
+  // Every line occurs once, and groups cover all lines without gaps, each with the worst state of its rows.
   void Check(const RowOrder& order) const {
     std::set<uint32_t> rows(order.rows.begin(), order.rows.end());
     EXPECT_EQ(rows.size(), order.rows.size());

@@ -1,4 +1,4 @@
-// Makes texts from files safe to show: no control characters, nothing that reorders a line, cut to a length, and never
+// Makes texts from files safe to show: no control characters, nothing that reorders a line, limited length, and never
 // interpreted as markup.
 #pragma once
 
@@ -21,16 +21,16 @@ inline QString Plain(const QString& text, size_t limit = 400) {
 inline QString Html(std::string_view text, size_t limit = 400) { return Plain(text, limit).toHtmlEscaped(); }
 inline QString Html(const QString& text, size_t limit = 400) { return Plain(text, limit).toHtmlEscaped(); }
 
-// For several lines: each is made safe, at most `lines` of them.
+// For several lines: makes each line safe, at most `lines` of them.
 QString PlainLines(std::string_view text, size_t lines = 5000);
 
 // "12,345"
 QString Count(int64_t value);
-// A duration; on a time axis, with one digit more.
+// A duration; on a time axis, with one more digit.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);
 
-// A cell of tab-separated text; a cell of CSV, where a text that a spreadsheet would take for a formula is made plain.
+// A cell of tab-separated text; and a cell of CSV, in which a spreadsheet must not read the text as a formula.
 QString TsvCell(const QString& text);
 QString CsvCell(const QString& text);
 

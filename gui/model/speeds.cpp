@@ -56,15 +56,15 @@ Speeds SpeedsOf(const Verdict& verdict) {
   if (out.rows.empty()) return out;
   if (!out.shares) {
     out.note =
-        "What is possible is not known here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests "
+        "The possible speed is unknown here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests "
         "FILE shows shares.";
     return out;
   }
-  out.note = "100 % is what is possible: " + rooflines.mid(0, kRooflinesShown).join("; ") +
+  out.note = "100 % is the possible speed: " + rooflines.mid(0, kRooflinesShown).join("; ") +
              (rooflines.size() > kRooflinesShown ? "; .." : "") + ". Line: from 10 to 90 % of the calls.";
   if (unknown > 0)
     out.note +=
-        QString(" For %L1 of %L2 it is not known; choose one to see its hosts.").arg(unknown).arg(out.rows.size());
+        QString(" It is unknown for %L1 of %L2; choose one to see its hosts.").arg(unknown).arg(out.rows.size());
   return out;
 }
 
@@ -73,7 +73,7 @@ QString SpeedText(const SpeedRow& row, const SpeedRange& rate) {
                             .arg(RateText(rate.median))
                             .arg(rate.operations)
                             .arg(RateText(rate.low), RateText(rate.high));
-  if (row.possible <= 0) return range + "\nwhat is possible is not known";
+  if (row.possible <= 0) return range + "\nthe possible speed is unknown";
   return range + QString("\n%1 % of %2 (%3)")
                      .arg(100 * rate.median / row.possible, 0, 'f', 0)
                      .arg(RateText(row.possible), row.roofline);

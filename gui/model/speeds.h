@@ -12,7 +12,7 @@
 
 namespace lockstep::gui {
 
-// Bytes per second, of the slowest tenth of the calls, the median and the fastest tenth.
+// Bytes per second of the slowest tenth of the calls, the median and the fastest tenth.
 struct SpeedRange {
   double low = 0, median = 0, high = 0;
   int64_t operations = 0;
@@ -36,15 +36,15 @@ struct SpeedRow {
 
 struct Speeds {
   std::vector<SpeedRow> rows;
-  std::vector<QString> series;  // of the rows, without repetition
-  bool shares = false;          // of some row it is known what is possible
-  QString note;                 // what 100 % is, or why there is no 100 %
+  std::vector<QString> series;  // of the rows, without duplicates
+  bool shares = false;          // for some row, the possible speed is known
+  QString note;                 // what 100 % means, or why there is no 100 %
 };
 
 // NaN and negative values count as 0.
 Speeds SpeedsOf(const Verdict& verdict);
 
-// "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "what is possible is not known"; and the range.
+// "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "the possible speed is unknown"; and the range.
 QString SpeedText(const SpeedRow& row, const SpeedRange& rate);
 
 }  // namespace lockstep::gui

@@ -36,14 +36,14 @@ TEST(SpeedsTest, TheRooflineAndItsSourceAreNamed) {
   const QString text = SpeedText(speeds.rows[0], speeds.rows[0].rate);
   EXPECT_TRUE(text.contains("50 % of 400.0 GB/s (line rate 400 Gbit/s for each GPU, detected)")) << text.toStdString();
   EXPECT_TRUE(text.contains("160.0 GB/s to 220.0 GB/s")) << text.toStdString();
-  EXPECT_TRUE(SpeedText(speeds.rows[1], speeds.rows[1].rate).endsWith("what is possible is not known"));
+  EXPECT_TRUE(SpeedText(speeds.rows[1], speeds.rows[1].rate).endsWith("the possible speed is unknown"));
 }
 
 TEST(SpeedsTest, WithoutAnyRooflineThereIsNoHundredPercent) {
   Verdict verdict;
   Add(&verdict, 64 << 20, 200e9, 0);
   EXPECT_FALSE(SpeedsOf(verdict).shares);
-  EXPECT_TRUE(SpeedsOf(verdict).note.contains("not known"));
+  EXPECT_TRUE(SpeedsOf(verdict).note.contains("is unknown"));
   EXPECT_TRUE(SpeedsOf({}).rows.empty());
 }
 

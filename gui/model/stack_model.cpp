@@ -36,7 +36,7 @@ void StackModel::SetDocument(DocumentPtr document) {
     std::vector<int> depth;
     for (int i = 0; i < n; ++i) {
       int parent = stacks[i].parent();
-      // A file may contain anything; a tree deeper than any stack is rejected.
+      // A file may contain anything, so a tree deeper than any real stack is rejected.
       if (parent < 0 || parent >= i || depth[static_cast<size_t>(parent)] >= kDeepest) parent = -1;
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       parents_.push_back(parent);
@@ -136,7 +136,7 @@ QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RanksOf(node).Text())};
-  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "few among many: look here");
+  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "few ranks differ from many: look here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
 }
@@ -253,13 +253,13 @@ constexpr double kOddWidth = 15;  // widths of the narrowest box
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
-  // Widths of siblings within `room`: by ranks of `of`; narrow ones are widened at the cost of wide ones.
+  // Divides `room` among siblings by their ranks in `of`; narrow ones are widened at the expense of wide ones.
   auto place = [&](const std::vector<int>& nodes, double x, double room, int64_t of, int level) {
     if (nodes.empty() || of <= 0) return;
     int64_t sum = 0;
     for (const int node : nodes) sum += model.RanksIn(node);
     of = std::max(of, sum);
-    // An exceptional node gets room for its frames' names, at most half of the width.
+    // An exceptional node gets space for its frames' names, at most half of the width.
     std::vector<double> floors(nodes.size(), std::min(least, room / static_cast<double>(nodes.size())));
     const auto odd = std::count_if(nodes.begin(), nodes.end(), [&](int node) { return model.Odd(node); });
     double later = 0;
@@ -268,7 +268,7 @@ Icicle LayOutIcicle(const StackModel& model, int root, double width, double leas
         floors[i] = std::max(floors[i], std::min(least * kOddWidth, room / 2 / static_cast<double>(odd)));
       later += floors[i];
     }
-    // Ascending by ranks: siblings below the minimum get their width from the others.
+    // Ascending by ranks: siblings below the minimum take their width from the others.
     double rest = room;
     int64_t rest_ranks = of;
     std::vector<double> widths(nodes.size(), 0);

@@ -13,7 +13,7 @@
 
 namespace lockstep::gui {
 
-// ViewFacts.stacks in stored order; an index's internal id is a node's position there. Frames of ranks that the verdict
+// ViewFacts.stacks in stored order; an index's internal ID is a node's position there. Frames of ranks that the verdict
 // names come first, then those of the fewest ranks. Used on the window's thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
@@ -36,20 +36,20 @@ class StackModel : public QAbstractItemModel {
   RankIntervals RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // True if the node is to be seen first: the verdict names all of its ranks. If it names none that differs from the
-  // others, few among many: at most a quarter of the parent's ranks, and fewer than any sibling.
+  // Returns true if users should see the node first: the verdict names all of its ranks. If it names none that differs
+  // from the others: at most a quarter of the parent's ranks, and fewer than any sibling.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
   // The innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
   int culprit() const { return culprit_; }
-  // The deepest node that all these ranks share; -1 if none.
+  // Returns the deepest node that all these ranks share; -1 if none.
   int NodeOfRanks(const RankIntervals& ranks) const;
-  // Nodes whose frame contains the text (case does not matter), in the order of the tree.
+  // Returns nodes whose frame contains the text (ignoring case), in tree order.
   std::vector<int> Find(const QString& text) const;
   QString NodeText(int node) const;  // at most six lines
-  // The whole tree as indented text.
+  // Returns the whole tree as indented text.
   QString Text() const;
 
-  // Why there are no stacks for some ranks: each reason once, with its ranks.
+  // Why some ranks have no stacks: each reason once, with its ranks.
   struct Refusal {
     QString why;
     RankIntervals ranks;
@@ -64,20 +64,19 @@ class StackModel : public QAbstractItemModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  std::vector<int> Order() const;  // all nodes, parents before children, in the order of the tree
+  std::vector<int> Order() const;  // all nodes in tree order, parents before children
 
   DocumentPtr document_;
   std::vector<int> parents_, row_;
   std::vector<int64_t> ranks_;
   std::vector<bool> odd_;
-  std::vector<std::vector<int>> children_;  // [0] for the roots, then for each node
+  std::vector<std::vector<int>> children_;  // [0] for the roots, then one entry per node
   int culprit_ = -1;
   int64_t total_ = 0;
 };
 
 // The box of each node of the picture below `root` (-1 for all): the width 0..width is divided by ranks, with one row
-// for each level. No node is narrower than `least` if there is room; children are within their parent and never
-// overlap.
+// per level. No node is narrower than `least` if there is space; children are within their parent and never overlap.
 struct Icicle {
   struct Box {
     int node = -1, level = 0;

@@ -9,10 +9,10 @@
 
 namespace lockstep::gui {
 
-// All texts of all rows concatenated in lower case, for searching words.
+// All texts of all rows concatenated in lower case, for word search.
 struct TableModel::Haystack {
   std::string text;
-  std::vector<size_t> first;  // for each row, and the end
+  std::vector<size_t> first;  // one entry per row, and the end
 
   bool Has(uint32_t row, std::string_view word) const {
     return std::string_view(text).substr(first[row], first[row + 1] - first[row]).find(word) != std::string_view::npos;
@@ -74,7 +74,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].row;
     return;
   }
-  // Most rows of a large table have equal texts, so words are compared once for each distinct text.
+  // Most rows of a large table share their texts, so words are compared once per distinct text.
   QHash<QString, uint32_t> words;
   std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of its word, row
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -187,7 +187,7 @@ void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<con
                       std::vector<uint32_t> order) {
   fresh_ = false;
   haystack_ = std::move(haystack);
-  std::vector<uint32_t> place;  // for each source row in the new order; not used if a filter changes the rows
+  std::vector<uint32_t> place;  // the new position of each source row; unused if a filter changes the rows
   bool same = rows == rows_ && rows != nullptr && order.size() == order_.size();
   if (same) {
     place.assign(static_cast<size_t>(rows->count()), UINT32_MAX);

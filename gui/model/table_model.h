@@ -1,4 +1,4 @@
-// Tables with tens of thousands of rows: sorted and filtered on another thread, with no data stored for each cell.
+// Tables with tens of thousands of rows: sorted and filtered on another thread, with no data stored per cell.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -38,8 +38,8 @@ class TableRows {
   virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
-  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // whether the row concerns one of them
-  virtual QString note() const { return {}; }                         // says what the table does not list
+  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // whether the row concerns one of these ranks
+  virtual QString note() const { return {}; }                         // describes what the table does not list
 };
 
 // Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the window's thread.
@@ -47,7 +47,7 @@ class TableModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  // Runs on a thread of the pool; returns null if *cancel became true.
+  // Runs on a pool thread; returns null if *cancel became true.
   using Make = std::function<std::shared_ptr<const TableRows>(const DocumentPtr&, const std::atomic<bool>& cancel)>;
   enum Role { kMark = Qt::UserRole, kSource };
 
@@ -55,7 +55,8 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that must all occur in a row, in any case; a minus before one excludes. With `limited`, only rows of `among`.
+  // Words that must all occur in a row, ignoring case; a minus before a word excludes it. With `limited`, only rows of
+  // `among`.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   void sort(int column, Qt::SortOrder order) override;
 
@@ -71,7 +72,7 @@ class TableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  Q_SIGNALS:
-  void Settled();  // the order requested last is shown
+  void Settled();  // the last requested order is now shown
 
  private:
   struct Haystack;
@@ -84,7 +85,7 @@ class TableModel : public QAbstractTableModel {
   const Make make_;
   DocumentPtr document_;
   std::shared_ptr<const TableRows> rows_;  // rows of the visible document
-  bool fresh_ = false;                     // rows_ are not those of document_ yet
+  bool fresh_ = false;                     // rows_ do not belong to document_ yet
   std::shared_ptr<const Haystack> haystack_;
   std::vector<uint32_t> order_;
   QString words_;
@@ -95,7 +96,7 @@ class TableModel : public QAbstractTableModel {
   LatestJob work_;
 };
 
-// "tp_2" before "tp_10".
+// Sorts "tp_2" before "tp_10".
 bool NaturalLess(const QString& a, const QString& b);
 
 }  // namespace lockstep::gui

@@ -182,7 +182,7 @@ TEST(TableModelTest, MismatchesNameTheOddOnes) {
       << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
 }
 
-// Sort orders that arrive faster than they are carried out: the last one counts, and nothing else remains.
+// Sort requests arrive faster than they are carried out: the last one counts, and nothing else remains.
 TEST(TableModelTest, TheLastOrderCounts) {
   const DocumentPtr hang = testing::Hang(4, 2, 2), healthy = testing::Healthy();
   TableKind kind = RankTable();

@@ -10,7 +10,7 @@
 namespace lockstep::gui {
 namespace {
 
-// All bins together; with 24,576 ranks there are 2,048 of them.
+// Total size of all bins; with 24,576 ranks there are 2,048 bins.
 constexpr int64_t kBinBytes = 48 << 20;
 constexpr int kLane = 64;  // bins are processed this many at a time, so that the compiler can vectorize
 
@@ -32,7 +32,7 @@ struct Scale {
     if (begin >= end_ || end < begin_ || (end == begin_ && begin < end)) return false;
     *first = std::clamp(static_cast<int>((begin - begin_) * per_ns_), 0, last_);
     *last = std::clamp(static_cast<int>(std::min((end - begin_) * per_ns_, last_ + 1.0)), *first, last_);
-    // What ends exactly on the border of a pixel does not extend into it.
+    // A piece that ends exactly at a pixel's edge does not extend into it.
     if (*last > *first && (end - begin_) * per_ns_ <= *last) --*last;
     return true;
   }
@@ -52,13 +52,13 @@ const char* TimelineLookName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kNothing: return "nothing";
     case TimelineLook::kUnmeasured: return "issued, GPU not measured";
-    case TimelineLook::kHost: return "host in the call";
+    case TimelineLook::kHost: return "CPU in the call";
     case TimelineLook::kQueued: return "queued on its stream";
     case TimelineLook::kRunning: return "running";
     case TimelineLook::kQueuedOpen: return "still queued";
     case TimelineLook::kInFlight: return "in flight, start not measured";
     case TimelineLook::kRunningOpen: return "still running";
-    case TimelineLook::kHostOpen: return "host still in the call";
+    case TimelineLook::kHostOpen: return "CPU still in the call";
     case TimelineLook::kFailed: return "failed";
     case TimelineLook::kCount: break;
   }
@@ -122,7 +122,7 @@ int Timeline::PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const {
 
 namespace {
 
-// Returns when the data was taken, which is after the last time in it.
+// Returns when the data was captured, which is after the last time in it.
 int64_t LastTaken(const Document& d, int64_t last) {
   for (int row = 0; row < d.rank_count(); ++row) {
     const IndexRank& rank = d.index().ranks()[static_cast<size_t>(row)];
@@ -245,7 +245,7 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
   const double bins_per_pixel = (end - begin) / width * per_ns, zero = begin * per_ns;
   int x = 0;
   if (bins_per_pixel < bins_ && std::abs(zero) < 4.0 * 4096 * 4096) {
-    // Fixed point, because this is done for every pixel of the picture. A small amount is added on both sides so that
+    // Uses fixed point, because this runs for every pixel of the picture. A small amount is added on both sides so that
     // rounding loses nothing.
     constexpr int kBits = 32;
     constexpr int64_t kHair = 1 << 12;
@@ -343,7 +343,7 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
   for (const TimelineHit& hit : Pieces(row, filter, at - near, at + near + 1, 0, 100'000, &budget)) {
     const double distance =
         std::max({0.0, static_cast<double>(hit.piece.begin) - at, at - static_cast<double>(hit.piece.end)});
-    // Order: under the cursor before near it, worse before better, later before earlier.
+    // Prefers pieces under the cursor to pieces near it, then worse to better, then later to earlier.
     const bool before = best.row < 0 || (distance == 0) > (nearest == 0) ||
                         ((distance == 0) == (nearest == 0) &&
                          (hit.piece.look > best.piece.look ||
@@ -384,7 +384,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
 
 namespace {
 
-// With as many decimals as neighboring ticks need to differ.
+// Uses as many decimals as neighboring ticks need to differ.
 QString TickText(double at, double step, double end) {
   if (step < 60e9 && step >= 1e9 && at >= 7200e9) {
     const int64_t seconds = std::llround(at / 1e9);

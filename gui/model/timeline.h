@@ -16,12 +16,12 @@ namespace lockstep::gui {
 // The number is the severity: if several share a pixel, the highest is drawn.
 enum class TimelineLook : uint8_t {
   kNothing = 0,
-  kUnmeasured = 1,   // issued; it was not measured when the GPU began or ended
+  kUnmeasured = 1,   // issued; the GPU's start or end was not measured
   kHost = 2,         // the CPU thread was in the call
   kQueued = 3,       // on the stream, not reached by the GPU
   kRunning = 4,      // the GPU was executing it
   kQueuedOpen = 5,   // still on the stream
-  kInFlight = 6,     // not completed; it was not measured whether the GPU began it
+  kInFlight = 6,     // not completed; the GPU's start was not measured
   kRunningOpen = 7,  // the GPU is still executing it
   kHostOpen = 8,     // the CPU thread has not returned from the call
   kFailed = 9,       // the call returned an error
@@ -29,7 +29,7 @@ enum class TimelineLook : uint8_t {
 };
 const char* TimelineLookName(TimelineLook look);
 
-// Times are nanoseconds after Timeline::origin_ns(). An open piece ends when the rank's data was taken.
+// Times are nanoseconds after Timeline::origin_ns(). An open piece ends when the rank's data was captured.
 struct TimelinePiece {
   int64_t begin = 0, end = 0;
   TimelineLook look = TimelineLook::kNothing;
@@ -67,7 +67,7 @@ class Timeline {
   int64_t At(int row, int64_t ns) const;
   int64_t TakenAt(int row) const {
     return taken_[static_cast<size_t>(row)];
-  }  // when the row's data was taken, or its last time
+  }  // when the row's data was captured, or its last time
   double bin_ns() const { return static_cast<double>(span_) / bins_; }
 
   // At most three, ordered by time.
@@ -79,12 +79,12 @@ class Timeline {
   // Uses the operations themselves. Reads at most *budget of them and subtracts their number. Returns false if the
   // budget was too small.
   bool Exact(int row, LaneFilter filter, double begin, double end, int width, int64_t* budget, uint8_t* out) const;
-  // Pieces of at least `shortest` nanoseconds in begin..end, at most `most`.
+  // Returns pieces of at least `shortest` nanoseconds in begin..end, at most `most`.
   std::vector<TimelineHit> Pieces(int row, LaneFilter filter, double begin, double end, double shortest, size_t most,
                                   int64_t* budget) const;
-  // The worst piece within `near` nanoseconds of `at`; its row is -1 if there is none.
+  // Returns the worst piece within `near` nanoseconds of `at`; its row is -1 if there is none.
   TimelineHit HitAt(int row, LaneFilter filter, double at, double near) const;
-  // The newest operation of the row on this communicator with this number; -1 if none. `kind` is empty for a
+  // Returns the newest operation of the row on this communicator with this number; -1 if none. `kind` is empty for a
   // collective; otherwise that kind with this peer. Subtracts the operations it read from *budget; -2 if the budget was
   // too small.
   int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
@@ -101,18 +101,18 @@ class Timeline {
   int bins_ = 64;
   std::vector<int64_t> taken_;
   std::vector<uint8_t> looks_;         // rows x bins
-  std::vector<uint64_t> first_block_;  // for each row, and the end
+  std::vector<uint64_t> first_block_;  // one entry per row, and the end
   std::vector<Block> blocks_;
 };
 
-// From the first to the last time of the incident, from its facts; 0 if unknown.
+// Returns the time from the first to the last event of the incident, from its facts; 0 if unknown.
 int64_t TimelineSpanOf(const Document& document);
 
 struct TimelineTick {
   double at = 0;  // nanoseconds
-  QString label;  // empty for a minor one
+  QString label;  // empty for a minor tick
 };
-// Round times with about `apart` pixels between labels.
+// Returns round times with about `apart` pixels between labels.
 std::vector<TimelineTick> TimelineTicks(double begin, double end, int width, int apart);
 
 }  // namespace lockstep::gui

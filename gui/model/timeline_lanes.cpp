@@ -30,7 +30,7 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
   TimelineLanes out;
   const bool chosen = choice != LaneChoice::kAll && (!selection.ranks.empty() || selection.comm >= 0);
   const RankIntervals peers = chosen ? PeersOf(document, selection) : RankIntervals();
-  // 0 selected, 1 a peer, 2 the rest.
+  // 0: selected, 1: a peer, 2: the rest.
   auto group_of = [&](int row) {
     const int32_t rank = document.RankAt(row);
     return !chosen ? 2 : selection.ranks.Contains(rank) ? 0 : peers.Contains(rank) ? 1 : 2;

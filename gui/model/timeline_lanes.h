@@ -12,7 +12,7 @@ enum class LaneDetail : uint8_t {
   kHosts,
   kRanks,
   kStreams
-};  // a lane for each host; for each rank; for each rank's calls and each of its streams
+};  // one lane per host; per rank; or for each rank's calls and each of its streams
 enum class LaneChoice : uint8_t { kAll, kSelectionFirst, kSelectionOnly };
 
 struct TimelineLane {
@@ -30,10 +30,10 @@ struct TimelineLanes {
   int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }  // the first row of a host
 };
 
-// Selected ranks, and the members of the selected communicator.
+// Returns the selected ranks and the members of the selected communicator.
 RankIntervals PeersOf(const Document& document, const Selection& selection);
 
-// Hosts are in the order of their first rank, ranks ascending within. `filtered` is null for no filter.
+// Hosts are in the order of their first rank, with ranks ascending. `filtered` is null for no filter.
 TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice choice, const Selection& selection,
                          const RankIntervals* filtered);
 

@@ -33,7 +33,7 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   };
   auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
 
-  // If far too many operations are expected, does not begin: reading the lanes costs as much as drawing them from bins.
+  // Does not start if far too many operations are expected: reading the lanes costs as much as drawing them from bins.
   const double share = std::clamp((request.x1 - request.x0) / static_cast<double>(timeline.span_ns()), 0.0, 1.0);
   double expected = 0;
   for (int i = first; i < last; ++i) {

@@ -1,4 +1,4 @@
-// The looks of all visible lanes, with one byte for each pixel or lane. Pure; any thread may call it.
+// The looks of all visible lanes, with one byte per pixel or lane. Pure; any thread may call it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct RasterRequest {
 struct TimelineRaster {
   RasterRequest request;
   bool exact = false;        // from the operations, not from bins
-  int first_lane = 0;        // if there is a row for each lane: the lane of row 0
-  bool row_a_pixel = false;  // otherwise there is a row for each lane
+  int first_lane = 0;        // if there is one row per lane: the lane of row 0
+  bool row_a_pixel = false;  // otherwise there is one row per lane
   int rows = 0;
   std::vector<uint8_t> looks;  // rows x width, TimelineLook
   const uint8_t* Row(int row) const {

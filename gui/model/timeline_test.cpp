@@ -72,7 +72,7 @@ DocumentPtr Open(const Bundle& bundle) {
   return testing::OpenWith(bundle, std::move(facts));
 }
 
-// Every piece, computed the slow way.
+// Computes every piece the slow way.
 std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, double begin, double end, int width) {
   std::vector<uint8_t> out(static_cast<size_t>(width), 0);
   for (int64_t i = 0; i < t.document().OpCount(row); ++i) {
@@ -85,7 +85,7 @@ std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, doubl
       for (int x = 0; x < width; ++x) {
         const double a = begin + x / per, b = begin + (x + 1) / per;
         const auto p = static_cast<double>(pieces[k].begin), q = static_cast<double>(pieces[k].end);
-        // A piece covers the pixel in which it begins, and every pixel that it reaches.
+        // A piece covers the pixel in which it starts, and every pixel that it reaches.
         if ((p >= a && p < b) || (p < b && q > a))
           out[static_cast<size_t>(x)] = std::max(out[static_cast<size_t>(x)], static_cast<uint8_t>(pieces[k].look));
       }
@@ -113,7 +113,7 @@ TEST(TimelineTest, PixelsAreWhatAllPiecesSay) {
     int differ = 0;
     for (int x = 0; x < width; ++x) {
       if (looks[static_cast<size_t>(x)] == wanted[static_cast<size_t>(x)]) continue;
-      // A folded block may cover the gap between its pieces within one pixel; nothing may be missing.
+      // A folded block may cover the gap between its pieces within one pixel, but nothing may be missing.
       EXPECT_GE(looks[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << x;
       ++differ;
     }

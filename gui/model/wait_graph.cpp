@@ -1,4 +1,4 @@
-// Which nodes the wait-for graph has.
+// Determines the nodes of the wait-for graph.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -58,7 +58,7 @@ std::vector<int> Distances(const ViewFacts& facts) {
   return distance;
 }
 
-// Classes with equal keys become one node, in the order of their first class.
+// Combines classes with equal keys into one node, in the order of their first class.
 template <typename Key>
 int Groups(const std::vector<Key>& keys, std::vector<int>* group_of) {
   std::map<Key, int> known;
@@ -144,7 +144,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
-      // The class's own description may be of another of its streams.
+      // The class's own description may refer to another of its streams.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =

@@ -11,23 +11,24 @@ namespace {
 constexpr int kSweeps = 12;
 constexpr size_t kMostUnits = 4000;  // beyond this, long arrows are straight
 
-// An element of a layer: the nodes of one cycle, a single node, or a place for a long arrow.
+// An element of a layer: the nodes of one cycle, a single node, or a gap for a long arrow.
 struct Unit {
-  std::vector<int> nodes;  // empty if an arrow passes
+  std::vector<int> nodes;  // empty if an arrow passes here
   int layer = 0;
   double height = 0, width = 0;
-  double place = 0;              // order within the layer while sorting; the center at the end
-  std::vector<int> left, right;  // units of the neighboring layers, once for each arrow
+  double place = 0;              // while sorting: order within the layer; at the end: the center
+  std::vector<int> left, right;  // units of the neighboring layers, once per arrow
 };
 
 struct Drawing {
   std::vector<Unit> units;
   std::vector<std::vector<int>> layers;  // units from top to bottom
-  std::vector<std::vector<int>> passes;  // for each arrow: units from `from`'s layer down to `to`'s, without both ends
+  std::vector<std::vector<int>>
+      passes;  // for each arrow: the units between the layers of `from` and `to`, excluding both ends
 };
 
-// Strongly connected components (Tarjan, without recursion, because chains can be long). An awaited component has a
-// smaller number than those that wait for it.
+// Strongly connected components (Tarjan, without recursion, because chains can be long). A component has a smaller
+// number than those that wait for it.
 std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
   std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
   std::vector<bool> open(n, false);
@@ -72,7 +73,7 @@ std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int*
   return part;
 }
 
-// The nodes of a cycle along its arrows, from the first in the graph's order.
+// Returns the nodes of a cycle along its arrows, from the first in the graph's order.
 std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next,
                        const std::vector<int>& part) {
   std::vector<int> order;
@@ -160,7 +161,7 @@ void Sort(Drawing* drawing) {
   Number(drawing);
 }
 
-// Places centers as close as possible to the wanted ones (least squares), at least `apart` from the previous one:
+// Puts centers as close as possible to the wanted ones (least squares), at least `apart` from the previous one:
 // isotonic regression.
 void Settle(const std::vector<double>& wanted, const std::vector<double>& apart, std::vector<double>* centres) {
   struct Block {
@@ -224,7 +225,7 @@ void Position(Drawing* drawing, double node_gap) {
   }
 }
 
-// Units, layers and the places where long arrows pass. `layer` of every node is given.
+// Computes units, layers and the gaps for long arrows. The `layer` of every node is given.
 Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double node_gap, const std::vector<int>& layer,
              const std::vector<int>& part, const std::vector<std::vector<int>>& next) {
   Drawing drawing;
@@ -400,7 +401,7 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
       continue;
     }
     path.points.emplace_back(f.left(), start[a]);
-    // Where it leaves the widest node of its layer, so that it never crosses a neighbor.
+    // The arrow leaves at the widest node of its layer, so that it never crosses a neighbor.
     for (const int u : drawing.passes[a]) {
       const Unit& unit = drawing.units[static_cast<size_t>(u)];
       path.points.emplace_back(right_of[static_cast<size_t>(unit.layer)], unit.place);

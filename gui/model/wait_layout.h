@@ -18,7 +18,7 @@ namespace lockstep::gui {
 
 constexpr int kMostWaitNodes = 200;
 
-// One drawn node: one wait class, or several of them if there are too many to draw.
+// One drawn node: a wait class, or several of them if there are too many to draw.
 struct WaitNode {
   std::vector<int> classes;  // indexes into ViewFacts.classes, ascending
   WaitClass::Kind kind = WaitClass::HEALTHY;
@@ -42,14 +42,14 @@ struct WaitGraph {
   std::vector<WaitArrow> arrows;  // no two have the same ends, and none leads from a node to itself
 };
 
-// Accepts hostile facts: drops invalid references. Beyond `most` classes, those of one kind in one communicator are one
-// node; if that is still too many, those of one kind and one distance from the causes. At most 2,000 arrows.
+// Accepts hostile facts: drops invalid references. Beyond `most` classes, those of one kind in one communicator become
+// one node; if that is still too many, those of one kind and one distance from the causes. At most 2,000 arrows.
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
 
-// "waits", "CAUSE": the analyzer's word, in capitals for what is looked for.
+// "waits", "CAUSE": the analyzer's word, in capitals for a cause.
 QString WaitKindText(WaitClass::Kind kind);
-// The chain as lines of text, causes first.
+// Returns the chain as lines of text, causes first.
 QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
@@ -57,7 +57,7 @@ struct WaitLayout {
   // nodes of a cycle share a layer. -1: its wait is unknown and nothing waits for it; such nodes are in rows below the
   // drawing.
   std::vector<int> layer;
-  std::vector<QRectF> rect;  // for each node; none overlap
+  std::vector<QRectF> rect;  // one per node; none overlap
   struct Path {
     std::vector<QPointF> points;  // from the node that waits to the one it waits for, around nodes in between
     bool bow = false;             // within a layer: drawn as a curve through the middle point

@@ -57,7 +57,7 @@ void ExpectSound(const WaitGraph& graph, const WaitLayout& layout) {
     ASSERT_GE(layout.paths[a].points.size(), 2u);
     if (from == to) {
       EXPECT_TRUE(layout.paths[a].bow);
-      // Only nodes of a cycle share a layer, so there is a way back.
+      // Only nodes of a cycle share a layer, so there must be a way back.
       std::vector<int> queue = {arrow.to};
       std::vector<bool> seen(graph.nodes.size(), false);
       for (size_t k = 0; k < queue.size(); ++k) {
@@ -196,7 +196,7 @@ TEST(WaitLayoutTest, HostileFactsAndNone) {
   graph = BuildWaitGraph(facts, Name);
   EXPECT_TRUE(graph.arrows.empty());
   ExpectSound(graph, LayOutWaitGraph(graph, Sizes(graph), 80, 20));
-  // Everybody waits for everybody: the time must stay limited.
+  // Everybody waits for everybody, but the time must stay limited.
   ViewFacts dense;
   for (int i = 0; i < 200; ++i) AddClass(&dense, WaitClass::VICTIM, i, i, 0, "x");
   for (int i = 0; i < 200; ++i) {

@@ -7,8 +7,8 @@
 
 namespace lockstep::gui::testing {
 
-// Fills in what the test did not set: the bundle's ranks, no findings, no classes of ranks. Returns null, and fails the
-// test, if an index with these facts cannot be opened.
+// Fills in what the test did not set: the bundle's ranks, no findings, no classes of ranks. If an index with these
+// facts cannot be opened, fails the test and returns null.
 inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
   for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i)
     facts.add_ranks()->set_rank(bundle.ranks[i].rank);

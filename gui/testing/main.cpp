@@ -1,4 +1,4 @@
-// Tests of the viewer run without a screen, with the same font, style and scale everywhere.
+// Runs the viewer's tests without a screen, with the same font, style and scale everywhere.
 #include <gtest/gtest.h>
 
 #include <QApplication>

@@ -16,7 +16,7 @@
 
 namespace lockstep::gui::testing {
 
-// Distributes the ranks over hosts with eight GPUs and adds what a recorder would know of their processes.
+// Distributes the ranks over hosts with eight GPUs and adds what a recorder would know about their processes.
 inline Bundle OnHosts(Bundle bundle) {
   for (Rank& rank : bundle.ranks) {
     rank.host = "node" + std::to_string(100 + rank.rank / 8);
@@ -47,7 +47,7 @@ inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
 
 inline DocumentPtr Healthy() { return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run())); }
 
-// Rank 3 reduces another count than its peers.
+// Rank 3 reduces a different count than its peers.
 inline DocumentPtr Mismatch() {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[3].program[job.Find(3, "tp", 3)].count *= 2;
@@ -72,7 +72,7 @@ inline DocumentPtr HungPipeline() {
   return Made(OnHosts(job.Run()));
 }
 
-// A hang in which every name is markup, reorders lines, and is long.
+// A hang in which every name contains markup, reorders lines, and is long.
 inline DocumentPtr Hostile() {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);

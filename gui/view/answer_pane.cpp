@@ -80,7 +80,7 @@ AnswerPane::Layout AnswerPane::LayoutFor(const QSize& size) const {
   }
   out.label = std::min(out.label + 24, out.width * 0.28);
   const double columns = std::max(focus_->columns(), 1);
-  // The words get what they need, at most a third, unless the cells would be too narrow for their own.
+  // The words get the space they need, at most a third, unless the cells would be too narrow for their own words.
   const double least = metrics.horizontalAdvance("AR") + 4;
   words = std::min({words, out.width / 3, std::max(out.width - out.label - columns * least, 0.0)});
   out.cell = std::min(kWidestCell, (out.width - out.label - words) / columns);
@@ -255,7 +255,7 @@ void AnswerPane::DrawCell(QPainter* painter, const Theme& theme, const QRectF& r
   }
 }
 
-// Draws a thick frame that catches the eye, with a cross if there is no call.
+// Draws a thick frame that stands out, with a cross if there is no call.
 void AnswerPane::DrawMark(QPainter* painter, const Theme& theme, const QRectF& rect, bool missing) const {
   painter->save();
   painter->setRenderHint(QPainter::Antialiasing);

@@ -1,5 +1,5 @@
-// The picture of AnswerView: the last calls around the fault. Each named rank, each of its nearest peers and each
-// group of other ranks has a row.
+// The picture in AnswerView: the last calls around the fault. Each named rank, each of its nearest peers and each group
+// of other ranks has a row.
 #pragma once
 
 #include <QRectF>
@@ -15,7 +15,7 @@ class AnswerPane : public QWidget {
 
  public:
   struct Cell {
-    int row = -1, column = -1;  // column -1: the row as a whole
+    int row = -1, column = -1;  // column -1: the whole row
     bool operator==(const Cell&) const = default;
   };
 
@@ -24,7 +24,7 @@ class AnswerPane : public QWidget {
   // `focus` is in the document's facts; null for no picture.
   void Show(DocumentPtr document, const Focus* focus);
   const Focus* focus() const { return focus_; }
-  // The height for all rows, roomy if `most` allows it.
+  // Returns the height for all rows, with more space if `most` allows it.
   int HeightFor(int most) const;
   Cell cursor() const { return cursor_; }
   QRectF RectOf(Cell cell) const;

@@ -17,7 +17,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kColumnsFrom = 110;     // average characters of width from which on the text has two columns
+constexpr int kColumnsFrom = 110;     // width in average characters from which the text has two columns
 constexpr double kMostPicture = 0.5;  // of the height
 
 }  // namespace
@@ -32,7 +32,7 @@ AnswerView::AnswerView(Navigator* navigator, QWidget* parent) : View(navigator, 
   scroll_->setFocusPolicy(Qt::NoFocus);
   pane_ = new AnswerPane(navigator, scroll_);
   scroll_->setWidget(pane_);
-  page_ = new LinkPane("Answer text", "Stack, call sites, what to do, evidence as links, what is not known", this);
+  page_ = new LinkPane("Answer text", "Stack, call sites, what to do, evidence as links, what is unknown", this);
   page_->document()->setDocumentMargin(8);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
@@ -66,14 +66,14 @@ void AnswerView::SetWays(const QList<QAction*>& actions) {
     button->setToolTip(action->toolTip());
     button->setAutoRaise(true);
     button->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
-    button->setMinimumWidth(1);  // a narrow half of a comparison cuts them
+    button->setMinimumWidth(1);  // a narrow half of a comparison truncates them
     connect(button, &QToolButton::clicked, action, &QAction::trigger);
     ways_->insertWidget(ways_->count() - 1, button);
   }
 }
 
 void AnswerView::SetDocument(DocumentPtr document) {
-  // If more of the same incident was read, the page stays where it is.
+  // If more of the same incident was read, the page keeps its position.
   const bool keep = document != nullptr && document_ != nullptr && document->paths() == document_->paths();
   document_ = std::move(document);
   Fill(keep);

@@ -1,5 +1,5 @@
-// The answer at a glance: the last calls around the fault as a picture, below it the stack, the call sites, what to do
-// and the evidence. Shows the finding of the navigator's place; its links lead to the other findings.
+// The answer at a glance: the last calls around the fault as a picture, and below it the stack, the call sites, what to
+// do and the evidence. Shows the finding of the navigator's position; its links lead to the other findings.
 #pragma once
 
 #include <QAction>
@@ -21,7 +21,7 @@ class AnswerView : public View {
  public:
   explicit AnswerView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;  // the selected words of the page, else the rows of the picture
+  QString CopyText() const override;  // the selected words of the page, or else the rows of the picture
   QString Csv() const override;       // the calls of the picture
   bool Paint(QPainter* painter, const QSize& size) override;
 
@@ -41,7 +41,7 @@ class AnswerView : public View {
   bool Columns() const;
 
   DocumentPtr document_;
-  int finding_ = -1;  // shown
+  int finding_ = -1;  // the finding that is shown
   bool columns_ = false;
   QScrollArea* scroll_;
   AnswerPane* pane_;

@@ -33,7 +33,7 @@ struct Opened {
   AnswerPane* pane = nullptr;
 };
 
-// Words without the report's wrapping.
+// Removes the report's line wrapping.
 QString Simple(const QString& text) { return text.simplified().replace(' ', ""); }
 
 int PixelsOf(const QImage& image, const QColor& red) {
@@ -49,7 +49,7 @@ TEST(AnswerViewTest, TheCulpritAndItsMissingCallAreMarked) {
   const Focus* focus = shown.pane->focus();
   ASSERT_NE(focus, nullptr);
   EXPECT_EQ(focus->finding(), 0);
-  // The cursor begins on the call that is missing.
+  // The cursor starts on the missing call.
   const Cell at = shown.pane->cursor();
   EXPECT_TRUE(focus->rows(at.row).culprit());
   EXPECT_EQ(at.column, focus->fault_column());
@@ -182,7 +182,7 @@ TEST(AnswerViewTest, EveryLinkLeadsSomewhere) {
   }
 }
 
-// A link of the chain about sends has no column in a matrix.
+// A chain link about sends has no column in a matrix.
 TEST(AnswerViewTest, ALinkOfSendsSelectsRanksOnly) {
   const DocumentPtr document = testing::HungPipeline();
   const Finding& finding = document->verdict().findings(0);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNear = 8;         // pixels
 constexpr double kFewest = 4;       // points across the plot
-constexpr double kLeastStripe = 3;  // pixels of a distinguishable host
+constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixels
 
 }  // namespace
 
@@ -55,7 +55,7 @@ QString BandwidthPane::NotMeasured() const {
   if (s == nullptr) {
     lines << (document_->verdict().not_measured().empty()
                   ? "No kind and size of operation occurs often enough to measure its bandwidth."
-                  : "There are no bandwidths to be shown:");
+                  : "There are no bandwidths to show:");
   } else if (s->clock().empty()) {
     lines << "Not measured, because the GPU times of these operations were not recorded: no marks, no "
              "profiler, no framework's times.";
@@ -202,7 +202,7 @@ struct BandwidthPane::Drawing {
   double Y(double share) const { return plot.bottom() - share * plot.height(); }
 };
 
-// Draws hosts as stripes, with names if there is room.
+// Draws hosts as stripes, with names if there is space.
 void BandwidthPane::DrawHosts(const Drawing& d, const QSize& size) const {
   const BandwidthSeries& s = *Series();
   QPainter* painter = d.painter;

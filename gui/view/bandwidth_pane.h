@@ -1,4 +1,4 @@
-// The plot of BandwidthView, with a column for each rank.
+// The plot in BandwidthView, with a column for each rank.
 #pragma once
 
 #include <QPointF>
@@ -19,7 +19,7 @@ class BandwidthPane : public QWidget {
  public:
   BandwidthPane(Navigator* navigator, QWidget* parent);
 
-  std::function<void(int)> on_series;  // step to another series: -1, 1
+  std::function<void(int)> on_series;  // steps to another series: -1, 1
 
   void Show(DocumentPtr document, int series);  // -1 for none
   const BandwidthShares& shares() const { return shares_; }

@@ -74,7 +74,7 @@ void BandwidthView::SetDocument(DocumentPtr document) {
   if (best < 0 && document_ != nullptr && document_->facts().bandwidths_size() > 0) best = 0;
   series_ = best;
   pane_->Show(document_, series_);
-  // The one that took the most time comes first.
+  // The operation that took the most time comes first.
   speed_ = document_ != nullptr && document_->verdict().speeds_size() > 0 ? 0 : -1;
   speed_pane_->Show(document_, speed_);
   FillChooser();
@@ -139,7 +139,7 @@ void BandwidthView::SetSpeed(int speed) {
   Summarize();
 }
 
-// A line for each operation, and one for each of its hosts.
+// Returns a line for each operation, and one for each of its hosts.
 QString BandwidthView::SpeedTable(QChar separator) const {
   QStringList lines(QStringList({"operation", "host", "operations", "bus_bytes_per_s", "tenth_slowest", "tenth_fastest",
                                  "possible_bytes_per_s", "possible_by"})
@@ -206,7 +206,7 @@ bool BandwidthView::Paint(QPainter* painter, const QSize& size) {
   return (by_size_ ? speed_pane_->NotMeasured() : pane_->NotMeasured()).isEmpty();
 }
 
-// Only the picture by rank zooms: the other one always shows everything.
+// Only the picture by rank zooms; the other one always shows everything.
 void BandwidthView::Zoom(double factor) { pane_->Zoom(factor, 0.5); }
 void BandwidthView::Pan(double right, double) { pane_->Pan(right); }
 void BandwidthView::Fit() { pane_->Fit(); }

@@ -1,6 +1,6 @@
-// Bus bandwidth in two pictures. By rank: each rank for one kind and size of operation, as 0 to 100 % of the best seen.
-// Ranks far below the others are marked. A click selects the rank, its communicator and its slowest operation. By size
-// and host: see SpeedPane.
+// Bus bandwidth in two pictures. By rank: each rank for one kind and size of operation, as 0 to 100 % of the best
+// value, with marks on ranks far below the others. A click selects the rank, its communicator and its slowest
+// operation. By size and host: see SpeedPane.
 #pragma once
 
 #include "gui/view/view.h"

@@ -110,7 +110,7 @@ TEST(BandwidthViewTest, ThousandsOfRanksKeepTheirOutlier) {
   view.Fit();
 }
 
-// Two operations on two hosts; of the second it is not known what is possible.
+// Two operations on two hosts; the possible speed of the second is unknown.
 ViewFacts WithSpeeds() {
   ViewFacts facts = Two();
   const std::string host = HostOf(5);
@@ -149,7 +149,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   view.SetBySize(true);
   SpeedPane* pane = view.speed_pane();
   EXPECT_EQ(view.speed(), 0);
-  // Half of what is possible is at half of the height.
+  // Half of the possible speed is at half of the height.
   const QString text = pane->TextAt(pane->PointAt(0));
   EXPECT_TRUE(text.contains("50 % of 100.0 GB/s (line rate 200 Gbit/s for each GPU, detected)")) << text.toStdString();
   EXPECT_TRUE(pane->TextAt(pane->HostAt(1)).startsWith("a host of another job"))
@@ -165,7 +165,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
   QTest::keyClick(pane, Qt::Key_PageDown);
   EXPECT_EQ(view.speed(), 1);
-  EXPECT_TRUE(pane->TextAt(pane->HostAt(0)).endsWith("what is possible is not known"));
+  EXPECT_TRUE(pane->TextAt(pane->HostAt(0)).endsWith("the possible speed is unknown"));
   EXPECT_EQ(view.CopyText().count('\n'), 7);
   EXPECT_TRUE(view.Csv().contains(",not known")) << view.Csv().toStdString();
   QImage image(640, 400, QImage::Format_RGB32);

@@ -89,7 +89,7 @@ void DetailsView::Impl::AskRecords() {
   SetRecorded({{"", "the rank's file no longer holds this operation"}});
 }
 
-// Facts that are only in the rank's file, below the index's facts of the operation.
+// Facts that are only in the rank's file, below the index's facts about the operation.
 void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
   const auto old = std::find_if(details.sections.begin(), details.sections.end(),
                                 [](const DetailSection& section) { return section.title == kRecorded; });
@@ -102,7 +102,7 @@ void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString
 
 DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent)
     : View(navigator, "Details", parent), impl_(std::make_unique<Impl>(this)) {
-  setAccessibleDescription("What is known of the selected operation, rank, ranks or communicator");
+  setAccessibleDescription("What is known about the selected operation, rank, ranks or communicator");
   impl_->records = records;
   impl_->page = new LinkPane("Details text", "Fields, members by state, stacks; links select what they name", this);
   auto* column = new QVBoxLayout(this);

@@ -1,4 +1,4 @@
-// What is known of the selection, as text: an operation and its peers, a rank, several ranks, a communicator.
+// What is known about the selection, as text: an operation and its peers, a rank, several ranks, a communicator.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class DetailsView : public View {
   ~DetailsView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The marked text, or everything as lines of name, tab, value.
+  // Returns the selected text, or everything as lines of name, tab, value.
   QString CopyText() const override;
   bool Idle() const override;
 

@@ -53,7 +53,7 @@ TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   EXPECT_TRUE(text.contains("never enqueued"));
   EXPECT_TRUE(text.contains("waits for"));
   EXPECT_TRUE(text.contains("node100"));
-  EXPECT_TRUE(text.contains("Communicators of it"));
+  EXPECT_TRUE(text.contains("Its communicators"));
   testing::Grab(&shown.view, "details_op");
 
   // The different rank comes first, and the keyboard can follow its link.
@@ -92,7 +92,7 @@ TEST(DetailsViewTest, SeveralRanksShareAndDiffer) {
   Shown shown(testing::Hang(4, 2, 2));
   const QString text = shown.After(OfRanks(4, 9));
   EXPECT_TRUE(text.startsWith("6 ranks"));
-  EXPECT_TRUE(text.contains("The same of all"));
+  EXPECT_TRUE(text.contains("Same for all"));
   EXPECT_TRUE(text.contains("Different"));
   EXPECT_TRUE(text.contains("node101: ranks 8-9")) << text.toStdString();
   EXPECT_TRUE(text.contains("world"));

@@ -15,7 +15,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kLeast = 22;  // minimum pixels, even for one rank among thousands
+constexpr double kLeast = 22;  // minimum height in pixels, even for one rank among thousands
 
 struct KindStyle {
   QColor fill, text;
@@ -182,7 +182,7 @@ void IciclePane::Step(int key) {
   } else if (key == Qt::Key_Up) {
     to = current_ == root_ ? -1 : model_->ParentOf(current_);
   } else if (key == Qt::Key_Down) {
-    // The most frequent path; rare ones are left of it.
+    // Follows the most frequent path; rare ones are to its left.
     if (const std::vector<int>& children = model_->ChildrenOf(current_); !children.empty()) to = children.back();
   } else {
     const std::vector<int>& siblings = model_->ChildrenOf(model_->ParentOf(current_));

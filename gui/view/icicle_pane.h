@@ -1,4 +1,4 @@
-// The picture of StackView: a box for each node, a row for each level, with the outermost frames on top.
+// The picture in StackView: a box per node, a row per level, with the outermost frames on top.
 #pragma once
 
 #include <QRectF>
@@ -19,13 +19,13 @@ class IciclePane : public QWidget {
   // `model` must outlive it.
   explicit IciclePane(const StackModel* model, QWidget* parent = nullptr);
 
-  std::function<void(int)> on_current, on_select;  // node in focus; node chosen
+  std::function<void(int)> on_current, on_select;  // the node in focus; the chosen node
 
-  void Rebuild();  // call it if model, root, width or font changed
+  void Rebuild();  // call after model, root, width or font changed
   int root() const { return root_; }
   void SetRoot(int node);  // -1 for all
   void SetCurrent(int node);
-  void SetLit(std::vector<bool> lit);      // for each node; empty if none is highlighted
+  void SetLit(std::vector<bool> lit);      // one entry per node; empty if none is highlighted
   void SetFound(std::vector<bool> found);  // nodes that match the search
   QRectF BoxOf(int node) const;            // empty if not shown
   int NodeAt(const QPointF& at) const;

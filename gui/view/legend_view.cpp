@@ -19,7 +19,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The worst first. "Outside" is the background, and is not counted.
+// Worst first. "Outside" is the background, and is not counted.
 constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, ViewState::kFailed,   ViewState::kNoData,
                                 ViewState::kWaiting,     ViewState::kStarted,  ViewState::kEnqueued, ViewState::kIssued,
                                 ViewState::kOverwritten, ViewState::kCompleted};
@@ -83,7 +83,7 @@ struct LegendView::Impl {
     });
   }
 
-  // The worst first; without room for all, states without visible cells are omitted.
+  // Worst first; if space is short, states without visible cells are omitted.
   std::array<ViewState, kRows> Order(int height) const {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());
@@ -106,7 +106,7 @@ struct LegendView::Impl {
     menu->setAttribute(Qt::WA_DeleteOnClose);
     QObject::connect(menu->addAction("Go to the next cell"), &QAction::triggered, view,
                      [this, state] { view->SelectNext(state); });
-    QAction* filter = menu->addAction("Only ranks that have such cells");
+    QAction* filter = menu->addAction("Show only ranks with such cells");
     filter->setCheckable(true);
     filter->setChecked(Filters(state));
     QObject::connect(filter, &QAction::triggered, view, [this, state] { ToggleFilter(state); });
@@ -160,8 +160,8 @@ struct LegendView::Impl {
 LegendView::LegendView(Navigator* navigator, QWidget* parent)
     : View(navigator, "Legend", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription(
-      "States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state, "
-      "Ctrl+Enter leaves only ranks that have some");
+      "States of the matrix and how many visible cells are in each; Enter selects the next cell of a state, "
+      "Ctrl+Enter shows only ranks with such cells");
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
@@ -265,11 +265,12 @@ bool LegendView::event(QEvent* event) {
   if (row < 0) {
     QToolTip::hideText();
   } else {
-    QToolTip::showText(help->globalPos(),
-                       QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some")
-                           .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
-                                ViewStateMeaning(impl_->StateOf(row))),
-                       this);
+    QToolTip::showText(
+        help->globalPos(),
+        QString("%1: %2 visible cells\n%3\nClick: go to the next one; Ctrl+click: show only ranks with such cells")
+            .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
+                 ViewStateMeaning(impl_->StateOf(row))),
+        this);
   }
   return true;
 }

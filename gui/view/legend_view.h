@@ -8,8 +8,8 @@
 
 namespace lockstep::gui {
 
-// A click or Enter on a state selects its next cell in the matrix, after the selected one; after the last follows the
-// first. Ctrl+click, Ctrl+Enter, or the context menu filters: only ranks with such cells stay, until it is repeated.
+// A click or Enter on a state selects its next cell in the matrix after the selected one, and wraps around at the end.
+// Ctrl+click, Ctrl+Enter, or the context menu filters: only ranks with such cells stay, until it is repeated.
 class LegendView : public View {
   Q_OBJECT
 
@@ -25,7 +25,7 @@ class LegendView : public View {
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {120, 60}; }
 
-  // Counts what the matrix shows: the visible part, and rows that pass the filters.
+  // Counts what the matrix shows: the visible part of the rows that pass the filters.
   const StateCounts& counts() const;
   // Returns false if there is none.
   bool SelectNext(ViewState state);

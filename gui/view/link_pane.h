@@ -8,7 +8,7 @@
 
 namespace lockstep::gui {
 
-// Tab and Enter go through and follow the links. Nothing is ever loaded from elsewhere.
+// Tab and Enter move between and follow links. Nothing is ever loaded from elsewhere.
 class LinkPane : public QTextBrowser {
   Q_OBJECT
 
@@ -16,19 +16,19 @@ class LinkPane : public QTextBrowser {
   LinkPane(const QString& name, const QString& description, QWidget* parent);
 
   // Text from files in `html` must be escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: keeps the
-  // scroll position and the link with the focus.
+  // scroll position and the focused link.
   void Show(const QString& html, bool keep);
   // Puts the focus on a link; returns false if there is no such link.
   bool FocusLink(const QString& link);
   QString FocusedLink() const;
-  // Every link, from the beginning.
+  // Returns all links in order.
   QStringList Links() const;
-  // For the current contents, at the current width.
+  // Returns the height of the current contents at the current width.
   int ContentHeight() const;
 
  Q_SIGNALS:
   void Followed(const QString& link);
-  // Repaints after a change of colors.
+  // Repaints after the colors changed.
   void Recoloured();
 
  protected:

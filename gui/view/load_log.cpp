@@ -81,7 +81,7 @@ struct LoadLog::Impl {
 
 LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
     : View(navigator, "Load log", parent), impl_(std::make_unique<Impl>()) {
-  setAccessibleDescription("What could not be read, a line each");
+  setAccessibleDescription("What could not be read, one item per line");
   impl_->model = new LogModel(this);
   impl_->list = new QListView(this);
   impl_->list->setObjectName("lines");

@@ -9,7 +9,7 @@
 
 namespace lockstep::gui {
 
-// Shows the loader's lines while it reads, then the verdict's problems too. A line about a rank selects it.
+// Shows the loader's lines while it reads, and later the verdict's problems, too. A line about a rank selects it.
 class LoadLog : public View {
   Q_OBJECT
 

@@ -37,7 +37,7 @@ void InstallMatrixAccessible(MatrixView* view) {
     return true;
   }();
   (void)installed;
-  // Qt may have created a general interface while the view was under construction.
+  // Qt may have created a generic interface while the view was under construction.
   if (QAccessibleInterface* early = QAccessible::queryAccessibleInterface(view))
     QAccessible::deleteAccessibleInterface(QAccessible::uniqueId(early));
 }

@@ -5,7 +5,7 @@ namespace lockstep::gui {
 
 class MatrixView;
 
-// Call it at the end of the view's constructor.
+// Call at the end of the view's constructor.
 void InstallMatrixAccessible(MatrixView* view);
 
 }  // namespace lockstep::gui

@@ -164,7 +164,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   painter->drawText(corner, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(name, Qt::ElideLeft, corner.width()));
 }
 
-// Paints ranks and groups beside one part of the lines.
+// Paints ranks and groups next to one part of the lines.
 void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis,
                   int first_line, const MatrixScene& scene, const Theme& theme) {
   if (layout.row_axis.isEmpty() || part.isEmpty()) return;
@@ -198,7 +198,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->fillRect(QRectF(layout.row_axis.right() - 3, y, 4, 1), theme.faint_text);
     }
   }
-  // Groups if they have names, hosts if every line has room.
+  // Shows groups if they have names, and hosts if every line has space.
   double next = part.top();
   if (names.width() > 30) {
     for (const RowGroup& group : data.order.groups) {
@@ -278,7 +278,7 @@ void Outline(QPainter* painter, const QRectF& rect, const QColor& colour, const 
   painter->drawRect(rect);
 }
 
-// Leaves room for the framed contents, so that a fault of three pixels stays visible.
+// Leaves space for the framed contents, so that a fault of three pixels stays visible.
 QRectF AtLeast(QRectF rect, double side) {
   if (rect.width() < side) rect.adjust((rect.width() - side) / 2, 0, (side - rect.width()) / 2, 0);
   if (rect.height() < side) rect.adjust(0, (rect.height() - side) / 2, 0, (side - rect.height()) / 2);
@@ -303,7 +303,7 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (const QRectF& rect : shown)
     Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
   painter->restore();
-  // Marks outside the cells, so that a selection of one pixel can be found.
+  // Draws marks outside the cells, so that a selection of one pixel can be found.
   painter->setRenderHint(QPainter::Antialiasing);
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.selection);

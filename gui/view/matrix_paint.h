@@ -15,12 +15,12 @@
 
 namespace lockstep::gui {
 
-// The positions of the parts. An empty rectangle means that there is no room for the part.
+// The positions of the parts. A part without space has an empty rectangle.
 struct MatrixLayout {
   QRect title, histogram, column_axis, row_axis, lag;
   QRect pinned, body;  // the cells: pinned lines, and lines that scroll
   QRect minimap;
-  int rank_width = 0;  // within row_axis, at its right: the ranks; groups and hosts are left of them
+  int rank_width = 0;  // at the right of row_axis: the ranks; groups and hosts are left of them
 
   QRect Cells() const { return QRect(pinned.isEmpty() ? body.topLeft() : pinned.topLeft(), body.bottomRight()); }
 };
@@ -45,7 +45,7 @@ struct MatrixScene {
   QString empty_text;  // shown instead of the cells
 };
 
-// Expensive images, kept between frames. An image is created again if its contents differ.
+// Expensive images, kept between frames. An image is created again if its contents change.
 struct MatrixImages {
   QImage body, pinned, minimap;
   ViewTransform body_at, pinned_at;
@@ -56,8 +56,8 @@ struct MatrixImages {
 
 void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
                  const Theme& theme, MatrixImages* images);
-// The rectangle of a box of cells: at least one pixel, clipped to its part of the layout. A box must not mix pinned and
-// scrolled lines. Empty if it is not visible.
+// Returns the rectangle of a box of cells: at least one pixel, clipped to its part of the layout. A box must not mix
+// pinned and scrolled lines. Empty if it is not visible.
 QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
 
 }  // namespace lockstep::gui

@@ -36,7 +36,7 @@ void MaxInto(uint8_t* __restrict out, const uint8_t* __restrict in, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = out[i] > in[i] ? out[i] : in[i];
 }
 
-// Four rows at once: memory access is the main cost, so the result is read and written once for four.
+// Handles four rows at once: memory access dominates the cost, so the result is read and written once for four.
 void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_t* __restrict b,
               const uint8_t* __restrict c, const uint8_t* __restrict d, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_
   }
 }
 
-// out[i] = the largest of in[i] .. in[i + length - 1]; `in` has `length` zeros behind its n elements.
+// out[i] = the largest of in[i] .. in[i + length - 1]; `in` has `length` zeros after its n elements.
 void SlidingMax(const uint8_t* in, size_t n, int length, std::vector<uint8_t>* scratch, uint8_t* __restrict out) {
   scratch->assign(in, in + n + static_cast<size_t>(length));
   int reach = 1;
@@ -135,7 +135,7 @@ class Columns {
   std::vector<int> odd_;
 };
 
-// Colors by state, 8 x 8 for its hatch.
+// Colors by state, in a tile of 8 x 8 for its hatch.
 struct Colours {
   std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;  // [y & 7][state][x & 7]
 
@@ -160,7 +160,7 @@ struct Colours {
   }
 };
 
-// Keeps the hatch on its cells while they move.
+// Keeps the hatch fixed to its cells while they move.
 int Phase(double offset) { return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7); }
 
 // The sign of each state in its ink, on a transparent background; null if none.

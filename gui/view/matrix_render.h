@@ -15,16 +15,16 @@ namespace lockstep::gui {
 
 // The contents of a pixel: a ViewState, or one of these.
 constexpr uint8_t kGridPixel = 11, kEmptyPixel = 12;
-// A cell smaller than this on an axis shares a pixel with others or is easily overlooked, so a fault is enlarged to
-// this many pixels.
+// On an axis where a cell is smaller than this, faults are enlarged to this many pixels, because cells share pixels or
+// are easily overlooked.
 constexpr double kLeastFaultPixels = 3;
 constexpr double kGridFrom = 8, kGlyphsFrom = 10;  // pixels per cell
 constexpr bool IsFault(uint8_t pixel) {
   return pixel >= static_cast<uint8_t>(ViewState::kFailed) && pixel <= static_cast<uint8_t>(ViewState::kMissing);
 }
 
-// First and one past the last cell of each pixel of an axis, ascending. Every cell between the first and the last pixel
-// is in at least one. Both are -1 if there is none.
+// The first and one past the last cell of each pixel of an axis, ascending. Every cell between the first and the last
+// pixel is in at least one. Both are -1 if there is none.
 struct PixelCells {
   std::vector<int32_t> first, end;
 };
@@ -41,14 +41,14 @@ struct PixelStates {
 };
 PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                         int threads = 1);
-// Enlarges faults over pixels without faults until each covers kLeastFaultPixels, also at an edge of the picture; never
+// Enlarges faults over pixels without faults until each covers kLeastFaultPixels, even at an edge of the picture; never
 // over another fault.
 void GrowFaults(const ViewTransform& transform, PixelStates* states);
 
 // The transform uses the image's own pixels: for a screen with more pixels than points, pass it Magnified.
 QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                     const Theme& theme, int threads = 1);
-// A sample of a state as drawn by the matrix, for legends.
+// A sample of a state as the matrix draws it, for legends.
 QImage RenderSample(ViewState state, const Theme& theme, QSize size, double ratio);
 
 }  // namespace lockstep::gui

@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
 constexpr int64_t kMostPinned = 64;
-constexpr double kReadable = 20;  // pixels of a column that the view scrolls to
+constexpr double kReadable = 20;  // width of a column that the view scrolls to, in pixels
 
 }  // namespace
 
@@ -123,7 +123,7 @@ struct MatrixView::Impl {
 
   int RowOf(int line) const { return static_cast<int>(data()->order.rows[static_cast<size_t>(line)]); }
 
-  // The worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
+  // Returns the worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
   Cell WorstNear(const QPoint& at, Cell cell) const {
     const ViewTransform& t = scene.body;
     if (cell.line < pinned() || (t.x.scale() >= kLeastFaultPixels && t.y.scale() >= kLeastFaultPixels)) return cell;
@@ -172,7 +172,7 @@ struct MatrixView::Impl {
     }
   }
 
-  // The box that contains everything selected, among the lines that scroll.
+  // Returns the box that contains everything selected, among the lines that scroll.
   std::optional<LineBox> SelectedBox() const {
     std::optional<LineBox> all;
     for (const LineBox& box : scene.selected) {
@@ -221,8 +221,8 @@ struct MatrixView::Impl {
     if (!selecting && document != nullptr) {
       const bool a_place = selection.comm >= 0 && selection.comm < document->comm_count() && selection.seq_first >= 0;
       const bool here = place().matrix_mode == MatrixMode::kCommunicator && place().matrix_comm == selection.comm;
-      // A finding of a communicator is shown in the communicator's matrix; one operation of one rank also among the
-      // rank's calls.
+      // A finding about a communicator is shown in the communicator's matrix; one operation of one rank, among the
+      // rank's calls, too.
       if (a_place && !here && (place().matrix_mode == MatrixMode::kCommunicator || selection.record < 0)) {
         Place next = place();
         next.matrix_mode = MatrixMode::kCommunicator;
@@ -550,7 +550,7 @@ void MatrixView::changeEvent(QEvent* event) {
 void MatrixView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
   Impl& d = *impl_;
-  // Keys need a cursor: at the selection, else at the end of the visible part.
+  // Keys need a cursor: at the selection, or else at the end of the visible part.
   if (!d.cursor.has_value() && d.lines() > 0 && d.columns() > 0 && event->reason() != Qt::MouseFocusReason) {
     const std::optional<LineBox> box = d.SelectedBox();
     MoveCursor(box.has_value() ? Cell{box->line_first, box->column_first} : d.NearestCell(d.layout.body.topRight()));
@@ -771,7 +771,7 @@ QString MatrixView::Impl::TipAt(const QPoint& at) const {
     const int row = RowOf(near.line);
     const int64_t lag = data()->lag[static_cast<size_t>(row)];
     QStringList lines_of = CellLines(*data()->document, *data()->cells, row, columns() - 1).mid(0, 1);
-    lines_of << (lag < 0 ? QString("how far behind is not known")
+    lines_of << (lag < 0 ? QString("unknown how far behind")
                          : QString("%1 collectives behind the furthest member").arg(Count(lag)));
     return lines_of.join('\n');
   }

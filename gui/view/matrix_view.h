@@ -22,7 +22,8 @@ namespace lockstep::gui {
 //   Home End go to the ends of the row, with Ctrl of the ranks. , . go to the previous and next call of the rank. Enter
 //   selects; Ctrl+Enter shows the collective's column.
 // - A left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the selection, Esc removes
-//   it. F centers the selection, F again shows everything; a double click shows the collective's column.
+// it.
+//   F centers the selection, F again shows everything; a double click shows the collective's column.
 // - G changes the grouping of rows, P pins the selected ranks, C switches between all ranks and one communicator.
 class MatrixView : public View {
   Q_OBJECT

@@ -337,7 +337,7 @@ TEST_F(MatrixViewTest, AnyDocumentAndNone) {
   view_.SetDocument(*empty);
   ASSERT_TRUE(Settle(view_));
   view_.grab();
-  // One after the other, without waiting: the last document is shown.
+  // One after another, without waiting: the last document is shown.
   for (int i = 0; i < 20; ++i) view_.SetDocument(i % 2 == 0 ? document_ : *empty);
   view_.SetDocument(document_);
   ASSERT_TRUE(Settle(view_));
@@ -381,7 +381,7 @@ TEST_F(MatrixViewTest, TheLegendCountsWhatIsInSightAndFindsTheNext) {
   navigator_.Reset();
   EXPECT_TRUE(legend.SelectNext(ViewState::kMissing));
   EXPECT_FALSE(legend.SelectNext(ViewState::kMismatch));
-  // Ctrl+click requests a filter and, again, removes it; the keyboard does the same.
+  // Ctrl+click requests a filter, and the next one removes it; the keyboard does the same.
   QStringList wanted;
   QObject::connect(&legend, &LegendView::FiltersWanted, [&](const QStringList& filters) { wanted = filters; });
   QTest::mouseClick(&legend, Qt::LeftButton, Qt::ControlModifier, legend.RectOf(ViewState::kMissing).center());

@@ -22,9 +22,9 @@ namespace {
 
 constexpr double kNearMark = 12;      // pixels
 constexpr double kWidestColumn = 64;  // pixels
-constexpr double kAbove = 1.05;       // a little more than what is possible is drawn where it is
+constexpr double kAbove = 1.05;       // values slightly above the possible speed are drawn at their true height
 constexpr int kSpeedTicks = 4;
-constexpr int kMarkShapes = 5;  // then the same ones, hollow
+constexpr int kMarkShapes = 5;  // then the same shapes, hollow
 
 QString SizeTick(double power) {
   const int unit = std::clamp(static_cast<int>(power / 10), 0, 3);
@@ -32,7 +32,7 @@ QString SizeTick(double power) {
   return QString("%1 %2").arg(std::exp2(power - 10.0 * unit), 0, 'g', 4).arg(kUnits[unit]);
 }
 
-// The smallest number above `most` of which the labels, its quarters, are round.
+// Returns the smallest number above `most` whose quarters are round, for the labels.
 double RoundTop(double most) {
   const double quarter = std::max(most, 1.0) / kSpeedTicks, unit = std::pow(10, std::floor(std::log10(quarter)));
   for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
@@ -41,7 +41,7 @@ double RoundTop(double most) {
   return kSpeedTicks * unit * 10;
 }
 
-// Series differ in shape, not by color alone.
+// Series differ in shape, not only in color.
 void DrawMark(QPainter* painter, const QPointF& at, int series, const QColor& color, double radius) {
   QPainterPath path;
   const double r = radius;
@@ -62,7 +62,7 @@ void DrawMark(QPainter* painter, const QPointF& at, int series, const QColor& co
 
 }  // namespace
 
-// The vertical axis. If `top` is 0, it has shares of what is possible; else bytes per second up to `top`.
+// The vertical axis. If `top` is 0, it shows shares of the possible speed; otherwise bytes per second up to `top`.
 struct SpeedPane::Axis {
   double top = 0;
   double Of(const SpeedRow& row, double rate) const {
@@ -213,7 +213,7 @@ QString SpeedPane::TextAt(const QPointF& at) const {
 void SpeedPane::DrawScale(const Drawing& d, const QRect& plot, const Axis& axis) const {
   for (int tick = 0; tick <= kSpeedTicks; ++tick) {
     const double share = static_cast<double>(tick) / kSpeedTicks, y = Drawing::Y(plot, share);
-    // What is possible is a line of its own.
+    // The possible speed has its own line.
     const bool roofline = axis.top == 0 && tick == kSpeedTicks;
     d.painter->setPen(roofline ? QPen(d.theme.text, 2) : QPen(d.theme.grid, 1));
     d.painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
@@ -238,7 +238,7 @@ void SpeedPane::DrawSizes(const Drawing& d, const QRect& plot) const {
   }
   const QColor usual = d.theme.Of(ViewState::kStarted).fill;
   const double radius = d.metrics.height() * 0.28;
-  // The chosen row comes last, above the others.
+  // The chosen row is drawn last, above the others.
   const int count = static_cast<int>(speeds_.rows.size());
   for (int n = 0; n <= count; ++n) {
     const int i = n == count ? speed_ : n;
@@ -279,7 +279,7 @@ void SpeedPane::DrawLegend(const Drawing& d, double top) const {
 QString SpeedPane::HostTitle() const {
   const SpeedRow& row = *Row();
   const auto shown = static_cast<int>(row.hosts.size());
-  if (shown == 0) return row.name + ": by host it is not known, or all its hosts have one speed";
+  if (shown == 0) return row.name + ": unknown by host, or all its hosts have the same speed";
   return row.name + (shown < row.hosts_measured
                          ? QString(": the slowest %L1 of %L2 hosts").arg(shown).arg(row.hosts_measured)
                          : QString(": %L1 hosts, the slowest first").arg(shown));

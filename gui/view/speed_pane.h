@@ -1,5 +1,5 @@
-// The second picture of the tab for bandwidth: bus bandwidth over message size, and below it over the hosts of one
-// operation, as shares of what is possible.
+// The second picture in the bandwidth tab: bus bandwidth over message size, and below it over the hosts of one
+// operation, as shares of the possible speed.
 #pragma once
 
 #include <QPointF>
@@ -21,7 +21,7 @@ class SpeedPane : public QWidget {
  public:
   SpeedPane(Navigator* navigator, QWidget* parent);
 
-  std::function<void(int)> on_speed;  // another row of Speeds was chosen
+  std::function<void(int)> on_speed;  // the user chose another row of Speeds
 
   void Show(DocumentPtr document, int speed);
   const Speeds& speeds() const { return speeds_; }
@@ -63,7 +63,7 @@ class SpeedPane : public QWidget {
   Speeds speeds_;
   int speed_ = -1;
   int cursor_ = -1;                          // a host of the chosen row
-  double first_power_ = 0, last_power_ = 1;  // of two: the sizes on the axis
+  double first_power_ = 0, last_power_ = 1;  // powers of two: the sizes on the axis
 };
 
 }  // namespace lockstep::gui

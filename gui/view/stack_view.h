@@ -1,5 +1,5 @@
 // The merged stacks of all ranks as a picture, with widths by ranks, and as a tree below it; an exceptional rank is
-// marked and comes first. Click or Enter selects a node's ranks. Without stacks it shows the reason.
+// marked and comes first. Click or Enter selects a node's ranks. Without stacks, it shows the reason.
 #pragma once
 
 #include <vector>
@@ -36,7 +36,7 @@ class StackView : public View {
   int current() const { return current_; }  // node in focus; -1 if none
   void SetCurrent(int node);
   QRect BoxOf(int node) const;  // in the picture, in coordinates of this widget; empty if not shown
-  QString Message() const;      // the reason for missing stacks
+  QString Message() const;      // why stacks are missing
 
  protected:
   void changeEvent(QEvent* event) override;

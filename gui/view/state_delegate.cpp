@@ -31,7 +31,7 @@ void StateDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
     painter->fillRect(option.rect, tint);
   }
   const auto state = static_cast<ViewState>(index.data(role_).toInt());
-  // Space between numbers and the next column.
+  // Keeps a gap between numbers and the next column.
   const int gap = option.fontMetrics.averageCharWidth();
   const auto behind = [&] {
     QStyleOptionViewItem whole = item;

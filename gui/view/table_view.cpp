@@ -40,7 +40,7 @@ struct TableView::Impl {
   QToolButton* columns = nullptr;
   bool showing = false;  // the table's selection follows the navigator's, and must not be sent back
   bool sized = false;
-  std::vector<bool> marked;  // by source row: part of the navigator's selection
+  std::vector<bool> marked;  // by source row: whether the navigator's selection contains it
 
   void ShowSelection(bool scroll);
   void TakeSelection();
@@ -159,18 +159,18 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
 
   p.filter = new QLineEdit(this);
   p.filter->setObjectName("filter");
-  p.filter->setPlaceholderText("Filter: words that all must match, -word excludes");
+  p.filter->setPlaceholderText("Filter: all words must match, -word excludes");
   p.filter->setClearButtonEnabled(true);
   p.filter->setMaxLength(500);
   p.filter->setAccessibleName("Filter of " + name);
   p.filter->setAccessibleDescription(
-      "Shows the rows in which all words stand; a minus before a word excludes; Down goes to the table, Escape clears");
+      "Shows the rows that contain all words; a minus before a word excludes; Down goes to the table, Escape clears");
   p.filter->installEventFilter(this);
   p.count = new QLabel(this);
   p.count->setTextFormat(Qt::PlainText);
   p.count->setObjectName("count");
   p.count->setAccessibleName("Rows of " + name);
-  p.count->setAccessibleDescription("How many rows are shown, and of how many");
+  p.count->setAccessibleDescription("How many of the rows are shown");
   p.columns = new QToolButton(this);
   p.columns->setText("Columns");
   p.columns->setObjectName("columns");
@@ -211,7 +211,7 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.table->horizontalHeader()->setStretchLastSection(true);
   p.table->horizontalHeader()->setHighlightSections(false);
   p.table->horizontalHeader()->setAccessibleName("Columns of " + name);
-  p.table->horizontalHeader()->setAccessibleDescription("A click sorts by the column");
+  p.table->horizontalHeader()->setAccessibleDescription("Click to sort by this column");
   p.table->horizontalHeader()->setSortIndicator(p.kind.sort_column, p.kind.sort_order);
   p.table->horizontalHeader()->setContextMenuPolicy(Qt::CustomContextMenu);
   p.table->setSortingEnabled(true);

@@ -1,4 +1,4 @@
-// Colors and signs of states, for light and dark windows, safe for color-blind eyes.
+// Colors and signs of states, for light and dark windows, safe for color-blind users.
 #pragma once
 
 #include <QColor>
@@ -13,10 +13,10 @@ namespace lockstep::gui {
 
 struct StateStyle {
   QColor fill;
-  QColor ink;                          // for a sign or hatch on `fill`, with a contrast of at least 3:1
-  QChar glyph;                         // drawn in cells of 10 pixels and more; a space for none
-  Qt::BrushStyle hatch = Qt::NoBrush;  // in addition to the fill, so that "no data" is never mistaken for a proven
-                                       // fault
+  QColor ink;   // for a sign or hatch on `fill`, with a contrast of at least 3:1
+  QChar glyph;  // drawn in cells of at least 10 pixels; a space for none
+  Qt::BrushStyle hatch =
+      Qt::NoBrush;  // in addition to the fill, so that "no data" is never mistaken for a proven fault
 };
 
 struct Theme {

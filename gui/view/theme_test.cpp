@@ -52,7 +52,7 @@ const Vision kVisions[] = {
      {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
 };
 
-// CIE L*a*b* (D65) of the color as that eye sees it.
+// Returns CIE L*a*b* (D65) of the color as that eye sees it.
 Triple Seen(const QColor& color, const Vision& vision) {
   const Triple rgb = {Linear(color.redF()), Linear(color.greenF()), Linear(color.blueF())};
   Triple out{};

@@ -19,7 +19,7 @@ namespace {
 // The same text as in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
-    case TimelineLook::kHost: return "host in call";
+    case TimelineLook::kHost: return "CPU in call";
     case TimelineLook::kQueued: return "queued";
     case TimelineLook::kUnmeasured: return "GPU not measured";
     case TimelineLook::kHostOpen: return "still in call";
@@ -28,17 +28,17 @@ const char* ShortName(TimelineLook look) {
   }
 }
 
-constexpr int64_t kAtOnce = 100'000;  // operations read while drawing
+constexpr int64_t kAtOnce = 100'000;  // operations that are read while drawing
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
-constexpr double kShapes = 11;  // pixels from which on a lane also distinguishes looks by shape
+constexpr double kShapes = 11;  // height in pixels from which lanes also distinguish looks by shape
 constexpr int kMostFlowLanes = 400;
-constexpr size_t kMostFlowArrows = 16;  // for one collective; beyond this, one line marks the last arrival
+constexpr size_t kMostFlowArrows = 16;  // per collective; beyond this, one line marks the last arrival
 
 struct LookStyle {
   QColor color;
   double top = 0, bottom = 1;  // fraction of a tall lane's height
-  bool striped = false;        // open: not finished when the data was taken
+  bool striped = false;        // open: not finished when the data was captured
 };
 
 LookStyle StyleOf(TimelineLook look, const Theme& theme) {
@@ -148,7 +148,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
   const bool had = raster_ != nullptr && raster_lanes_ == lanes_.get() && raster_->request == request &&
                    (raster_->exact || timeline_->bin_ns() <= (request.x1 - request.x0) / request.width || refining_);
   if (!had) {
-    // If bins are as fine as pixels, reading operations is unnecessary.
+    // If bins are as fine as pixels, there is no need to read operations.
     const bool fine = timeline_->bin_ns() <= (request.x1 - request.x0) / request.width;
     const bool parts = detail_ == LaneDetail::kStreams;
     raster_ = RasterLanes(*timeline_, *lanes_, request, fine && !parts ? 50'000 : kAtOnce, !parts);
@@ -197,7 +197,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
-  // With thousands of lanes, only those with room for a label are examined.
+  // With thousands of lanes, examines only those with space for a label.
   const int step = std::max(1, static_cast<int>(0.5 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
@@ -252,7 +252,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
                         theme.selection);
     }
   }
-  // A named cause is marked at any size of its lane.
+  // A named cause is marked whatever the size of its lane.
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.cause);
   for (const int lane : cause_lanes_) {
@@ -278,7 +278,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   }
 }
 
-// Names inside wide pieces, and a lane's unknown parts.
+// Draws names inside wide pieces, and a lane's unknown parts.
 void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
   if (frame.lane_height < 8) return;
   int64_t budget = kTextBudget;
@@ -295,7 +295,7 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
         unknown = "no operations recorded";
       } else if (lane.filter.part == LaneFilter::Part::kStream && lane.filter.stream == kIndexNoStream &&
                  !facts.gpu_recorded()) {
-        unknown = "what the GPU did was not measured";
+        unknown = "GPU activity was not measured";
       }
       const double taken = frame.X(static_cast<double>(timeline_->TakenAt(row)));
       if (!unknown.isEmpty()) {
@@ -318,7 +318,7 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
                      [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
     std::vector<std::pair<double, double>> taken;
     for (const TimelineHit& hit : hits) {
-      // In a rank's single lane, the GPU's piece is drawn over the CPU's call.
+      // In a rank's single lane, the GPU's piece covers the CPU's call.
       if (hit.piece.look == TimelineLook::kQueued ||
           (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost))
         continue;

@@ -1,4 +1,4 @@
-// Used only by TimelinePane: the data of one drawing.
+// Used only by TimelinePane: the data for drawing one frame.
 #pragma once
 
 #include <QFont>

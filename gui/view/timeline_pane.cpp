@@ -23,9 +23,9 @@ namespace {
 
 constexpr double kShortestShown = 200;   // nanoseconds
 constexpr double kNear = 3;              // pixels around the cursor that count as a hit
-constexpr double kLeastStreamLane = 10;  // pixels; lanes that bins cannot draw are never many
+constexpr double kLeastStreamLane = 10;  // pixels; there are never many lanes that bins cannot draw
 constexpr size_t kMostCsvPieces = 100'000;
-constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for them
+constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for the CSV
 constexpr int kTwicePressed = 600;             // milliseconds between two presses of F
 
 }  // namespace
@@ -42,7 +42,7 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(pare
   pool_.setMaxThreadCount(1);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
-    // While hidden, tens of thousands of lanes are not sorted at every click.
+    // While hidden, does not sort tens of thousands of lanes at every click.
     if (!own_ && choice_ != LaneChoice::kAll) isVisible() ? RebuildLanes() : static_cast<void>(lanes_stale_ = true);
     update();
   });
@@ -84,7 +84,7 @@ void TimelinePane::StartBuild() {
   built_ = std::make_shared<std::atomic<int>>(0);
   pool_.start([this, document = document_, cancel = build_cancel_, done = built_] {
     std::shared_ptr<const Timeline> timeline = Timeline::Build(document, cancel.get(), done.get());
-    // The pool is awaited before the pane is destroyed, and its queued work is dropped.
+    // The pane's destructor waits for the pool and drops its queued work.
     QMetaObject::invokeMethod(
         this,
         [this, timeline = std::move(timeline), cancel] {
@@ -177,7 +177,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   const double span = timeline_ == nullptr ? 1 : static_cast<double>(timeline_->span_ns());
   const auto count = static_cast<double>(lanes_->lanes.size());
   const QRect plot = PlotOf(size);
-  // Some room at the right, so that open operations end at a visible border.
+  // Leaves some space at the right, so that open operations end at a visible edge.
   const double most = span * 1.02;
   if (!(v.x1 > v.x0)) {
     v.x0 = 0;
@@ -267,7 +267,7 @@ void TimelinePane::Fit() {
   navigator_->Scroll(std::move(place));
 }
 
-// Times of one operation, of the selected range, or of the selected collective on the first selected rank.
+// Returns the times of one operation, of the selected range, or of the selected collective on the first selected rank.
 std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) const {
   *row = -1;
   if (timeline_ == nullptr) return {};
@@ -302,7 +302,7 @@ void TimelinePane::CentreOnSelection() {
   Viewport v = Shown();
   if (times) {
     const double wide = v.x1 - v.x0;
-    // For an item longer than the picture, shows its beginning.
+    // For an item longer than the picture, shows its start.
     const double middle =
         times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
     v.x0 = middle - wide / 2;
@@ -369,7 +369,7 @@ QString TimelinePane::HitText(const TimelineHit& hit) const {
   }
   if (!parts.isEmpty()) lines << parts.join(", ");
   lines << "from +" + AxisDuration(static_cast<double>(pieces[0].begin));
-  if (!gpu) lines << "what the GPU did with it was not measured";
+  if (!gpu) lines << "its GPU activity was not measured";
   if (facts.clock_uncertainty_ns() < 0) {
     lines << "this host's clock is not aligned with the others";
   } else if (facts.clock_uncertainty_ns() > 0) {
@@ -478,7 +478,7 @@ void TimelinePane::MoveCursor(int by) {
   update();
 }
 
-// Goes to the operation after or before the selected one, or from the end.
+// Goes to the operation after or before the selected one, or starts at the end.
 void TimelinePane::StepRecord(int by) {
   if (document_ == nullptr || timeline_ == nullptr) return;
   const Selection& s = navigator_->selection();

@@ -1,4 +1,4 @@
-// The picture of TimelineView: lanes below a time axis, with labels on the left and a legend below.
+// The picture in TimelineView: lanes below a time axis, with labels on the left and a legend below.
 #pragma once
 
 #include <QImage>
@@ -41,8 +41,8 @@ class TimelinePane : public QWidget {
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
 
-  void ZoomTime(double factor, std::optional<double> at_x = {});  // keeps the position under the cursor, or the middle,
-                                                                  // in place
+  void ZoomTime(double factor,
+                std::optional<double> at_x = {});  // keeps the position under the cursor, or the middle, in place
   void ZoomLanes(double factor);
   void PanBy(double right, double down);  // shares of the visible part
   void Fit();
@@ -60,8 +60,8 @@ class TimelinePane : public QWidget {
   QString Csv() const;  // the visible pieces, at most kMostCsvPieces
 
  Q_SIGNALS:
-  void Scrolled();  // emitted if another part is shown, or there are other lanes
-  void Changed();   // emitted if it was built, or is idle again
+  void Scrolled();  // emitted if a different part is shown, or the lanes changed
+  void Changed();   // emitted when it was built, or is idle again
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -78,7 +78,7 @@ class TimelinePane : public QWidget {
   bool event(QEvent* event) override;
 
  private:
-  struct Frame;  // the data of one drawing
+  struct Frame;  // the data for drawing one frame
   void StartBuild();
   void RebuildLanes();  // at once, or before it becomes visible again
   void OrderedLanes();
@@ -130,7 +130,7 @@ class TimelinePane : public QWidget {
   std::shared_ptr<std::atomic<int>> built_;
   bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
-  absl::flat_hash_map<int, int64_t> found_;  // maps a row to the record of the selected collective
+  absl::flat_hash_map<int, int64_t> found_;  // by row: the record of the selected collective
 
   QStringList filters_;  // for which the lanes were built
   RankIntervals filtered_;

@@ -22,10 +22,10 @@ constexpr double kBarSteps = 100'000;
 }  // namespace
 
 TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigator, "Timeline", parent) {
-  setAccessibleDescription("What host and GPU of each rank did when, on one time axis.");
+  setAccessibleDescription("What each rank's CPU and GPU did, on one time axis.");
   pane_ = new TimelinePane(navigator, this);
   detail_ = new QComboBox(this);
-  detail_->addItems({"A lane a host", "A lane a rank", "Calls and streams"});
+  detail_->addItems({"One lane per host", "One lane per rank", "Calls and streams"});
   detail_->setCurrentIndex(1);
   detail_->setAccessibleName("Lanes");
   detail_->setAccessibleDescription("One lane for each host, each rank, or the calls and each stream of a rank.");
@@ -36,7 +36,7 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   choice_->setCurrentIndex(1);
   choice_->setAccessibleName("Ranks shown");
   choice_->setAccessibleDescription(
-      "Whether ranks that are selected, and the members of the selected communicator, come first or are shown alone.");
+      "Whether selected ranks, and the members of the selected communicator, come first or are the only ones shown.");
   choice_->setToolTip("Which ranks have lanes, and which come first");
   clock_ = new QLabel(this);
   clock_->setAccessibleName("Clocks");
@@ -97,8 +97,7 @@ QString TimelineView::ClockText() const {
     unaligned += rank.clock_uncertainty_ns() < 0;
   }
   if (unaligned == document_->rank_count())
-    return document_->rank_count() == 0 ? ""
-                                        : "clocks of hosts are not aligned: do not compare times of different hosts";
+    return document_->rank_count() == 0 ? "" : "host clocks are not aligned: do not compare times across hosts";
   QString text = most == 0 ? QString("one clock")
                            : QString::fromUtf8("clocks within \u00b1 ") + AxisDuration(static_cast<double>(most));
   if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);

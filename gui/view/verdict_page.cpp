@@ -15,17 +15,17 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostEvidence = 64;  // for one finding
+constexpr int kMostEvidence = 64;  // per finding
 constexpr int kMostSections = 64;
-constexpr int kMostLines = 24;  // for one row
+constexpr int kMostLines = 24;  // per row
 constexpr int kMostUnknown = 24;
-constexpr int kMostFrames = 12;  // of one stack
+constexpr int kMostFrames = 12;  // per stack
 constexpr int kRankColumns = 40;
 
 struct Label {
   std::string_view label;
   const char* words;
-  bool right;  // consequences of the finding, shown beside its evidence
+  bool right;  // consequences of the finding, shown next to its evidence
 };
 
 // In reading order.
@@ -63,7 +63,7 @@ void Cut(QStringList* lines) {
   lines->append(QString("and %1 more").arg(more));
 }
 
-// The finding's evidence, each line a link to its cells. Omits facts for which the report has separate rows.
+// Returns the finding's evidence, each line a link to its cells. Omits facts for which the report has separate rows.
 QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
@@ -84,7 +84,7 @@ QStringList ChainLines(const Finding& finding, int f, const QStringList& as_repo
   QStringList lines;
   for (const QString& line : as_reported) {
     QString out = line;
-    // The report begins with the links of the chain, in their order.
+    // The report starts with the links of the chain, in order.
     if (lines.size() < std::min(finding.chain_size(), kMaxLinksShown))
       out = Link(QString("chain:%1:%2").arg(f).arg(lines.size()), line);
     lines.append(out);
@@ -155,7 +155,7 @@ QString Table(const std::vector<Row>& rows) {
   return out + "</table>";
 }
 
-// `below`: the part under the left column.
+// `below`: the part below the left column.
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;
@@ -169,7 +169,7 @@ QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
       .arg(Table({rows.begin(), middle}) + below, Table({middle, rows.end()}));
 }
 
-// The facts' own sections; made from the verdict alone if an older index has none.
+// The facts' own sections, or sections made from the verdict alone if an older index has none.
 std::vector<ReportSection> Sections(const Document& document) {
   const ViewFacts& facts = document.facts();
   if (facts.report_size() > 0) return {facts.report().begin(), facts.report().end()};
@@ -184,7 +184,7 @@ QString RanksOf(const RankIntervals& ranks) {
   return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns));
 }
 
-// The frame of the user's code is marked, and always among the shown ones.
+// Marks the frame of the user's code, which is always among those shown.
 QStringList StackLines(const AnswerStack& stack) {
   QStringList lines;
   const int count = static_cast<int>(stack.frames.size());
@@ -199,7 +199,7 @@ QStringList StackLines(const AnswerStack& stack) {
   return lines;
 }
 
-// Stack and call sites of the finding in place of the report's lines about them.
+// Adds the finding's stack and call sites in place of the report's lines about them.
 void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
   const size_t stack_place = PlaceOf("stack"), python_place = PlaceOf("python"), calls_place = PlaceOf("calls");
   const auto drop = [rows](size_t place) {
@@ -245,8 +245,7 @@ QString VerdictWord(const Document& document) {
 
 QString VerdictHeadline(const Document& document) {
   const std::vector<ReportSection> sections = Sections(document);
-  if (sections.empty())
-    return QString("%1 ranks so far: nothing is decided before all are read").arg(document.rank_count());
+  if (sections.empty()) return QString("%1 ranks so far: no verdict until all are read").arg(document.rank_count());
   return Plain(sections.front().title(), 2000);
 }
 

@@ -1,4 +1,4 @@
-// The words of the verdict as markup with links: text and order without any widget.
+// The words of the verdict as markup with links: text and order, without any widget.
 #pragma once
 
 #include <QString>
@@ -14,11 +14,11 @@ QString VerdictHeadline(const Document& document);
 // "high", "medium", "low"; empty if nothing is claimed.
 QString VerdictSureness(const Document& document);
 
-// What explains the finding: stack, call sites, what to do, the evidence; and links to the other findings. `columns`:
-// side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
+// Returns what explains the finding: stack, call sites, what to do, the evidence; and links to the other findings.
+// `columns`: side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
 QString VerdictPage(const Document& document, int finding, bool columns);
 
-// What a link of the page selects; empty for links without a target. Sets the finding if the link leads to one.
+// Returns what a link of the page selects; empty for links without a target. Sets the finding if the link leads to one.
 Selection VerdictLink(const Document& document, const QString& link, int* finding = nullptr);
 
 }  // namespace lockstep::gui

@@ -21,7 +21,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The verdict's word, as a sign. The word is the message; the color only helps.
+// The verdict's word, as a badge. The word is the message; the color only helps.
 class Badge : public QLabel {
  public:
   explicit Badge(QWidget* parent) : QLabel(parent) {
@@ -73,7 +73,7 @@ class Badge : public QLabel {
   QColor fill_, ink_;
 };
 
-// A label only breaks lines at spaces, so a name without any gets places to break at.
+// A label breaks lines only at spaces, so a name without spaces gets possible breaks.
 QString Breakable(const QString& text) {
   constexpr int kLongest = 40;
   QString out;
@@ -179,7 +179,7 @@ VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
   p.copy->setText("Copy report");
   p.copy->setObjectName("copy report");
   p.copy->setAccessibleName("Copy report");
-  p.copy->setAccessibleDescription("Copies the whole report as plain text, fit for a ticket");
+  p.copy->setAccessibleDescription("Copies the whole report as plain text, for a ticket");
   p.copy->setToolTip("Copy the report as plain text, for a ticket");
   p.copy->setAutoRaise(true);
 

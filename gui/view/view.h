@@ -27,15 +27,15 @@ class View : public QWidget {
 
   // Null if nothing is open. Also called with partial documents while loading.
   virtual void SetDocument(DocumentPtr document) = 0;
-  // The selection of this view as tab-separated text; empty if there is nothing to copy.
+  // Returns the view's selection as tab-separated text; empty if there is nothing to copy.
   virtual QString CopyText() const { return {}; }
-  // Everything that the view lists, as CSV; empty if it has no such form.
+  // Returns everything that the view lists, as CSV; empty if it has no such form.
   virtual QString Csv() const { return {}; }
   // Draws the view at any size, for PNG and SVG. Returns false if it has no picture.
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
   // Zooms if the view supports it: factor > 1 zooms in, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }
-  virtual void ZoomRows(double factor) { (void)factor; }  // only the axis of ranks or lanes
+  virtual void ZoomRows(double factor) { (void)factor; }  // zooms only the axis of ranks or lanes
   // Moves the view by these shares of the visible part.
   virtual void Pan(double right, double down) { (void)right, (void)down; }
   virtual void Fit() {}  // shows all of it

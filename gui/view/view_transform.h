@@ -13,12 +13,12 @@
 
 namespace lockstep::gui {
 
-// One axis: `cells` of content on `pixels` of screen. Always valid: never zoomed out beyond all of it, never in beyond
-// `nearest` pixels per cell, never scrolled beyond the ends.
+// One axis: `cells` of content on `pixels` of screen. Always valid: never zoomed out beyond all content, never in
+// beyond `nearest` pixels per cell, never scrolled beyond the ends.
 class ViewAxis {
  public:
   ViewAxis() = default;
-  // `widest`: maximum pixels of a cell when everything is shown, so that a few cells do not fill the screen.
+  // `widest`: maximum pixels per cell when everything is shown, so that a few cells do not fill the screen.
   ViewAxis(double cells, double pixels, double widest, double nearest)
       : cells_(std::max(cells, 0.0)),
         pixels_(std::max(pixels, 0.0)),
@@ -32,7 +32,7 @@ class ViewAxis {
   double scale() const { return scale_; }  // pixels per cell
   double first() const { return first_; }  // at pixel 0
   double last() const { return std::min(first_ + pixels_ / scale_, std::max(cells_, 1.0)); }
-  bool fits() const { return scale_ <= least(); }  // all of it is visible
+  bool fits() const { return scale_ <= least(); }  // everything is visible
   double ToPixel(double cell) const { return (cell - first_) * scale_; }
   double ToCell(double pixel) const { return first_ + pixel / scale_; }
   // -1 if there is no cell.
@@ -65,7 +65,7 @@ class ViewAxis {
     if (!(last > first) || !std::isfinite(first) || !std::isfinite(last) || pixels_ <= 0) return Fit();
     scale_ = std::clamp(pixels_ / (last - first), least(), nearest_);
     first_ = (first + last) / 2 - pixels_ / scale_ / 2;
-    // The requested part begins where requested, if the limits allow it.
+    // The requested part starts where requested, if the limits allow it.
     if (scale_ >= pixels_ / (last - first)) first_ = first;
     Clamp();
   }
@@ -80,7 +80,7 @@ class ViewAxis {
     for (double* value : {&out.pixels_, &out.widest_, &out.nearest_, &out.scale_}) *value *= ratio;
     return out;
   }
-  // Scrolls as little as possible to show [first, last) with some room around.
+  // Scrolls as little as possible to show [first, last) with some margin.
   void Reveal(double first, double last, double room) {
     const double span = pixels_ / scale_;
     const double margin = std::min(room, std::max((span - (last - first)) / 2, 0.0));
@@ -108,7 +108,7 @@ struct ViewTransform {
   ViewTransform(double columns, double lines, double width, double height)
       : x(columns, width, kWidest, kNearest), y(lines, height, kTallest, kNearest) {}
 
-  // If an axis is completely visible, it is not set.
+  // An axis that is completely visible is not set.
   Viewport viewport() const {
     Viewport out;
     if (!x.fits()) out.x0 = x.first(), out.x1 = x.first() + x.pixels() / x.scale();
@@ -134,7 +134,8 @@ struct Tick {
   int64_t value = 0;
   QString label;
 };
-// Round numbers (1, 2 or 5 times a power of ten, at least 1 apart) in [first, last], `least` pixels apart or more.
+// Returns round numbers (1, 2 or 5 times a power of ten, at least 1 apart) in [first, last], at least `least` pixels
+// apart.
 std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, double least);
 
 }  // namespace lockstep::gui

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kMargin = 24, kPad = 8, kBar = 7;
 constexpr double kNearest = 4, kFarthest = 0.02;
-constexpr double kReadableScale = 0.85, kLargestFit = 1.25;  // Fit scrolls rather than draw smaller text
+constexpr double kReadableScale = 0.85, kLargestFit = 1.25;  // Fit scrolls rather than drawing smaller text
 constexpr int kTitleLines = 3;
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
@@ -166,7 +166,7 @@ QRectF WaitGraphView::NodeRect(int node) const {
   return QRectF(rect.topLeft() * scale_ + offset_, rect.size() * scale_);
 }
 
-// Shows everything if it is readable; else the causes and what waits for them, and the rest is scrolled to.
+// Shows everything if it is readable; otherwise the causes and what waits for them, and the user scrolls to the rest.
 void WaitGraphView::Fit() {
   fitted_ = true;
   const QRectF scene = SceneRect();
@@ -184,7 +184,7 @@ void WaitGraphView::Fit() {
   }
   scale_ = std::clamp(wide / std::max(right - scene.left(), 1.0), kReadableScale, kLargestFit);
   offset_.setX(kMargin - scene.left() * scale_);
-  // What is at the top or the bottom stays there; between them the first cause is in the middle.
+  // What is at the top or the bottom stays there; otherwise the first cause is in the middle.
   const double middle = (causes.isEmpty() ? scene : causes).center().y();
   offset_.setY(scene.height() * scale_ <= high
                    ? height() / 2.0 - scene.center().y() * scale_
@@ -328,7 +328,7 @@ void WaitGraphView::FocusNode(int node) {
   update();
 }
 
-// Left: to the awaited node; right: to the waiting one; up and down within the layer.
+// Left: to the node that it waits for; right: to a waiting one; up and down within the layer.
 void WaitGraphView::Step(int key) {
   const int n = static_cast<int>(graph_.nodes.size());
   if (n == 0) return;

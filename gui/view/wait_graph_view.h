@@ -1,6 +1,6 @@
 // The waits between ranks: ranks in equal wait states as nodes, causes on the left, the most distant victims on the
 // right, cycles highlighted. Click or Enter selects a node's ranks and operation; left and right follow the arrows;
-// selections of other views are marked.
+// selections from other views are marked.
 #pragma once
 
 #include <QPainterPath>
@@ -21,7 +21,7 @@ class WaitGraphView : public View {
   explicit WaitGraphView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;  // the chain, causes first
-  QString Csv() const override;       // one line for each arrow, and one for each node without an arrow
+  QString Csv() const override;       // one line per arrow, and one per node without an arrow
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;
@@ -30,10 +30,12 @@ class WaitGraphView : public View {
   void ZoomToSelection() override;
 
   const WaitGraph& graph() const { return graph_; }
-  int focused() const { return focus_; }                                      // -1 if none
-  QRectF NodeRect(int node) const;                                            // in coordinates of the widget
-  QString NodeText(int node) const;                                           // at most six lines
-  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // it shares ranks with the selection
+  int focused() const { return focus_; }  // -1 if none
+  QRectF NodeRect(int node) const;        // in coordinates of the widget
+  QString NodeText(int node) const;       // at most six lines
+  bool Marked(int node) const {
+    return marked_[static_cast<size_t>(node)];
+  }  // whether it shares ranks with the selection
 
  protected:
   void paintEvent(QPaintEvent* event) override;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Enroot hook (also used by pyxis): gives every container the recorder, whatever its image. Copy it to /etc/enroot/hooks.d/ on the nodes. It mounts
-# the library and the folder of the rings, and adds the library to LD_PRELOAD. The rings are on the host, where the host's agent sees them and they
+# the library and the folder for rings, and adds the library to LD_PRELOAD. The rings are on the host, where the host's agent sees them and they
 # outlive the container. A job opts out with `export LOCKSTEP=0`. Settings are in /etc/lockstep/enroot.env: the variables in docs/recorder.md, and
 # LOCKSTEP_LIBRARY and LOCKSTEP_DIR. Enroot does not start a container whose hook fails, so this one always exits with 0.
 [ -n "$ENROOT_ENVIRON" ] && [ -n "$ENROOT_MOUNTS" ] || exit 0
@@ -20,12 +20,12 @@ inside=/usr/lib/liblockstep.so
 [ -e /etc/lockstep/off ] || [ -e /run/lockstep/off ] && exit 0
 case $(value_of LOCKSTEP) in 0 | off | no | false) exit 0 ;; esac
 case ${LOCKSTEP-} in 0 | off | no | false) exit 0 ;; esac
-# A ring folder that the job names (as Slurm's TaskProlog does) takes precedence. Like /dev/shm, it may belong to root and be writable for all.
+# A ring folder that the job sets (as Slurm's TaskProlog does) takes precedence. Like /dev/shm, it may belong to root and be writable for all.
 given=$(value_of LOCKSTEP_DIR)
 case $given in /*) [ -d "$given" ] && [ -w "$given" ] && rings=$given ;; esac
 mkdir -p -m 700 "$rings" 2>/dev/null
 [ -d "$rings" ] && { [ -O "$rings" ] || [ "$rings" = "$given" ]; } || exit 0
-# An LD_PRELOAD from the host already names the library, so the library must exist at that path.
+# An LD_PRELOAD from the host already contains the library, so the library must exist at that path.
 preload=$(value_of LD_PRELOAD)
 named=$(printf '%s' "$preload" | tr ': ' '\n\n' | grep '^/.*/liblockstep\.so$' | head -n 1)
 {
@@ -38,7 +38,7 @@ inside=${named:-$inside}
 mount_once() { # source, target, options
   grep -qF " $2 none " "$ENROOT_MOUNTS" 2>/dev/null || printf '%s %s none %s\n' "$1" "$2" "$3" >>"$ENROOT_MOUNTS" 2>/dev/null
 }
-# If the image has a library of this name, it is used.
+# A library with this name in the image takes precedence.
 [ -n "$named" ] && [ -e "${ENROOT_ROOTFS:-/nowhere}$named" ] || mount_once "$library" "$inside" x-create=file,bind,ro,nosuid,nodev,private
 mount_once "$rings" "$rings" x-create=dir,bind,rw,nosuid,noexec,nodev,private
 exit 0

@@ -10,7 +10,7 @@ run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$host
 as_user=
 [ "$(id -u)" = 0 ] && [ "${SLURM_JOB_UID:-0}" != 0 ] && as_user="setpriv --reuid $SLURM_JOB_UID --regid ${SLURM_JOB_GID:-$SLURM_JOB_UID} --clear-groups"
 $as_user "${LOCKSTEP_PROGRAM:-lockstep}" clean --dir "${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$host" >/dev/null 2>&1
-# Holds the lock, so that no prolog counts on the agent that this script ends (see prolog.sh).
+# Holds the lock, so that no prolog relies on the agent that this script ends (see prolog.sh).
 [ -d "$run" ] && exec 9>"$run/lock" && flock -w 20 9
 rm -f "$run/jobs.$SLURM_JOB_ID"
 for job in "$run"/jobs.*; do

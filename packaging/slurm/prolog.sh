@@ -19,7 +19,7 @@ mkdir -p "$rings"
 # Anyone can write to /dev/shm. A folder of another user, or a link, must not be opened to all.
 for folder in "$(dirname "$rings")" "$rings"; do
   if [ -L "$folder" ] || [ ! -O "$folder" ]; then
-    echo "lockstep: $folder is not the prolog's own folder: no agent is started" >&2
+    echo "lockstep: $folder does not belong to the prolog's user: not starting an agent" >&2
     exit 0
   fi
 done

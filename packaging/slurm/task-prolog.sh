@@ -1,5 +1,5 @@
 #!/bin/sh
-# Slurm TaskProlog: Slurm puts what it prints into the environment of every task. A job opts out with LOCKSTEP=0.
+# Slurm TaskProlog: Slurm puts the output into the environment of every task. A job opts out with LOCKSTEP=0.
 trap 'exit 0' EXIT  # Slurm does not start a task whose prolog fails
 [ "${LOCKSTEP:-1}" = 0 ] && exit 0
 here=$(dirname "$0")

@@ -1,13 +1,13 @@
-// dlopen for the static program. A shared library that the program opened would load the host's C library, usually of
-// another version, beside the one that is linked in. The program only asks for NVML and elfutils' debuginfod. Both
-// count as absent, and their callers say so.
+// dlopen for the static program. A shared library that the program opened would load the host's C library, usually
+// another version, next to the linked one. The program opens only NVML and elfutils' debuginfod. Both count as missing,
+// and their callers report that.
 #include <dlfcn.h>
 
 extern "C" {
 
 void* dlopen(const char*, int) { return nullptr; }
 char* dlerror() {
-  static char text[] = "a static program opens no shared library; the distribution's package of Lockstep can";
+  static char text[] = "a static program cannot open shared libraries; use the distribution's package of Lockstep";
   return text;
 }
 void* dlsym(void*, const char*) { return nullptr; }

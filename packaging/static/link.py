@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Links a static program: runs a link command with the archive beside each shared library that it names.
+"""Links a static program: runs a link command with the archive next to each shared library in it.
 
 link.py [--linked FILE] [--leave-out NAME] [--instead NAME=PATH] [--also LIBRARY,...] -- COMMAND...
---linked FILE    write the archives that members were taken from there, a path a line
---leave-out NAME drop libraries whose file name begins so
---instead A=B    link B where A (a file name) is named
+--linked FILE    write the archives that contributed members to FILE, one path per line
+--leave-out NAME drop libraries whose file name starts with NAME
+--instead A=B    link B instead of A (a file name)
 --also a,b       libraries that the archives themselves need (-la -lb), at the end"""
 
 import argparse
@@ -49,7 +49,7 @@ def main():
     done = subprocess.run(words + ["-Wl,--trace,--trace"], stdout=subprocess.PIPE, text=True)
     archives = set()
     for line in done.stdout.splitlines():
-        # "(/usr/lib/libc.a)printf.o" of one linker, "/usr/lib/libc.a(printf.o)" of another
+        # "(/usr/lib/libc.a)printf.o" from one linker, "/usr/lib/libc.a(printf.o)" from another
         found = re.search(r"([^\s()]+\.a)[()]", line)
         if found:
             archives.add(os.path.realpath(found.group(1)))

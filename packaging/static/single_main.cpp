@@ -30,7 +30,7 @@ int __nss_configure_lookup(const char* database, const char* services);
 }
 
 int main(int argc, char** argv) {
-  // Other sources of names are shared libraries of the host's glibc. These two are inside this program.
+  // Other sources for names are shared libraries of the host's glibc. These two are inside this program.
   __nss_configure_lookup("hosts", "files dns");
   for (const char* database : {"passwd", "group", "services", "protocols", "networks"})
     __nss_configure_lookup(database, "files");

@@ -218,7 +218,7 @@ TEST_F(ConfigTest, AGroupWithoutTheProcessIsReportedInTheNote) {
   std::filesystem::remove_all(folder_ + "/rings");
   Write(Section() + "group = no-such-group-here\n");
   ASSERT_EQ(Run(), 0);
-  EXPECT_THAT(OnlyRing().process.note, HasSubstr("there is no such group"));
+  EXPECT_THAT(OnlyRing().process.note, HasSubstr("no such group"));
 }
 
 }  // namespace

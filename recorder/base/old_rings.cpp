@@ -13,7 +13,7 @@ namespace {
 
 using ring::Header;
 
-constexpr char kReason[] = "the process became another program (exec) and records again";
+constexpr char kReason[] = "the process started another program (exec), which records in a new ring";
 constexpr int kMostFiles = 8192;
 
 // Length of "<host>.<pid>." in the new ring's name. The old ring's name must begin with the same text.

@@ -60,7 +60,7 @@ const char* ErrorText(long error) noexcept {
     case ENOMEM: return "out of memory or address space (ulimit -v)";
     case EFBIG: return "file too large (ulimit -f)";
     case ENAMETOOLONG: return "name too long";
-    case ENOSYS: return "the system call is refused";
+    case ENOSYS: return "the system refuses this call (seccomp?)";
     case EIO: return "input/output error";
     default: return "error";
   }
@@ -113,7 +113,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
   const char* unfit = UnfitFileSystem(job);
   if (unfit != nullptr) {
     snprintf(reason, reason_bytes,
-             "the folder %s is on %s, where a server or a full disk could stop the job: use one in memory (tmpfs)",
+             "the folder %s is on %s, where a server or a full disk could stop the job: use a folder in memory (tmpfs)",
              env.folder, unfit);
     return false;
   }
@@ -164,7 +164,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
   file->place = ring::RingPlace::kMemory;
   if (file->fd >= 0) return true;
   snprintf(reason, reason_bytes,
-           "there is no room for a ring in %s (all of them may take %llu KiB, others take %llu KiB), nor in memory: %s "
+           "no room for a ring in %s (all rings may take %llu KiB, others take %llu KiB) or in memory: %s "
            "(%ld)",
            env.folder, static_cast<unsigned long long>(share.budget >> 10),
            static_cast<unsigned long long>(share.others >> 10), ErrorText(file->fd), -file->fd);
@@ -302,11 +302,11 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   header->place = static_cast<uint32_t>(file.place);
   header->wanted_bytes = wanted;
   if (no_helper && header->note[0] == 0)
-    CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
+    CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for the helper");
   if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
     snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; only its owner can read the ring",
-             group < 0   ? "there is no such group"
-             : in_memory ? "the ring is in the memory of the process"
+             group < 0   ? "no such group"
+             : in_memory ? "the ring is in the process's memory"
                          : "the process is not a member of the group");
   }
   // Two readings a short time apart give a first estimate of the rate. Later readings improve it.
@@ -325,7 +325,7 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
     Sys(SYS_munmap, base, bytes);
     Sys(SYS_close, file.fd);
     *map = RingMap{};
-    snprintf(reason, reason_bytes, "there is no room for a ring in %s, nor for a link to one in memory", env.folder);
+    snprintf(reason, reason_bytes, "no room in %s for a ring, or for a link to a ring in memory", env.folder);
     return false;
   }
   MarkReplacedRings(folders.job, file.name, *header);

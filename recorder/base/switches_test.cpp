@@ -85,7 +85,7 @@ TEST_F(SwitchesTest, AStopFilePresentAtTheStartKeepsTheRecorderOff) {
   const Outcome off = Calls();
   EXPECT_EQ(off.out, plain.out);
   EXPECT_EQ(off.status, plain.status);
-  EXPECT_EQ(off.err, "lockstep: not recording: switched off by the file " + rings_ + "/off\n");
+  EXPECT_EQ(off.err, "lockstep: not recording: turned off by the file " + rings_ + "/off\n");
   EXPECT_THAT(RingPaths(), IsEmpty());
   EXPECT_EQ(Calls("LOCAL_RANK=1").err, "") << "only one rank of a host prints the line";
 }
@@ -98,7 +98,7 @@ TEST_F(SwitchesTest, AStopFileThatAppearsStopsARunningProcess) {
   EXPECT_EQ(outcome_.out, "0 told\n");
   EXPECT_EQ(outcome_.err, "");
   EXPECT_EQ(ring.process.state, RecorderState::kStopped);
-  EXPECT_EQ(ring.process.stop_reason, "switched off by the file " + rings_ + "/off");
+  EXPECT_EQ(ring.process.stop_reason, "turned off by the file " + rings_ + "/off");
   EXPECT_GT(ring.process.stopped_ns, ring.process.created_mono_ns);
   // Nothing may have been recorded after that, although the program continued.
   const Snapshot after = OnlyRing();
@@ -116,7 +116,7 @@ TEST_F(SwitchesTest, TheHostsStopFilesCountToo) {
     Outcome outcome = Shell("unshare -m sh -c \"" + inside + "touch " + place + "/lockstep/off && " + host + "\"");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(outcome.out, "0 100\n");
-    EXPECT_THAT(outcome.err, HasSubstr("switched off by the file " + place + "/lockstep/off"));
+    EXPECT_THAT(outcome.err, HasSubstr("turned off by the file " + place + "/lockstep/off"));
     EXPECT_THAT(RingPaths(), IsEmpty());
   }
   const std::string deny =
@@ -139,7 +139,7 @@ TEST_F(SwitchesTest, TheStopWordInTheRingStopsTheRecorder) {
       },
       [](const Snapshot& s) { return s.process.state == RecorderState::kStopped; });
   EXPECT_EQ(outcome_.out, "0 told\n");
-  EXPECT_EQ(ring.process.stop_reason, "the stop word of the ring was set");
+  EXPECT_EQ(ring.process.stop_reason, "a stop was requested through the ring");
   EXPECT_GT(ring.process.stopped_ns, 0);
 }
 
@@ -154,7 +154,7 @@ TEST_F(SwitchesTest, OverwritingTheRingTurnsTheRecorderOff) {
       [&](const Snapshot&) { return !support::ReadFile(folder_ + "/err").empty(); });
   EXPECT_EQ(outcome_.status, 0);
   EXPECT_EQ(outcome_.out, "0 told\n");
-  EXPECT_EQ(outcome_.err, "lockstep: not recording: the header of the ring was overwritten\n");
+  EXPECT_EQ(outcome_.err, "lockstep: not recording: the ring's header was overwritten\n");
 }
 
 // --- the deny list
@@ -268,7 +268,7 @@ TEST_F(SwitchesTest, OverItsBudgetTheRecorderReducesMarkersAndThenStops) {
   const Snapshot ring = OnlyRing();
   EXPECT_EQ(ring.process.state, RecorderState::kStopped);
   EXPECT_THAT(ring.process.stop_reason, HasSubstr("over its budget: own time "));
-  EXPECT_THAT(ring.process.stop_reason, HasSubstr(" ns a call, "));
+  EXPECT_THAT(ring.process.stop_reason, HasSubstr(" ns per call, "));
   // The note lists the steps in this order, with their times.
   EXPECT_THAT(ring.process.note, HasSubstr("marks full to done after "));
   EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kOff);

@@ -285,7 +285,7 @@ void EndStream(uint32_t stream, DriverResult error) noexcept {
   if (IsGpuError(error)) {
     NoteGpuError(&g_tables.streams[stream], error);
   } else {
-    AddNote("GPU events of a stream ended: the driver refused a query");
+    AddNote("GPU events of a stream stopped: the driver refused a query");
   }
   StoreRelease(&g_events[stream].state, static_cast<uint32_t>(kEnded));
 }

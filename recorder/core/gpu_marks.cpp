@@ -46,7 +46,7 @@ LOCKSTEP_COLD void Fail(StreamLocal* stream, Result error) noexcept {
     NoteGpuError(stream, error);
   } else {
     char text[80];
-    snprintf(text, sizeof(text), "GPU markers of a stream ended: the driver gave error %d", error);
+    snprintf(text, sizeof(text), "GPU progress markers of a stream stopped: the driver returned error %d", error);
     AddNote(text);
   }
 }

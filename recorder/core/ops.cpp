@@ -157,7 +157,9 @@ MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t
   return slot;
 }
 
-LOCKSTEP_COLD void StopAsTold() noexcept { Stop(ring::RecorderState::kStopped, "the stop word of the ring was set"); }
+LOCKSTEP_COLD void StopAsTold() noexcept {
+  Stop(ring::RecorderState::kStopped, "a stop was requested through the ring");
+}
 
 void SetEntering(ThreadState* thread, bool entering) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -121,7 +121,7 @@ void BeginTables(GpuMode gpu, uint8_t cuda) noexcept {
 
 uint32_t* MakePage(const char** reason) noexcept {
   void* page = mmap(nullptr, ring::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  *reason = "the process is out of address space";
+  *reason = "the process has no address space left";
   if (page == MAP_FAILED) return nullptr;
   *reason = "the kernel cannot mark memory of forked children (MADV_WIPEONFORK, Linux 4.14)";
   if (Sys(SYS_madvise, page, ring::kPage, 18L /* MADV_WIPEONFORK */) != 0) {
@@ -136,7 +136,7 @@ void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) no
   reason[0] = 0;
   SetOffFiles(env.folder);
   if (const char* file = OffFile(); file != nullptr) {
-    snprintf(reason, reason_bytes, "switched off by the file %s", file);
+    snprintf(reason, reason_bytes, "turned off by the file %s", file);
     return;
   }
   if (!Denied(NcclVersion, reason, reason_bytes)) reason[0] = 0;
@@ -376,14 +376,14 @@ void FindGoneThreads() noexcept {
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
-    return "the header of the ring was overwritten";
+    return "the ring's header was overwritten";
   }
   if (Load(&header->state) != static_cast<uint32_t>(ring::RecorderState::kRecording) && Recording()) {
-    return "the state in the header of the ring was overwritten";
+    return "the state in the ring's header was overwritten";
   }
   const ThreadState* thread = t_local.state;
   if (thread != nullptr && (thread->cell->begun != thread->begun || thread->cell->ops != thread->ops)) {
-    return "the counters of a thread were overwritten";
+    return "a thread's counters were overwritten";
   }
   return nullptr;
 }
@@ -410,7 +410,7 @@ LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
   if (now < due || !Swap(&g.next_calibration, due, now + hz / 2)) return;
   if (const char* file = OffFile(); file != nullptr) {
     char reason[400];
-    snprintf(reason, sizeof(reason), "switched off by the file %s", file);
+    snprintf(reason, sizeof(reason), "turned off by the file %s", file);
     Stop(ring::RecorderState::kStopped, reason);
     return;
   }

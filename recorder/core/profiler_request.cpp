@@ -120,7 +120,7 @@ bool ModeIsProfiler() noexcept {
 // Returns null if the variable now names this library.
 const char* WhyNot() noexcept {
   LoadedObject own{};
-  if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder does not find its own path; using done";
+  if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder cannot find its own path; using done";
   // A path from LD_PRELOAD. A relative path may refer to another file by now.
   const bool usable = own.name != nullptr && own.name[0] == '/' && strlen(own.name) <= kLongestPath;
   const char* value = getenv(kVariable);

@@ -164,7 +164,7 @@ void FindSections(Reading* reading) {
   };
   uint32_t sections = reading->header.section_count;
   if (sections > kMaxSections) {
-    reading->Problem("section count is " + std::to_string(sections) + " at offset 48; reading " +
+    reading->Problem("the section count at offset 48 is " + std::to_string(sections) + "; reading only " +
                      std::to_string(kMaxSections));
     sections = kMaxSections;
   }
@@ -178,15 +178,16 @@ void FindSections(Reading* reading) {
       const uint64_t at = offsetof(Header, sections) + i * sizeof(Section);
       if (section.offset < kPage || section.offset > reading->file.size() || section.stride < expected.smallest ||
           section.stride > kMaxFileBytes || section.stride % 8 != 0) {
-        reading->Problem(std::string(expected.name) + ": impossible section position, at offset " + std::to_string(at));
+        reading->Problem(std::string(expected.name) + ": the section has an invalid location, at offset " +
+                         std::to_string(at));
         break;
       }
       uint64_t count = section.count < expected.most ? section.count : expected.most;
       const uint64_t fit = std::min(reading->file.size() - section.offset, left) / section.stride;
       if (section.count > count || count > fit) {
         count = count < fit ? count : fit;
-        reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " claimed at offset " +
-                         std::to_string(at) + ", but the file contains " + std::to_string(count));
+        reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " announced at offset " +
+                         std::to_string(at) + ", but the file has room for " + std::to_string(count));
       }
       *table = {section.offset, section.stride, count, true};
       left -= count * section.stride;
@@ -262,7 +263,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   const internal::File file(fd, size);
   internal::Reading reading{file, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, out};
   if (!file.Read(0, &reading.header, sizeof(Header))) {
-    *error = "too short for a ring file: " + std::to_string(size) + " bytes, the header alone has " +
+    *error = "too short for a ring file: " + std::to_string(size) + " bytes, but the header alone has " +
              std::to_string(sizeof(Header));
     return false;
   }
@@ -277,13 +278,14 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   }
   if (header.min_reader_version > kLayoutVersion) {
     *error = "layout " + std::to_string(header.layout_version) + " needs a reader of version " +
-             std::to_string(header.min_reader_version) + " (offset 20); this one is " + std::to_string(kLayoutVersion);
+             std::to_string(header.min_reader_version) + " (offset 20); this reader has version " +
+             std::to_string(kLayoutVersion);
     return false;
   }
   if (whole > kMaxFileBytes) reading.Problem("only the first 64 MiB of " + std::to_string(whole) + " bytes are read");
   if (header.file_bytes > whole) {
-    reading.Problem("truncated: " + std::to_string(header.file_bytes) + " bytes claimed at offset 32, but " +
-                    std::to_string(whole) + " present");
+    reading.Problem("truncated: " + std::to_string(header.file_bytes) +
+                    " bytes announced at offset 32, but the file has " + std::to_string(whole));
   }
   const std::string own_boot = internal::OwnBootId();
   const bool same_boot = !own_boot.empty() && own_boot == internal::Text(header.boot_id, sizeof(header.boot_id));

@@ -198,7 +198,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
   end_launch();
   if (damaged != 0) {
     reading->Problem("thread " + std::to_string(cell.tid) + ": " + std::to_string(damaged) +
-                     " records damaged in the ring at offset " + std::to_string(at));
+                     " damaged records in the ring at offset " + std::to_string(at));
   }
   SpreadCallers(&reading->out->ops, from);
 }
@@ -234,7 +234,7 @@ void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole)
     if (cell.tid == 0 || cell.ring == kNoIndex16 || !reading->rings.present) continue;
     if (cell.ring >= reading->rings.count || taken[cell.ring]) {
       reading->Problem("thread " + std::to_string(cell.tid) + ": its ring " + std::to_string(cell.ring) +
-                       " is impossible");
+                       " does not exist");
       continue;
     }
     taken[cell.ring] = true;

@@ -53,7 +53,7 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
     progress = whole();
   }
   if (!identity) {
-    reading->Problem("communicator " + std::to_string(index) + " was being changed, at offset " +
+    reading->Problem("communicator " + std::to_string(index) + " was changing while it was read, at offset " +
                      std::to_string(reading->comms.offset + index * reading->comms.stride));
   }
   if (!progress) entry->signature_hash = 0;
@@ -161,7 +161,7 @@ void ReadComms(Reading* reading) {
   const size_t count = std::min(first.size(), second.size());
   if (count < used) {
     reading->Problem("communicators: " + std::to_string(used - count) + " of " + std::to_string(used) +
-                     " lie beyond the end of the file");
+                     " are beyond the end of the file");
   }
   reading->comm_created.assign(count, 0);
   std::vector<uint32_t> place(count, UINT32_MAX);
@@ -267,7 +267,7 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
       cell->wait = 0;
     }
   }
-  if (cells->size() < used) reading->Problem("threads: the table lies beyond the end of the file");
+  if (cells->size() < used) reading->Problem("threads: the table is beyond the end of the file");
   for (size_t i = 0; i < cells->size(); ++i) {
     const ThreadCell& cell = (*cells)[i];
     if (cell.tid == 0) continue;

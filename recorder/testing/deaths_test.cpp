@@ -169,7 +169,7 @@ TEST_F(DeathsTest, AfterExecTheRingIsMarked) {
   for (const Snapshot& ring : rings) {
     issued[ring.process.state] = ring.comms.at(0).issued_seq;
     if (ring.process.state != RecorderState::kReplaced) continue;
-    EXPECT_THAT(ring.process.stop_reason, HasSubstr("became another program"));
+    EXPECT_THAT(ring.process.stop_reason, HasSubstr("started another program"));
     EXPECT_GE(ring.process.stopped_ns, ring.comms.at(0).issued_ns);
   }
   EXPECT_EQ(issued[RecorderState::kReplaced], 3u);

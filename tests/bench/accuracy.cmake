@@ -1,4 +1,4 @@
-# Scores the analyzer on the labelled corpus: a sample here, the entire corpus with `./dev accuracy`.
+# Scores the analyzer on the labeled corpus: a sample here, the entire corpus with `./dev accuracy`.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 if(LOCKSTEP_TESTS)
   add_test(NAME accuracy_scorer COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/accuracy_test.py")
@@ -8,12 +8,12 @@ if(LOCKSTEP_TESTS)
       --build "${CMAKE_BINARY_DIR}" --out "${CMAKE_BINARY_DIR}/accuracy_sample" --formats lsd,fr --scales 8,64 --variants plain --check
       --known-wrong "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/known_wrong.txt" --fresh)
     set_tests_properties(accuracy_sample PROPERTIES TIMEOUT 600 LABELS integration)
-    # Checks that replay proves right verdicts, and does not prove an innocent rank in the culprit's place.
+    # Checks that replay proves right verdicts, and never proves an innocent rank in the culprit's place.
     add_test(NAME replay_sample COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/replays.py" --build "${CMAKE_BINARY_DIR}"
       --out "${CMAKE_BINARY_DIR}/replay_sample" --scales 8 --variants plain,shared --least 95)
     set_tests_properties(replay_sample PROPERTIES TIMEOUT 300 LABELS integration)
     if(LOCKSTEP_COLLECTOR)
-      # The scenarios of corpus_cross_check.py that get equal verdicts so far.
+      # The scenarios of corpus_cross_check.py whose verdicts are equal so far.
       add_test(NAME corpus_cross_check COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/integration/corpus_cross_check.py"
         --build "${CMAKE_BINARY_DIR}" --scenarios 3,5,7,13,15,16,21,22,24,27,36)
       set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 LABELS "integration;process")

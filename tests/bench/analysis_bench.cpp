@@ -1,9 +1,10 @@
 // Measures how long `lockstep analyze` takes for dumps of any kind, and which part takes the time.
 //   analysis_bench [--runs N] [--row NAME] ANALYZE PATH...     ANALYZE is the lockstep-analyze program
-// --row prints a row of the tables in results/analysis-speed.md (performance.py makes them) instead of lines. Each run
-// is its own process; the kernel provides wall time, processor time and peak memory, and the fastest of several runs is
-// printed. For the shares, one more process does the work in parts: reading files, aligning calls by communicator and
-// number, reasoning, reporting. All files are read once beforehand, so that they are in the page cache.
+// --row prints a row of the tables in results/analysis-speed.md (performance.py makes them) instead of lines.
+// Each run is its own process; the kernel provides wall time, processor time and peak memory, and the fastest of
+// several runs is printed. For the shares, one more process does the work in parts: reading files, aligning calls by
+// communicator and number, reasoning, reporting. All files are read once beforehand, so that they are in the page
+// cache.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

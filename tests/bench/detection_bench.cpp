@@ -40,7 +40,7 @@ struct Place {
 };
 
 // The communicators of a host's ranks: twelve within the host, one with all ranks, and for each local rank a series
-// with that rank of every host, over ever smaller parts of the cluster.
+// with that rank on every host, over ever smaller parts of the cluster.
 std::vector<Place> PlacesOf(int host, int hosts) {
   std::vector<Place> places;
   std::vector<int32_t> all;

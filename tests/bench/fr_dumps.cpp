@@ -31,7 +31,7 @@ struct Options {
 };
 
 constexpr int32_t kTensor = 8, kPipeline = 8;
-constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come in turn from this many places in the program
+constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come in turn from this many locations in the program
 constexpr int64_t kFirstRecord = 90'000;
 constexpr int64_t kBirth = 1'758'610'505'932'198'356;
 
@@ -75,7 +75,7 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   return groups;
 }
 
-// Returns `frames` frames, innermost first: PyTorch's wrappers, places that differ between sites, and the training
+// Returns `frames` frames, innermost first: PyTorch's wrappers, locations that differ between sites, and the training
 // loop, which all stacks share.
 std::vector<Frame> StackOf(int site, int frames) {
   static const char* const kWrappers[] = {"all_reduce", "wrapper", "_reduce"};

@@ -231,8 +231,8 @@ struct ScaleJob::Impl {
     if (sends > 0 || recvs > 0) m->peers.push_back({peer, sends, recvs});
   }
 
-  // Returns the place of the call that differs: the tensor-parallel call that is `depth` records old, or the next older
-  // one.
+  // Returns the position of the call that differs: the tensor-parallel call that is `depth` records old, or the next
+  // older one.
   int64_t OddAt(int64_t issued) const {
     const auto& program = programs_[Stage(Odd())];
     int64_t at = std::max<int64_t>(0, issued - options_.depth);

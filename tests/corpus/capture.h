@@ -1,6 +1,6 @@
-// What an observer can read of each rank at the capture: rings of limited depth, counters, threads, streams and the
-// process. The writers of both file formats (lsd_file.h, fr_file.h) use this. Times are on the simulator's clock until
-// they are written.
+// What an observer can read of each rank at the time of the capture: rings of limited depth, counters, threads, streams
+// and the process. The writers of both file formats (lsd_file.h, fr_file.h) use this. Times are on the simulator's
+// clock until they are written.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ProcessFacts {
   uint32_t threads_in_d = 0;
   int64_t cpu_ns = -1, io_bytes = -1;  // difference between two samples
   std::string wchan;
-  bool consequence = false;  // the process was ended because the job was being ended
+  bool consequence = false;  // the process was killed because the job was being ended
 };
 
 enum class Stage : uint8_t {  // numbered as in docs/dump-file.md
@@ -48,7 +48,7 @@ struct OpView {
   uint32_t seq = 0;     // 0: none
   uint32_t called = 0;  // see Record::called
   uint8_t thread = 0;
-  bool recent_only = false, all_to_all = false;  // all_to_all: member of one with sizes
+  bool recent_only = false, all_to_all = false;  // all_to_all: belongs to an all-to-all with sizes
   uint64_t index = 0, group = 0, graph = 0;
   uint32_t replay = 0, place = 0;  // see Record
   int32_t stream = -1;
@@ -69,7 +69,7 @@ struct CommView {
   std::vector<std::pair<uint32_t, uint64_t>> checkpoints;  // oldest first
   int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
   CallKind made_by = CallKind::kNone;
-  uint64_t operations = 0, retained = 0;  // operations of all kinds; of these, retained in RankView::ops
+  uint64_t operations = 0, retained = 0;  // operations of all kinds; how many of them RankView::ops still has
   uint32_t oldest_retained = 0;           // number of a collective; 0: none
   uint32_t p2p = 0, all_to_alls = 0;
   uint32_t launches = 0, launches_started = 0, launches_done = 0;
@@ -115,7 +115,7 @@ struct RankView {
   std::vector<StreamView> streams;
   GraphView graph;
   HostStatus status = HostStatus::kRunning;
-  int64_t ended = 0;  // when the process ended; 0: it has not
+  int64_t ended = 0;  // when the process exited; 0: it has not
 };
 
 struct CaptureOptions {

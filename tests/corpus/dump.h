@@ -15,7 +15,7 @@ namespace lockstep::corpus {
 struct DumpOptions {
   CaptureOptions capture;
   std::set<int32_t> missing;    // ranks without a file
-  std::set<int32_t> cut;        // ranks whose file is truncated or has changed bytes
+  std::set<int32_t> cut;        // ranks whose file is truncated or has corrupted bytes
   std::set<int32_t> other_run;  // ranks whose file is from an earlier run of the job
   bool shuffle = false;         // shuffles records and files
   bool timing = false;          // Flight Recorder: start events are recorded
@@ -28,7 +28,7 @@ struct DumpOptions {
   struct LaterDeath {
     int32_t signal = 0;
     int64_t after = 0;         // time since the job stopped
-    bool consequence = false;  // the observer knows that the process was ended with the job
+    bool consequence = false;  // the observer knows that the process was killed with the job
   };
   std::map<int32_t, LaterDeath> later_deaths;
   std::function<ProcessFacts(int32_t rank, HostStatus status)> facts;
@@ -39,7 +39,7 @@ bool WriteLsdFolder(const Simulator& run, const DumpOptions& options, const std:
 bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder,
                                std::string* error);
 
-// Returns the process id that an operating system might give to the rank.
+// Returns a PID that an operating system might give to the rank.
 int32_t PidOf(const Job& job, int32_t rank);
 
 // Truncates the bytes or changes some, as a full disk or a killed writer does.

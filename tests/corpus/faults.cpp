@@ -11,7 +11,7 @@ using ring::IsCollective;
 
 FaultMaker::FaultMaker(const Request& request, uint64_t seed, Plan* plan)
     : request_(request), plan_(plan), job_(plan->job), random_(Mix(seed, 101)) {
-  // The step of the fault. If the request asks for full rings, they are full by this step.
+  // The step of the fault. If the request needs full rings, they are full by this step.
   step_ = std::max(1, request.depth > 0 ? job_.steps - 2 : job_.steps / 2);
   timed_ = request.marks == Marks::kTimed || (request.fr && request.marks == Marks::kFull);
   started_known_ = request.marks == Marks::kTimed || request.marks == Marks::kFull;
@@ -226,7 +226,7 @@ bool FaultMaker::MakeScenario(std::string* error) {
   }
 }
 
-// One rule would report two faults of the same kind as one finding.
+// The analysis would report two faults of the same kind as one finding.
 bool FaultMaker::LikeFirst(Second second) const {
   const bool stands = second == Second::kStall || second == Second::kStop;
   switch (request_.scenario) {
@@ -242,7 +242,7 @@ bool FaultMaker::LikeFirst(Second second) const {
     case 32:
     case 39: return stands;
     case 11:
-      return stands || second == Second::kDeath;  // the rank hangs in its teardown, or has ended
+      return stands || second == Second::kDeath;  // the rank hangs in its teardown, or has exited
     // Neither a dead nor a stopped process writes a Flight Recorder dump.
     case 13:
     case 14: return second == Second::kDeath || (request_.fr && second == Second::kStop);
@@ -255,14 +255,14 @@ bool FaultMaker::LikeFirst(Second second) const {
 
 bool FaultMaker::MakeSecond(std::string* error) {
   // Puts the second fault into the same step, on another host if possible, before anything that the first fault could
-  // hold up.
+  // delay.
   const std::vector<int32_t>& first = plan_->truth.culprit_ranks;
   const int32_t rank = PickRank([&](int32_t r) {
     if (std::find(first.begin(), first.end(), r) != first.end()) return false;
     if (job_.ranks <= job_.gpus_per_host) return true;
     return std::none_of(first.begin(), first.end(), [&](int32_t c) { return job_.HostOf(c) == job_.HostOf(r); });
   });
-  // No rank gets past the creation of a communicator that is never created.
+  // No rank gets past the creation of a communicator that never completes.
   const size_t at = rank < 0 ? SIZE_MAX : request_.scenario == 28 ? 0 : StepBegin(rank, step_);
   if (at == SIZE_MAX) {
     *error = "no place for a second fault";

@@ -116,7 +116,7 @@ bool FaultMaker::WrongReduction(std::string*) {
 bool FaultMaker::WrongSplits(std::string*) {
   const int32_t rank = PickRank([&](int32_t r) { return job_.comm_of[static_cast<size_t>(r)][kEp] >= 0; });
   if (rank < 0) return false;
-  // A second fault strikes at the step's beginning and mostly holds up whatever comes later in the step.
+  // A second fault strikes at the step's start and usually delays whatever comes later in the step.
   const size_t at = Find(
       rank, step_, [](const Instr& in) { return in.act == Act::kAllToAllV; }, false, request_.variant == "twofaults");
   if (at == SIZE_MAX) return false;

@@ -80,7 +80,7 @@ bool FaultMaker::HostStall(std::string*) {
 }
 
 bool FaultMaker::Checkpoint(std::string*) {
-  // All ranks save a checkpoint and meet at a barrier; the storage of one rank or one host does not answer.
+  // All ranks save a checkpoint and meet at a barrier; the storage of one rank or one host does not respond.
   Instr save{.act = Act::kHostWork};
   save.ns = 30 * kMilli;
   InsertEverywhere(step_, {save,
@@ -160,8 +160,8 @@ bool FaultMaker::GpuFault(std::string*) {
   Blame({rank}, {"HUNG", "CRASHED"}, {"GPU_STALL"});
   if (hang) {
     plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
-    // These dumps do not show the waits of processes: a rank that waits for its own GPU before its next call only looks
-    // missing.
+    // These dumps do not show the waits of processes: a rank that waits for its own GPU before its next call only
+    // appears to be missing.
     if (request_.fr)
       plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
     // Without start times, a rank that waits inside an operation and a rank that has not reached it leave the same
@@ -282,8 +282,7 @@ bool FaultMaker::InitHang(std::string*) {
   const size_t at = world || places.size() < 2
                         ? places[0]
                         : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
-  // The first member publishes the unique id. If that member is stuck before it too, the others wait for the id outside
-  // NCCL.
+  // The first member publishes the unique ID. If it is also stuck before that, the others wait for the ID outside NCCL.
   const Instr making = program[at];
   const Comm* comm = job_.CommOf(rank, making.slot);
   if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {
@@ -449,7 +448,7 @@ bool FaultMaker::Healthy(std::string*) {
       again.slot = kAux2;
       Instr fresh = beat;
       fresh.slot = kAux2;
-      // One rank's last operation is missing. After a while all ranks abort the communicator and create another.
+      // One rank's last operation is missing. After a while, all ranks abort the communicator and create another.
       Instr pause{.act = Act::kHostWork};
       pause.ns = 9 * kSecond;
       Instr abort{.act = Act::kAbort, .slot = kAux, .kind = CallKind::kCommAbort};

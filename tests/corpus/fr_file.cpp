@@ -193,7 +193,7 @@ class FrFile {
     const std::vector<OpView>& ops = view_->ops;
     for (size_t i = ops.size(); i-- > 0;) {
       const OpView& op = ops[i];
-      // The framework counts its calls, captured or not, and sees nothing of a graph's launches.
+      // The framework counts its calls, captured or not, but sees nothing of a graph's launches.
       if (op.recent_only || op.comm < 0 || op.stage == Stage::kFailed || op.replay != 0) continue;
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       const auto at = static_cast<size_t>(op.comm);
@@ -442,7 +442,7 @@ bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options,
   const Job& job = run.job();
   FrFile file(run, options);
   for (int32_t r = 0; r < job.ranks; ++r) {
-    // A process that has ended or is stopped writes no dump.
+    // A process that has exited or is stopped writes no dump.
     const HostStatus status = run.ranks()[static_cast<size_t>(r)].status;
     const bool speaks = status != HostStatus::kDead && status != HostStatus::kExited && status != HostStatus::kFrozen;
     if (!speaks || options.missing.count(r) > 0) continue;

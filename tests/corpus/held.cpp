@@ -38,7 +38,7 @@ class Held {
     return CountersTell(culprit);
   }
 
-  // Returns whether the culprit's ring still has the wrong call.
+  // Returns whether the culprit's ring still contains the wrong call.
   bool HoldsItsCall(int32_t culprit) {
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
     const std::vector<OpView>& ops = View(culprit).ops;
@@ -83,8 +83,9 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // Returns whether the call and its references are held. References are the same sequence number at two other members
-  // (one if there are only two; the peer for a send), or the call at that place of a rank with the same role.
+  // Returns whether the call and its references are still recorded. References are the same sequence number at two
+  // other members (one if there are only two; the peer for a send), or the call at that position of a rank with the
+  // same role.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -93,8 +94,8 @@ class Held {
     }
     if (mine == nullptr) return false;
     if (in.act == Act::kCall && !ring::IsCollective(in.kind)) {
-      // For each call that went to the wrong place, the culprit's own program has a counterpart. Comparison with
-      // another pipeline shows which call is wrong.
+      // For each call that went to the wrong peer, the culprit's own program has a counterpart. Comparison with another
+      // pipeline shows which call is wrong.
       for (int32_t s : Siblings(culprit)) {
         const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
         if (Holds(s, in.slot, [&](const OpView& op) { return op.instr == same; })) return true;
@@ -109,7 +110,8 @@ class Held {
     return others >= std::min(kAgree, comm.members.size() - 1);
   }
 
-  // Returns whether calls before the place are held, and whether two ranks with the same role hold the skipped call.
+  // Returns whether calls before the skipped one are recorded, and whether two ranks with the same role recorded the
+  // skipped call.
   bool SkipIsHeld(int32_t culprit, uint32_t at) {
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
     const RankView& view = View(culprit);
@@ -214,7 +216,7 @@ class Held {
     return true;
   }
 
-  // Returns a rank's counts at the capture, and before each record that it still holds; newest first.
+  // Returns a rank's counts at the capture, and before each record that it still has; newest first.
   std::vector<Counts> CountsOf(int32_t rank) {
     const RankView& view = View(rank);
     Counts now{};
@@ -232,9 +234,9 @@ class Held {
     return counts;
   }
 
-  // A program's counts only grow, so any two places in it have an order, and the records show the places between. A
-  // rank whose counts match no place of another program of the same role runs a different program. If several ranks
-  // differ, the rank with most contradictions is the culprit.
+  // A program's counts only grow, so any two positions in it have an order, and the records show the positions between.
+  // A rank whose counts match no position of another program of the same role runs a different program. If several
+  // ranks differ, the rank with the most contradictions is the culprit.
   bool OddAmongSiblings(int32_t culprit) {
     const std::vector<int32_t> siblings = Siblings(culprit);
     const Counts mine = CountsOf(culprit).front();

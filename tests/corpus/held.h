@@ -1,5 +1,5 @@
-// Decides whether overwritten rings still hold the evidence of the culprit. The decision comes from the simulator's run
-// and the written records, never from an analyzer's answer.
+// Decides whether overwritten rings still contain the evidence for the culprit. The decision comes from the simulator's
+// run and the written records, never from an analyzer's answer.
 #pragma once
 
 #include <memory>

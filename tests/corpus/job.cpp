@@ -196,7 +196,7 @@ bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* l
     *layout = l;
     return true;
   }
-  // Chooses degrees that fit the number of ranks: tp inside a host, a few stages, and data parallel for the rest.
+  // Chooses degrees that fit the number of ranks: tp inside a host, a few stages, and data parallelism for the rest.
   if (name == "3d" || name == "moe" || name == "cp" || name == "interleaved" || name == "graph") {
     l.tp = ranks >= 64 ? (ranks >= 1024 || random.Chance(0.5) ? 8 : 4) : 2;
     l.pp = ranks >= 8192   ? 8

@@ -69,7 +69,7 @@ enum class Act : uint8_t {
   kCompute,    // kernels for `ns` on the compute stream
   kJoin,       // the compute stream waits for the slot's stream
   kHostWait,   // the CPU thread waits: kind names the call
-  kHostWork,   // the host is busy for `ns`
+  kHostWork,   // the CPU thread is busy for `ns`
   kInit,       // creates the slot's communicator by a root call
   kSplit,      // splits `parent slot` (in root_or_peer); with no color if the slot has no communicator
   kAbort,      // ncclCommAbort of the slot's communicator
@@ -80,7 +80,7 @@ enum class Act : uint8_t {
   kGraphLaunch,  // runs the captured operations; `count` = instruction index of kGraphBegin
   // Faults.
   kStall,     // the CPU thread never continues
-  kDie,       // the process ends by signal `count`
+  kDie,       // signal `count` kills the process
   kExit,      // the process exits with status `count`
   kFreeze,    // SIGSTOP
   kGpuHang,   // a kernel that never ends on the compute stream

@@ -6,7 +6,7 @@
 namespace lockstep::corpus {
 
 ProcessFacts WaitingFacts();   // the process waits on its CPU thread for its GPU
-ProcessFacts StoppedFacts();   // the process was stopped by a signal in the same wait; it uses no CPU
+ProcessFacts StoppedFacts();   // a signal stopped the process in the same wait; it uses no CPU
 ProcessFacts TrainingFacts();  // the process makes progress
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);
@@ -17,6 +17,6 @@ ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
 ProcessFacts ElsewhereFacts();  // the process is stuck in code that reveals nothing
 ProcessFacts InitFacts();
-ProcessFacts StoreFacts();  // the process asks the store for a unique id that no rank sets
+ProcessFacts StoreFacts();  // the process asks the store for a unique ID that no rank sets
 
 }  // namespace lockstep::corpus

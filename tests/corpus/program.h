@@ -13,7 +13,7 @@ namespace lockstep::corpus {
 int64_t ProgramClass(const Job& job, int32_t rank);
 Program MakeProgram(const Job& job, int32_t rank);
 
-// Places in the training code. Instr::site is an index into them. The innermost function comes first.
+// Locations in the training code. Instr::site is an index into them. The innermost function comes first.
 struct Site {
   const char* function;
   const char* file;

@@ -85,7 +85,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
-  // A process that has ended or does not answer writes no framework dump, so only its missing dump is known.
+  // A process that has exited or hangs writes no framework dump, so only the missing dump is known.
   if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.culprit_data_lost)
     truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
@@ -147,8 +147,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.set_allowed.push_back(named);
     }
   }
-  // The peers' records identify the rank if they are in an operation that nothing else holds up. If several ranks have
-  // no data, the records only show that one of them is the culprit.
+  // The peers' records identify the rank if they are in an operation that nothing else delays. If several ranks have no
+  // data, the records only show that one of them is the culprit.
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
   // If several ranks are culprits, those without data have no record. An answer that names all other culprits has named
@@ -269,8 +269,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31)
       plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
-    // A running job continues while its ranks are captured one after the other. Its work meanwhile must not overwrite
-    // the evidence.
+    // A running job continues while its ranks are captured one after another. Its work in the meantime must not
+    // overwrite the evidence.
     plan->sim.ring_depth = plan->dump.capture.depth + (!plan->live ? 64 : request.ranks >= 8192 ? 256 : 2048);
     // A Flight Recorder dump does not contain its time; its file's modification time is used. Half of the running jobs
     // are captured after their end.
@@ -352,7 +352,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       }
       SettleTwoFaults(request, base, before_second, plan->sim, outcome);
     }
-    // In a framework's dump an idle job looks like one that hangs outside NCCL.
+    // In a framework's dump, an idle job looks like one that hangs outside NCCL.
     auto& allowed = outcome->truth.verdicts_allowed;
     if (request.fr && std::find(allowed.begin(), allowed.end(), "HEALTHY") != allowed.end())
       allowed.push_back("INCOMPLETE_DATA");

@@ -46,19 +46,19 @@ struct Truth {
   std::vector<std::vector<int32_t>> set_allowed;  // sets that contain the truth and count as an answer
   bool identifiable = true;                       // the written data identifies the culprit
   std::string needs;                              // what else the data must contain to identify the culprit
-  std::vector<int32_t>
-      unseen_ranks;  // without readable data, and either in an operation with others or missing from it. To the others
-                     // both look the same: the rank never arrived, or the operation does not end for another reason
+  std::vector<int32_t> unseen_ranks;  // the ranks without readable data that are either in an operation with others or
+                                      // missing from it. The others cannot tell which: the rank never arrived, or the
+                                      // operation does not end for another reason
   std::vector<std::string> activity_allowed,
       moving_allowed;              // expected Finding::activity and Finding::moving; empty: not checked
   bool healthy = false;            // no culprit
   bool culprit_data_lost = false;  // the culprit's own dump is missing or damaged
   std::vector<int32_t> second_ranks;
   std::vector<std::string> second_kinds;
-  bool second_shown = true;  // the record identifies the second fault in addition to the first
+  bool second_shown = true;  // the record identifies the second fault, too
   std::string second_needs;  // what else the data must contain to identify the second fault
   std::string second_what;   // like `what`, for the second rank: "dies by signal 9"
-  std::string what;          // one line for people
+  std::string what;          // one line for users
 };
 
 struct Outcome {

@@ -120,7 +120,7 @@ TEST(ScenarioTest, TwoFaultsMayHaveNoCommunicatorInCommon) {
   }
 }
 
-// One rule would merge two equal faults, and the test could not tell whether the second was found.
+// The analysis would merge two equal faults, and the test could not tell whether the second was found.
 TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndVaries) {
   const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9",
                     skip = "leaves out one call", gpu = "has a kernel on its GPU that never ends";
@@ -187,7 +187,7 @@ TEST(ScenarioTest, PeerRecordsIdentifyACulpritWithoutADump) {
     alone += outcome.truth.culprit_data_lost;
   }
   EXPECT_GT(alone, 0);
-  // If the neighbor's dump is missing too, the culprit is one of the two ranks.
+  // If the neighbor's dump is missing, too, the culprit is one of the two ranks.
   request.variant = "plain";
   request.seed = 1;
   Outcome outcome;

@@ -67,7 +67,7 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
   return false;
 }
 
-// Different, missing or extra calls show only beside the calls of a rank that came as far.
+// Different, missing or extra calls show only next to the calls of a rank that got as far.
 bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base,
                        const std::vector<int32_t>& culprits, int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {
@@ -162,7 +162,7 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   bool shown = waited_for(truth.culprit_ranks);
   if (kOfProgram.count(request.scenario) > 0) {
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
-    // A rank that left its loop is visibly elsewhere or missing, however far the others came.
+    // A rank that left its loop is visibly elsewhere or missing, however far the others got.
     if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
     // Sizes of an all-to-all may legally differ everywhere. A wrong row shows only beside its peer's row.
     if (request.scenario == 6) {

@@ -1,7 +1,7 @@
-// Runs a Job. Every rank's CPU thread issues its program asynchronously. It runs ahead of its GPU as far as its waits
-// allow. Every stream of a GPU works in order; a collective completes only when all its members' GPUs have reached it;
-// a send meets its receive. All ranks share one nanosecond clock (capture.h adds the hosts' own clocks). The run ends
-// when nothing moves any more, or at the horizon. A job and a seed determine the run.
+// Runs a Job. Every rank's CPU thread issues its program asynchronously and runs ahead of its GPU as far as its waits
+// allow. Every stream of a GPU works in order; a collective completes only when the GPUs of all its members have
+// reached it; a send meets its receive. All ranks share one nanosecond clock (capture.h adds the hosts' own clocks).
+// The run ends when nothing moves any more, or at the horizon. A job and a seed determine the run.
 #pragma once
 
 #include <array>

@@ -194,7 +194,7 @@ TEST(SimulatorTest, NothingCanMoveAfterTheStop) {
   EXPECT_TRUE(run.Struck(0));
   EXPECT_FALSE(run.finished());
   CheckRules(run);
-  // All operations that all members reached are complete. An incomplete operation lacks a member.
+  // All operations that all members reached are complete. An incomplete operation is missing a member.
   std::map<std::pair<int32_t, uint32_t>, std::pair<size_t, size_t>> started_done;
   for (const Ended& e : All(run)) {
     if (ring::IsPointToPoint(e.instr->kind)) continue;

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the JSON of `lockstep analyze` against `--json-schema` for corpus cases of many kinds. The schema allows no other
-keys."""
+"""Checks the JSON of `lockstep analyze` against `--json-schema` for many kinds of corpus cases. The schema allows no other keys."""
 
 import copy
 import json

@@ -1,6 +1,6 @@
 // Plays malicious agents that send well-formed messages. An input is a series of messages to a collector, each with
 // type and sender (one byte each), time since the previous one (one byte, tenths of a second), length (three bytes,
-// little endian) and body. The corpus starts with real messages of a hung job's agents.
+// little endian) and body. The corpus starts with real messages from a hung job's agents.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   collector.Tick(kTicksAfter);
   fuzz_accepted += collector.counters().heartbeats > 0 ? 1 : 0;
-  // Whatever names the messages contain, all files must lie in incident folders.
+  // Whatever names the messages contain, all files must be in incident folders.
   for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
     if (entry.path().filename() != "incidents") abort();
   }

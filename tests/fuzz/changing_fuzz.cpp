@@ -1,5 +1,5 @@
 // Changes a file while the process reads it. The first byte selects the change, the second the read at which it
-// happens, and the next two the place in the file (in 65,536ths); the rest is the file. Change 0: the file now ends
+// happens, and the next two the offset in the file (in 65,536ths); the rest is the file. Change 0: the file now ends
 // there. 1: its length doubles. 2: bytes there change. Every read of the process goes through this code (linked with
 // --wrap).
 #include <sys/mman.h>

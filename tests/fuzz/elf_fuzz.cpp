@@ -1,5 +1,5 @@
 // Reads symbols, unwind tables and debug information from a code file of a foreign process. An input is a thread's
-// place in the file (three bytes, little endian) and the file; the end of the file serves as the thread's stack.
+// offset in the file (three bytes, little endian) and the file; the end of the file serves as the thread's stack.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lockstep::fuzz_accepted++;
   const lockstep::IndexReader& index = **opened;
   uint64_t sum = 0;
-  // The file limits its sizes, but a few bytes can name the same operations again and again.
+  // The file limits its sizes, but a few bytes can refer to the same operations again and again.
   int64_t budget = 1 << 20;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
     const lockstep::IndexRank& rank = index.ranks()[r];

@@ -1,4 +1,4 @@
-// Replays the calls of a small simulated job with one fault. An input is: the fault, its rank and its place; the
+// Replays the calls of a small simulated job with one fault. An input is: the fault, its rank and its position; the
 // suspects, as bits; whether fields change; then changes, each with a rank, a record, a field and a value. Without
 // changes, the true culprit is known, and a replay must not prove another rank.
 #include <algorithm>

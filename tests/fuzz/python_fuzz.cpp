@@ -1,5 +1,5 @@
-// Reads the memory of a foreign Python process. An input is a minor version (one byte, counted from 8) and the place of
-// the runtime (three bytes, little endian). The memory from address 65536 on follows; nothing else is readable.
+// Reads the memory of a foreign Python process. An input is a minor version (one byte, counted from 8) and the offset
+// of the runtime (three bytes, little endian). The memory from address 65536 on follows; nothing else is readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -207,7 +207,8 @@ void WriteRest() {
     input += "\xff\xff\xff\x7f\x01\x02\x03\x04";
     Write("ring", "patch_" + std::to_string(place), input);
   }
-  // Each fault at each rank: of the named culprit, of an innocent, with a rank's data lost, and with changed fields.
+  // Each fault at each rank: with the named culprit, with an innocent rank, with a rank's data lost, and with changed
+  // fields.
   for (int fault = 0; fault < 8; fault++) {
     for (int rank = 0; rank < 8; rank++) {
       const std::string name = std::to_string(fault) + "_" + std::to_string(rank);

@@ -1,5 +1,5 @@
 // A sound ring for fuzzers, written by the recorder. The ring has half a megabyte and is nearly empty, so an input
-// contains only changes: patches, each with a place (three bytes, little endian), a length (one byte) and the bytes.
+// contains only changes: patches, each with an offset (three bytes, little endian), a length (one byte) and the bytes.
 #pragma once
 
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
 //   facts killed FILE           a completed marker, a kernel that does not end, a marker behind it; prints "ready" and
 //                               waits for SIGKILL
 //   facts costs --ptx FILE      host time of a marker; time between dependent kernels with and without markers
-//   facts beside --ptx FILE     whether a kernel runs beside another stream's kernel that has markers behind it
+//   facts beside --ptx FILE     whether a kernel runs while another stream's kernel has markers behind it
 //   facts capture               which of the recorder's calls invalidate a running capture
 // Prints one line of JSON for each result.
 #include <dlfcn.h>

@@ -96,7 +96,7 @@ def play(session, lockstep, folder, name, ranks, environment):
 
 
 def wait_for_end(process, place, ranks, begin, seconds):
-    """Waits until the job has ended or no more dumps come. A rank that sleeps forever does not prolong the wait."""
+    """Waits until the job has ended or no more dumps arrive. A rank that sleeps forever does not prolong the wait."""
     seen, since = 0, None
     while process.poll() is None and time.monotonic() - begin < seconds:
         there = len(glob.glob(os.path.join(place, "fr", "rank_*")))
@@ -108,7 +108,7 @@ def wait_for_end(process, place, ranks, begin, seconds):
 
 
 def stop(process):
-    """Ends the job as a person would: with SIGTERM first, so that the verdict is written."""
+    """Ends the job like a person: with SIGTERM first, so that the verdict is written."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:

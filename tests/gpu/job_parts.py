@@ -258,7 +258,7 @@ def torch_graph(session, part):
 
 
 def stuck_replay(session, part, replays):
-    """One replay never ends, after `replays` good ones. Checks whether the record shows which replay that is."""
+    """One replay never ends, after `replays` good ones. Checks whether the record shows which one."""
     name = "a kernel that never ends in a graph's replay"
     try:
         copies = make_hang(session, "done", ["--replays", str(replays), "graph-spin", "0"], 1, {}, False)

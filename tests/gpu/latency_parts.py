@@ -14,8 +14,7 @@ BARE, AGAIN = "none", "none again"  # both run in every round; their difference 
 
 
 class Job:
-    """A program that prints samples. `launch(mode, connections, rings)`
-    returns the lines of one run."""
+    """A program that prints samples. `launch(mode, connections, rings)` returns the lines of one run."""
 
     def __init__(self, name, launch, modes, connections=(None, 1)):
         self.name, self.launch, self.modes, self.connections = name, launch, modes, connections
@@ -27,8 +26,7 @@ class Job:
 
 
 def measure(session, part, jobs, seconds):
-    """Runs rounds until the time is used up. Each round runs every
-    configuration once, in random order."""
+    """Runs rounds until the time is used up. Each round runs every configuration once, in random order."""
     chance = random.Random(7)
     stop = time.monotonic() + min(seconds, session.left() - 5)
     turns = [(job, connections, mode) for job in jobs for connections in job.connections for mode in job.modes]
@@ -79,8 +77,7 @@ def once(session, job, connections, mode, number):
 
 
 def compare(job, connections, mode, phase, which=0):
-    """Returns (ratio, low, high) in comparison with the runs without the
-    recorder in the same rounds."""
+    """Returns (ratio, low, high) compared with the runs without the recorder in the same rounds."""
     bare, again = (job.runs.get((connections, other, phase), {}) for other in (BARE, AGAIN))
     mine = job.runs.get((connections, mode, phase), {})
     pairs = []
@@ -150,9 +147,8 @@ def goals(session, job, part):
 
 
 def automatic(session, jobs, part):
-    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets
-    the goal everywhere. With one connection, a write holds up other
-    streams, however cheap the write is."""
+    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets the goal everywhere. With one connection, a write delays other streams, however
+    cheap the write is."""
     for connections in (None, 1):
         name, now = f"what auto should be, CONNECTIONS {connections or 'not set'}", AUTO[connections]
         found = {mode: [judge(compare(job, connections, mode, phase), GOAL) for job in jobs for phase in ("tp", "dp") if phase in job.operations]

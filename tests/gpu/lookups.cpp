@@ -1,5 +1,5 @@
 // A preloaded library that shows how a CUDA runtime finds its driver. It records each driver function that a library
-// looks up through dlsym or cuGetProcAddress, and which library does. At the process's end it writes the list to
+// looks up through dlsym or cuGetProcAddress, and which library does. When the process exits, it writes the list to
 // $LOOKUPS_FILE.
 //   FUNCTION  dlsym|cuGetProcAddress  LIBRARY
 #include <dlfcn.h>

@@ -19,7 +19,7 @@ class NotMeasured(Exception):
 
 
 class Failed(Exception):
-    """A program failed or did something forbidden."""
+    """A program failed or did something that it must not do."""
 
 
 class Finished:
@@ -138,8 +138,7 @@ class Setup:
             given = find_file("libnccl.so.2", [given, os.path.join(given, "lib"), os.path.join(given, "lib64")])
         self.nccl = given or find_file("libnccl.so.2", wheel_libraries + library_folders) or first([cache.get("libnccl.so.2")])
         self.includes = []
-        # Prefers the headers beside the libraries; otherwise uses the stand-in's, which have the same names and
-        # layouts.
+        # Prefers the headers next to the libraries; otherwise uses the stand-in's, which have the same names and layouts.
         beside = [os.path.join(os.path.dirname(os.path.dirname(p)), "include") for p in (self.cudart, self.nccl) if p]
         include_folders = beside + [os.path.join(p, "include") for p in wheels + toolkits]
         for header in ("cuda.h", "cuda_runtime_api.h", "nccl.h"):

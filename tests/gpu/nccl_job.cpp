@@ -98,8 +98,8 @@ class Job {
     PrintSamples("issue", "", samples);
   }
 
-  // Runs kernels and collectives in turn. Each waits for the one before (tensor parallelism), or the collectives run
-  // beside the kernels and the step waits for them at its end (data parallelism). Takes one sample per step.
+  // Runs kernels and collectives in turn. Each waits for the previous one (tensor parallelism), or the collectives run
+  // in parallel with the kernels and the step waits for them at its end (data parallelism). Takes one sample per step.
   void Step(bool overlap) {
     std::vector<double> samples;
     for (int step = -10; step < settings_.steps; ++step) {

@@ -1,4 +1,4 @@
-// What the measuring programs share: checks that print the failed line, a clock, the kernels, and samples as JSON
+// Shared parts of the measuring programs: checks that print the failed line, a clock, the kernels, and samples as JSON
 // lines.
 #pragma once
 

@@ -1,7 +1,6 @@
-"""Runs the real NCCL and CUDA runtime under the recorder, as far as is possible without a GPU: every call must return the
-same as without the recorder.
-real_test.py RECORDER STANDIN_FOLDER
-"""
+"""Runs the real NCCL and CUDA runtime under the recorder, as far as that is possible without a GPU: every call must return the same as without the
+recorder.
+real_test.py RECORDER STANDIN_FOLDER"""
 import argparse
 import os
 import shutil
@@ -33,8 +32,7 @@ class RealLibraries(unittest.TestCase):
         cls.session.built["ring_print"] = cls.session.compile_ring_print()
         if not setup.stub:
             raise unittest.SkipTest("there is a driver: run.py measures here")
-        # A driver that the real runtime finds, searches and rejects, because it needs functions that no CUDA header
-        # names.
+        # A driver that the real runtime finds, searches and rejects, because the runtime needs functions that no CUDA header declares.
         cls.driver = os.path.join(options.work, "driver")
         os.makedirs(cls.driver)
         os.symlink(os.path.join(os.path.realpath(STANDIN), "lib", "libcuda.so.1"), os.path.join(cls.driver, "libcuda.so.1"))
@@ -90,8 +88,7 @@ class RealLibraries(unittest.TestCase):
                 self.compare(True, True, LOCKSTEP_HOOK=hook)
 
     def test_the_runtime_gets_the_driver_through_cu_get_proc_address(self):
-        """The recorder's driver hook relies on this: every runtime gets cuGetProcAddress from dlsym, and all
-        other driver functions from cuGetProcAddress."""
+        """The recorder's driver hook relies on this: every runtime gets cuGetProcAddress from dlsym, and all other driver functions from cuGetProcAddress."""
         lookups = self.session.compile_lookups()
         listed = os.path.join(self.session.work, "lookups.txt")
         self.call(False, True, LD_PRELOAD=lookups, LOOKUPS_FILE=listed)

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Measures and checks the recorder on a machine with a GPU. README.md beside this file explains what and how.
-Needs Python 3.8, a C++20 compiler, CMake, the NVIDIA driver, libcudart and libnccl.so.2 (both come with PyTorch's
-wheels). Prints one line per result: PASS, FAIL or NOT MEASURED with the reason; writes results.json and
-measurements.md. Exit status: 0 no FAIL, 1 a FAIL, 2 wrong usage, 77 nothing could be measured.
-"""
+"""Measures and checks the recorder on a machine with a GPU. README.md next to this file explains what and how. Needs Python 3.8, a C++20 compiler,
+CMake, the NVIDIA driver, libcudart and libnccl.so.2 (both come with PyTorch's wheels). Prints one line per result: PASS, FAIL or NOT MEASURED with
+the reason; writes results.json and measurements.md. Exit status: 0 no FAIL, 1 a FAIL, 2 wrong usage, 77 nothing could be measured."""
 import argparse
 import os
 import shlex
@@ -22,8 +20,7 @@ import results  # noqa: E402
 from machine import HERE, Failed, NotMeasured, Setup, describe, run  # noqa: E402
 from session import Session  # noqa: E402
 
-# Parts with the seconds that each may take. The most important come first, in case the time runs
-# out.
+# Parts with the seconds that each may take. The most important come first, in case time runs out.
 PARTS = {
     "driver": (driver_parts.part_driver, 90),
     "hang": (job_parts.part_hang, 150),
@@ -68,7 +65,7 @@ def compile_only(session):
 def run_part(session, name, found):
     function, seconds = PARTS[name]
     if session.options.quick:
-        seconds *= 3  # a loaded machine then gives meaningful results too
+        seconds *= 3  # a loaded machine then also gives meaningful results
     part = results.Part(name, say)
     begin = time.monotonic()
     whole = session.deadline
@@ -81,7 +78,7 @@ def run_part(session, name, found):
         part.line(results.NOT_MEASURED, name, reason)
     except Failed as error:
         part.line(results.FAIL, name, error)
-    except Exception as error:  # one part must not end the others  # pylint: disable=broad-except
+    except Exception as error:  # one part must not stop the others  # pylint: disable=broad-except
         traceback.print_exc()
         part.line(results.FAIL, name, f"{type(error).__name__}: {error}")
     session.deadline = whole

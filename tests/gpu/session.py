@@ -8,7 +8,7 @@ import time
 
 from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, finish, run, start
 
-# A number after "events" is LOCKSTEP_GPU_SAMPLE: one operation in that many is timed.
+# A number after "events" is LOCKSTEP_GPU_SAMPLE: one in that many operations is timed.
 MODES = ("off", "done", "full", "events", "events/61", "profiler", "auto")
 # What ReadGpuMode in recorder/base/environment.cpp chooses for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
 AUTO = {None: "done", 1: "off"}
@@ -53,8 +53,7 @@ class Session:
         try:
             self.compile_programs()
         except Failed:
-            # The headers and libraries have different versions: the stand-in's headers contain only what all versions
-            # have.
+            # The headers and libraries have different versions: the stand-in's headers contain only what all versions have.
             if self.setup.includes == [OWN_HEADERS]:
                 raise
             self.setup.includes = [OWN_HEADERS]
@@ -108,8 +107,7 @@ class Session:
         return self.cxx(os.path.join(self.work, "ring_print"), ["-I", ROOT, os.path.join(HERE, "ring_print.cpp"), *readers])
 
     def find_analyzer(self):
-        """Returns the given analyzer, or the one built beside the sources, or one built now if its libraries are
-        installed. On None, the reason is stored."""
+        """Returns the given analyzer, or the one built next to the sources, or one built now if its libraries are installed. On None, the reason is stored."""
         if self.analyze:
             return self.analyze
         given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"),
@@ -160,8 +158,7 @@ class Session:
     # Running
 
     def torch_environment(self, *arguments, **more):
-        """PyTorch finds its own libraries. An explicitly chosen NCCL is preloaded, because the wheels' search path
-        has precedence over LD_LIBRARY_PATH."""
+        """PyTorch finds its own libraries. An explicitly chosen NCCL is preloaded, because the wheels' search path has precedence over LD_LIBRARY_PATH."""
         env = self.environment(*arguments, **more)
         env["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
         if self.options.nccl:

@@ -18,11 +18,8 @@ def median(values):
 
 
 def ratio(pairs, resamples=2000, seed=1):
-    """Returns the geometric mean of after/before over rounds, with its 95 %
-    bootstrap interval. Returns (ratio, None, None) for fewer than three
-    rounds. Each pair is (before, after) of one round, so drift between
-    rounds cancels out.
-    """
+    """Returns the geometric mean of after/before over rounds, with its 95 % bootstrap interval. Returns (ratio, None, None) for fewer than three rounds.
+    Each pair is (before, after) of one round, so drift between rounds cancels out."""
     logs = [math.log(after / before) for before, after in pairs if before > 0 and after > 0]
     if not logs:
         return None

@@ -1,9 +1,8 @@
-"""A PyTorch training loop with one fault, for `lockstep run`: tensor parallel pairs, data parallel groups across them, the
-world.
+"""A PyTorch training loop with one fault, for `lockstep run`: tensor parallel pairs, data parallel groups across them, the world.
 torch_fault_job.py --fault KIND [--rank R] [--at STEP] [--steps N] [--timeout SECONDS]
-The launcher sets RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT. Several ranks may share a GPU if NCCL allows it
-(NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on). PyTorch's own watchdog ends a hang after --timeout; Flight Recorder
-dumps go where TORCH_FR_DUMP_TEMP_FILE points. Prints "step N" on rank 0, and "done" on every rank that completes.
+The launcher sets RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT. Several ranks may share a GPU if NCCL allows it (NCCL_MULTI_RANK_GPU_ENABLE=1,
+from 2.30.3 on). PyTorch's own watchdog ends a hang after --timeout; Flight Recorder dumps go to the path in TORCH_FR_DUMP_TEMP_FILE. Prints "step N"
+on rank 0, and "done" on every rank that completes.
 """
 import argparse
 import ctypes
@@ -115,9 +114,7 @@ class Job:
         return x
 
     def other_order(self, x):
-        """The faulty rank enters the world's operation first, and all
-        others enter their pair's first. Each waits for its first
-        operation to end."""
+        """The faulty rank enters the world's operation first, and all others enter their pair's first. Each waits for its first operation to end."""
         order = (None, self.tp) if self.rank == self.options.rank else (self.tp, None)
         for group in order:
             self.dist.all_reduce(x, group=group)

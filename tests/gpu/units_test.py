@@ -51,8 +51,7 @@ class Statistics(unittest.TestCase):
 
 class Rounds(unittest.TestCase):
     def job(self, done, auto, events):
-        """Returns rounds in which every run without the recorder takes 1000 us, and the others take the
-        given times."""
+        """Returns rounds in which every run without the recorder takes 1000 us, and the others take the given times."""
         job = latency_parts.Job("job", None, (latency_parts.BARE, latency_parts.AGAIN, "done", "events/61", "auto"))
         job.operations = {"tp": 10, "dp": 10}
         for connections in (None, 1):
@@ -76,7 +75,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual([line["status"] for line in part.lines[:4]], ["PASS"] * 4)
         auto = part.lines[4:]
         self.assertTrue(auto[0]["status"] == "PASS" and auto[0]["text"].startswith("done"))
-        # With one connection, writes hold up other streams, however cheap the writes are.
+        # With one connection, writes delay other streams, however cheap the writes are.
         self.assertTrue(auto[1]["status"] == "PASS" and auto[1]["text"].startswith("off"))
 
     def test_events_without_cost_are_preferred(self):

@@ -1,6 +1,6 @@
-"""Breaks a job in one way, and says what a reader should find.
+"""Breaks a job in one way, and states what a reader should find.
 
-A truth has: `fault`; `culprits`, the ranks at fault (none: a healthy job); `accept`, sets of ranks that are as good an answer."""
+A truth has: `fault`; `culprits`, the ranks at fault (none: a healthy job); `accept`, sets of ranks that are an equally good answer."""
 
 import random
 
@@ -11,24 +11,21 @@ FAULTS = ("none", "stopped", "exited", "left early", "gpu") + CODE
 
 
 def _calls(job, rank):
-    """Returns the places of the rank's calls in the second and later steps.
-    Earlier calls may have left a short record."""
+    """Returns the positions of the rank's calls in the second and later steps. Earlier calls may be missing from a short record."""
     program = job.programs[rank]
     first = next(i for i, step in enumerate(program) if step.what == "wait") + 1
     return [i for i in range(first, len(program)) if program[i].what == "call" and len(program[i].group.members) > 1]
 
 
 def _two(truth, group):
-    """Returns whether the group has two members. Then it is unclear which
-    of them is wrong."""
+    """Returns whether the group has two members. Then it is unclear which one is wrong."""
     if len(group.members) == 2:
         truth["accept"].append(sorted(group.members))
     return truth
 
 
 def _wrong_peer(job, rank, choose, truth):
-    """Sends one message to, or receives it from, another member of its
-    group."""
+    """Sends one message to, or receives it from, a different member of its group."""
     program = job.programs[rank]
     places = [i for i, step in enumerate(program) if step.what == "batch" and len(step.group.members) > 2 and len(step.legs) == 1]
     if not places:
@@ -55,8 +52,7 @@ def _skip_by_some(job, step, at, rank, choose, truth):
 
 
 def break_job(job, fault, seed):
-    """Changes the program of one rank. Returns None if this job has no
-    place for that fault."""
+    """Changes the program of one rank. Returns None if that fault is impossible in this job."""
     choose = random.Random(seed)
     rank = choose.randrange(job.ranks)
     truth = {"fault": fault, "culprits": [] if fault == "none" else [rank], "accept": []}

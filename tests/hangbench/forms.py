@@ -1,7 +1,7 @@
-"""Writes what a simulated job leaves behind, in the forms that people have. docs/results.md names what each reader makes of them.
+"""Writes what a simulated job leaves behind, in the forms that people have. docs/results.md lists each reader's results for them.
 
-Every function takes a Simulation and a folder. `TELLS` says what each form can show; a fault that a form cannot show has no rank
-that can be named for sure (see `identifiable`)."""
+Every function takes a Simulation and a folder. `TELLS` lists what each form can show. If a form cannot show a fault, no rank can be named for sure
+(see `identifiable`)."""
 
 import json
 import os
@@ -10,8 +10,7 @@ import random
 
 from simulate import MS, S, US
 
-# starts: when an operation began on the GPU; arguments: sizes, kinds and types of calls; history: completed calls as
-# well.
+# starts: when an operation began on the GPU; arguments: sizes, kinds and types of calls; history: completed calls, too.
 TELLS = {
     "pickle": {"completions", "arguments", "history"},
     "pickle, timed": {"completions", "arguments", "history", "starts"},
@@ -26,12 +25,12 @@ TELLS = {
     "py-spy": set(),
 }
 SHORT = 12  # number of entries in a short record
-FIRST_PROCESS = 4000  # number of rank 0's process
+FIRST_PROCESS = 4000  # PID of rank 0
 LATE = 600 * S  # time from the hang to the dump
 
 
 def identifiable(truth, form, simulation):
-    """Returns whether the form contains what distinguishes the culprit."""
+    """Returns whether the form contains what identifies the culprit."""
     if form == "pickle, short" and any(_oldest_is_gone(records) for records in simulation.records):
         return False
     if truth["fault"] == "gpu":
@@ -46,7 +45,7 @@ def identifiable(truth, form, simulation):
 
 
 def _oldest_is_gone(records):
-    """Returns whether the rank is in an operation that a short record no longer holds."""
+    """Returns whether the rank is in an operation that a short record no longer contains."""
     entries = [record.completed for record in records for _ in range(1 + len(record.step.legs))]
     return any(completed is None for completed in entries[:-SHORT])
 
@@ -57,8 +56,7 @@ def _frames(site):
 
 
 def _entry(rank, record, numbers, backend, timed, seen):
-    """Yields one Flight Recorder entry for a call, or several for a batch. `seen` converts a time into the
-    watchdog's, or None."""
+    """Yields one Flight Recorder entry for a call, or several for a batch. `seen` converts a time into the watchdog's, or None."""
     step, group = record.step, record.step.group
     begun = seen(record.started) if timed else None
     done = seen(record.completed)
@@ -122,7 +120,7 @@ def _taken(simulation):
 
 
 def _dumps(simulation, folder, write, suffix="", change=None, **options):
-    """Writes a file for each rank, except for ranks whose process has ended and the rank whose file is lost."""
+    """Writes one file per rank, except for ranks whose process has exited and the rank whose file is lost."""
     for rank in range(simulation.job.ranks):
         if simulation.ended[rank] == "exit" or rank == simulation.lost:
             continue
@@ -161,8 +159,7 @@ def write_active(simulation, folder):
 
 
 def write_json(simulation, folder):
-    """Writes PyTorch's JSON: no stacks, counters as text, 0 for an unknown time, no list of entries if there are
-    none."""
+    """Writes PyTorch's JSON: no stacks, counters as text, 0 for an unknown time, no list of entries if there are none."""
     def write(document, path):
         for entry in document["entries"]:
             del entry["frames"]
@@ -185,8 +182,7 @@ def write_nccl2(simulation, folder):
 
 
 def write_torchcomms(simulation, folder):
-    """Writes dumps with one counter for all of a rank's operations, no pg_status, and groups named after their
-    communicators."""
+    """Writes dumps with one counter for all of a rank's operations, no pg_status, and groups named after their communicators."""
     def change(document):
         names = {name: "%s_%s" % (of["desc"], name) for name, of in document["pg_config"].items()}
         document["pg_config"] = {names[name]: {"name": names[name], "desc": "ncclx", "ranks": of["ranks"]}
@@ -204,8 +200,7 @@ OPERATIONS = {"all_reduce": "ALLREDUCE", "broadcast": "BROADCAST", "_all_gather_
 
 
 def write_watchdog(simulation, folder):
-    """Writes what PyTorch's watchdogs print: the ranks whose oldest collective timed out, and the state of their
-    groups."""
+    """Writes what PyTorch's watchdogs print: the ranks whose oldest collective timed out, and the state of their groups."""
     lines = []
     for rank in range(simulation.job.ranks):
         if simulation.ended[rank] == "exit" or rank == simulation.lost:
@@ -247,8 +242,7 @@ def _nccl_calls(rank, record):
 
 
 def write_nccl_log(simulation, folder):
-    """Writes NCCL_DEBUG=INFO output with NCCL_DEBUG_SUBSYS=INIT,COLL: all ranks in one file with srun's labels,
-    eight ranks on a host."""
+    """Writes NCCL_DEBUG=INFO output with NCCL_DEBUG_SUBSYS=INIT,COLL: all ranks in one file with srun's labels, eight ranks per host."""
     lines = []  # (when, text)
     for rank in range(simulation.job.ranks):
         head = "%d: host%d:%d:%d [%d] NCCL INFO " % (rank, rank // 8, FIRST_PROCESS + rank, FIRST_PROCESS + 500 + rank, rank % 8)
@@ -272,8 +266,7 @@ def write_nccl_log(simulation, folder):
 
 
 def _ras_report(simulation):
-    """Returns one report of ncclras. It shows only communicators whose members launched different numbers of
-    operations."""
+    """Returns one report of ncclras. It shows only communicators whose members launched different numbers of operations."""
     groups = [group for group in simulation.job.groups if len(group.members) > 1]
     rows = "".join("%5d%10d%11d%10d%10d%10d  RUNNING  %s\n" % (i, 1, 1, len(g.members), len(g.members), len(g.members), "OK")
                    for i, g in enumerate(groups))
@@ -307,8 +300,7 @@ def write_ras(simulation, folder):
 
 
 def write_stacks(simulation, folder):
-    """Writes what `py-spy dump` prints, one file for each rank: processes that wait for their GPU, and one that
-    does something else."""
+    """Writes what `py-spy dump` prints, one file per rank: processes that wait for their GPU, and one that does something else."""
     wait = ["synchronize (torch/cuda/__init__.py:1040)", "step (/srv/train/train.py:310)", "main (/srv/train/train.py:300)"]
     for rank in range(simulation.job.ranks):
         ended = simulation.ended[rank]

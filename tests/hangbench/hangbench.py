@@ -5,11 +5,9 @@
     hangbench.py make FOLDER [--seed N] [--count N]     make only the cases, each with its truth.json
     hangbench.py seal TEXT                              print what to publish before a run with that secret
 
-Cases come from a simulator of training jobs (simulate.py, jobs.py, faults.py),
-in the forms of forms.py; with --corpus also from lockstep-corpus (rings of
-Lockstep's own recorder, and dumps). Readers are Lockstep and, with --peers,
-torchfrtrace and nvrx from PyPI. `run` writes results.jsonl, index.html and
-hangbench.md into the folder."""
+Cases come from a simulator of training jobs (simulate.py, jobs.py, faults.py), in the forms of forms.py; with --corpus also from lockstep-corpus
+(rings of Lockstep's own recorder, and dumps). Readers are Lockstep and, with --peers, torchfrtrace and nvrx from PyPI. `run` writes results.jsonl,
+index.html and hangbench.md into the folder."""
 
 import argparse
 import hashlib
@@ -40,8 +38,7 @@ CORPUS_FORMS = {"lsd": "own record", "fr": "pickle"}
 
 
 def seed_of(options, index):
-    """Returns the seed. The cases of a secret are unknown until the secret
-    is published; afterwards everyone can generate them."""
+    """Returns the seed. The cases of a secret are unknown until the secret is published; afterwards everyone can generate them."""
     if options.secret is None:
         return options.seed * 1_000_003 + index
     return int.from_bytes(hmac.new(options.secret.encode(), str(index).encode(), hashlib.sha256).digest()[:6], "big")
@@ -64,7 +61,7 @@ def simulated(options):
             truth["lost"] = choose.choice(truth["culprits"] or range(job.ranks)) if choose.random() < 0.5 else choose.randrange(job.ranks)
         simulation = simulate.Simulation(job, seed, truth["lost"])
         if (fault != "none") == all(ended == "done" for ended in simulation.ended):
-            continue  # the change does no harm
+            continue  # the change is harmless
         made += 1
         # A healthy job has no watchdog output.
         fitting = [form for form in sorted(forms.WRITERS) if truth["culprits"] or form != "watchdog log"]
@@ -77,8 +74,7 @@ def simulated(options):
 
 
 def from_corpus(options):
-    """Yields cases of lockstep-corpus, the project's own generator: one for
-    each scenario and form."""
+    """Yields cases of lockstep-corpus, the project's own generator: one per scenario and form."""
     program = os.path.join(options.build, "bin/lockstep-corpus")
     listed = json.loads(subprocess.run([program, "list", "--json"], capture_output=True, text=True, check=True).stdout)
     for entry in listed["scenarios"] if isinstance(listed, dict) else listed:
@@ -95,7 +91,7 @@ def from_corpus(options):
                 if culprits and not {"HUNG", "DESYNC", "CRASHED"} & set(told["verdicts_allowed"]):
                     continue  # slow, not hung
                 accept = told["set_allowed"]
-                if "second_fault" in told:  # each fault is a cause of its own
+                if "second_fault" in told:  # each fault is a separate cause
                     other = sorted(told["second_fault"]["culprit_ranks"])
                     accept = accept + [other, sorted(culprits + other)]
                 about = {"fault": entry.get("name", str(number)), "culprits": culprits, "accept": accept, "family": "corpus",
@@ -106,8 +102,7 @@ def from_corpus(options):
 
 
 def peers(options):
-    """Returns the other readers that can be installed here, and why the
-    rest cannot."""
+    """Returns the other readers that can be installed here, and why the others cannot."""
     import support
     import torch_gloo
     outside = support.Outside(options.packages, options.build, False)

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests HangBench: cases are the same each time, Lockstep reads each form,
-and scores follow the rules of scoring.py.
+"""Tests HangBench: cases are the same each time, Lockstep reads each form, and scores follow the rules of scoring.py.
 
     hangbench_test.py BUILD"""
 

@@ -6,8 +6,7 @@ from simulate import MS, US, Job, Step
 
 
 def call(job, rank, group, operation, count, site, datatype="BFloat16", beside=False):
-    """Adds an operation. `count`: elements per rank on the operation's
-    smaller side."""
+    """Adds an operation. `count`: elements per rank on the operation's smaller side."""
     size = len(group.members)
     elements = {"_all_gather_base": (count, count * size), "_reduce_scatter_base": (count * size, count)}.get(operation, (count, count))
     job.programs[rank].append(Step("call", group, operation=operation, elements=elements, datatype=datatype, site=site, beside=beside))
@@ -31,8 +30,7 @@ def wait(job, rank):
 
 
 def data_parallel(choose):
-    """Replicas of one model. Buckets of gradients are reduced while the
-    next bucket is computed; some steps have a metric or a checkpoint."""
+    """Replicas of one model. Buckets of gradients are reduced while the next bucket is computed; some steps have a metric or a checkpoint."""
     ranks, buckets = choose.choice((4, 8, 16)), choose.randrange(2, 6)
     job = Job(ranks, "data parallel")
     world = job.add_group("default_pg", range(ranks))
@@ -52,7 +50,7 @@ def data_parallel(choose):
 
 
 def sharded(choose):
-    """Parameters are spread over shards, in one or more replicas."""
+    """Parameters are sharded, in one or more replicas."""
     shards, replicas, layers = choose.choice((4, 8)), choose.choice((1, 2)), choose.randrange(2, 5)
     job = Job(shards * replicas, "sharded")
     world = job.add_group("default_pg", range(job.ranks))
@@ -76,8 +74,7 @@ def sharded(choose):
 
 
 def pipeline(choose):
-    """Pipeline stages pass activations forward and gradients back. Each
-    stage is tensor parallel and replicated."""
+    """Pipeline stages pass activations forward and gradients back. Each stage is tensor parallel and replicated."""
     tensor, stages, replicas = choose.choice((1, 2)), choose.choice((2, 4)), choose.choice((1, 2))
     job = Job(tensor * stages * replicas, "pipeline")
     place = {(s, d, t): (s * replicas + d) * tensor + t for s in range(stages) for d in range(replicas) for t in range(tensor)}
@@ -114,8 +111,7 @@ def pipeline(choose):
 
 
 def experts(choose):
-    """Experts are spread over ranks. Tokens go to all experts and come
-    back; then the dense part is reduced."""
+    """Experts are spread over ranks. Tokens go to all experts and come back; then the dense part is reduced."""
     size, groups = choose.choice((4, 8)), choose.choice((1, 2))
     job = Job(size * groups, "experts")
     world = job.add_group("default_pg", range(job.ranks))

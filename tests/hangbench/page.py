@@ -21,8 +21,7 @@ def _median(values):
 
 
 def summary(results):
-    """Returns rows: reader, cases, count of each grade, percent good,
-    median seconds, peak MiB."""
+    """Returns rows: reader, cases, count of each grade, percent good, median seconds, peak MiB."""
     rows = []
     for reader in _readers(results):
         own = [result for result in results if result["reader"] == reader]
@@ -34,8 +33,7 @@ def summary(results):
 
 
 def by(results, key):
-    """Returns rows: a value of the truth's `key`, then good / cases for
-    each reader."""
+    """Returns rows: a value of the truth's `key`, then good / cases for each reader."""
     names = _readers(results)
     rows = []
     for value in sorted({str(result["truth"][key]) for result in results}):
@@ -82,7 +80,7 @@ def markdown(results, about):
 
 
 def _bars(results):
-    """Draws one bar for each reader, with the shares of the grades."""
+    """Draws one bar per reader, with the shares of the grades."""
     names, width, height = _readers(results), 640, 26
     parts = ['<svg role="img" aria-label="Shares of the grades for each reader" width="860" height="%d">' % ((height + 10) * len(names) + 30)]
     for row, reader in enumerate(names):

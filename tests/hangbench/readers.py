@@ -11,16 +11,14 @@ import time
 
 import forms
 
-# `ranks`: the ranks that the program accuses first; `sure`: its confidence, None if it states none; `error`: why there
-# is no answer.
+# `ranks`: the ranks that the program blames first; `sure`: its confidence, None if it states none; `error`: why there is no answer.
 Answer = collections.namedtuple("Answer", "ranks sure kind seconds mebibytes error", defaults=(0.0, 0, ""))
 LIMIT = 120  # time limit in seconds
 PICKLES = ("pickle", "pickle, timed", "pickle, short", "pickle, active", "nccl2", "torchcomms", "pytorch")
 
 
 def _run(command, environment=None):
-    """Returns (exit status, standard output, standard error, seconds, peak MiB). The status is None if the program
-    exceeded its time."""
+    """Returns (exit status, standard output, standard error, seconds, peak MiB). The status is None if the program exceeded its time."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -100,7 +98,7 @@ class Nvrx:
 
 
 class RasRule:
-    """Does what an engineer does with ncclras: blames the processes that launched least."""
+    """Imitates an engineer with ncclras: blames the processes that launched least."""
     name, forms, version = "least launches", ("ras",), "of this benchmark"
 
     def read(self, folder, form):

@@ -7,14 +7,11 @@ GRADES = ("right", "set", "part", "wide", "open", "silent", "wrong", "false alar
 
 def grade(truth, answer):
     """Returns the grade of an answer.
-    right: exactly the culprits, or nobody if nobody is at fault. set: the
-    culprit among at most four.
+    right: exactly the culprits, or nobody if nobody is at fault. set: the culprit among at most four.
     part: only some of the culprits. wide: the culprits among more than four.
-    open: the form cannot identify the culprit, and no innocent rank is accused
-    with confidence.
+    open: the form cannot identify the culprit, and no innocent rank is blamed with confidence.
     silent: nobody is named although the form identifies the culprit.
-    wrong: innocent ranks, or a set that is stated as certain. false alarm: a
-    rank is named in a healthy job.
+    wrong: innocent ranks, or a set that is stated as certain. false alarm: a rank is named in a healthy job.
     no answer: the program failed or exceeded its time."""
     if answer.error:
         return "no answer"
@@ -42,8 +39,7 @@ def share(grades, which):
 
 
 def bands(results):
-    """Returns (lowest and highest confidence, findings, share that named
-    the culprit) for each band of stated confidence."""
+    """Returns (lowest and highest confidence, findings, share that named the culprit) for each band of stated confidence."""
     rows = []
     for low, high in ((0.0, 0.4), (0.4, 0.6), (0.6, 0.75), (0.75, 0.9), (0.9, 1.01)):
         inside = [one for one, sure in results if sure is not None and low <= sure < high and one in GRADES[:4] + ("wrong", "false alarm")]

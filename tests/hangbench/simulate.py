@@ -1,9 +1,9 @@
-"""A small simulator of training jobs: what each rank's host thread issues, and what its GPU starts and completes.
+"""A small simulator of training jobs: what each rank's CPU thread issues, and what its GPU starts and completes.
 
-It shares no code with the corpus of tests/corpus, so that the analyzer is measured on jobs that somebody else wrote. A rank has one
-host thread, one stream for computation, and one stream for each group. An operation on a group's stream starts behind the earlier
-operations of that stream and behind the computation that was queued before it. A collective completes on all members once each of
-them has started it with the same arguments; a batch of sends and receives once every partner has started its side.
+It shares no code with the corpus of tests/corpus, so that the analyzer is measured on jobs from a different author. A rank has one CPU thread, one
+stream for computation, and one stream for each group. An operation on a group's stream starts after the earlier operations of that stream and after
+the computation that was queued before it. A collective completes on all members once each of them has started it with the same arguments; a batch of
+sends and receives completes once every partner has started its side.
 
 Times are nanoseconds since the epoch. All random choices come from the job's own seed."""
 
@@ -14,16 +14,14 @@ BEGIN = 1_790_000_000 * S
 
 
 class Group:
-    """A communicator. `name` is PyTorch's name; `members` are its global
-    ranks in order."""
+    """A communicator. `name` is PyTorch's name; `members` are its global ranks in order."""
 
     def __init__(self, name, description, members):
         self.name, self.description, self.members = name, description, list(members)
 
 
 class Step:
-    """One action of a CPU thread. `what`: call, batch, host, compute, wait,
-    or a fault: stall, exit, gpu_stall."""
+    """One action of a CPU thread. `what`: call, batch, host, compute, wait, or a fault: stall, exit, gpu_stall."""
 
     def __init__(self, what, group=None, **facts):
         self.what, self.group = what, group
@@ -57,8 +55,7 @@ class Job:
 
 
 class Record:
-    """One operation of one rank, as a recorder sees it. A time is None if
-    that stage was not reached."""
+    """One operation of one rank, as a recorder sees it. A time is None if that stage was not reached."""
 
     def __init__(self, step, created, sequence, p2p_sequence):
         self.step, self.created = step, created
@@ -69,8 +66,7 @@ class Record:
 
 
 class Simulation:
-    """Runs a job until nothing moves. Afterwards it has the records of each
-    rank in call order, and the place of its CPU thread."""
+    """Runs a job until nothing moves. Afterwards it has the records of each rank in call order, and the position of its CPU thread."""
 
     def __init__(self, job, seed, lost=None):
         """`lost`: the rank whose file is missing."""

@@ -63,7 +63,7 @@ class AccessTest(unittest.TestCase):
         self.assertTrue(wait_for(shown, 120), "a reader looks, at the one agent that was let in: " + made.logs())
         denied = self.tool(made, "lockstep-dump", "train", *reach, "--key", made.path("keys", "reader.key"))
         self.assertNotIn(denied.returncode, (0, 1))
-        self.assertIn("may only look", denied.stderr)
+        self.assertIn("is read-only", denied.stderr)
         unknown = self.tool(made, "lockstep-top", *reach, "--key", outsider)
         self.assertEqual(unknown.returncode, 1)
         self.assertNotIn("job train", unknown.stdout)
@@ -85,12 +85,12 @@ class AccessTest(unittest.TestCase):
             self.addCleanup(waiting.communicate)
             self.addCleanup(waiting.kill)
             told = waiting.stderr.readline()
-            for part in ("no answer from the collector at " + endpoint, "--collector", "trying again", "--timeout", "lockstep doctor"):
+            for part in ("no response from the collector at " + endpoint, "--collector", "retrying", "--timeout", "lockstep doctor"):
                 self.assertIn(part, told)
             self.assertIsNone(waiting.poll(), "the tool keeps trying")
             done = self.tool(made, "lockstep-dump", "--collector", endpoint, "--timeout", "1", "train")
             self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
-            self.assertIn("no answer within 1.0 s", done.stderr)
+            self.assertIn("no response within 1.0 s", done.stderr)
 
     def test_a_key_that_others_may_read_is_refused(self):
         made = self.make()
@@ -151,7 +151,7 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(os.stat(made.path("runtime")).st_mode & 0o077, 0)
         second = self.tool(made, "lockstep-collector", "--out", made.path("other"))
         self.assertEqual(second.returncode, 1)
-        self.assertIn("another process does", second.stderr)
+        self.assertIn("another process already listens", second.stderr)
         rings = os.path.join(made.rings, "node0")
         os.makedirs(rings)
         made.agents[0] = made.start("lockstep-agent", "agent0", "--rings", rings, "--spool", made.path("spool0"), LOCKSTEP_HOST="node0")

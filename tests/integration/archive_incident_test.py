@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sends incidents of real jobs to a real ClickHouse over https. The archive's counts match the dumps, and a
-collector's next verdict remembers the previous one."""
+"""Sends incidents of real jobs to a real ClickHouse over https. The archive's counts match the dumps, and a collector's next verdict remembers the
+previous one."""
 
 import bisect
 import collections
@@ -86,7 +86,7 @@ class IncidentTest(FolderTest):
         once = self.counts()
         self.assertGreater(min(once[table] for table in ("incidents", "findings", "culprits", "creations", "operations")), 0, once)
         self.run_it("lockstep-archive", folder)
-        # A sender without its local memory sends whatever the server has only in part.
+        # A sender that lost its spool resends data that the server has only in part.
         shutil.rmtree(os.path.join(self.folder, ".local"), ignore_errors=True)
         server.ask("TRUNCATE TABLE incidents", self.database)
         self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
@@ -101,7 +101,7 @@ class IncidentTest(FolderTest):
         self.assertEqual((self.rows("findings")[0]["comm_name"], self.rows("findings")[0]["sequence"]),
                          (first["communicator"]["name"], first["sequence"]))
 
-        # lockstep export reads the same dumps and lists the single operations.
+        # lockstep export reads the same dumps and lists the individual operations.
         told = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
         calls, gpu, host = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
         for row in told:
@@ -112,7 +112,7 @@ class IncidentTest(FolderTest):
             if row["started_ns"] and row["completed_ns"] and int(row["completed_ns"]) >= int(row["started_ns"]):
                 gpu[key].append(int(row["completed_ns"]) - int(row["started_ns"]))
             if row["return_ns"] and int(row["return_ns"]) >= int(row["enter_ns"]):
-                host[key].append(min(int(row["return_ns"]) - int(row["enter_ns"]), 65_534_000))  # the index keeps no longer times
+                host[key].append(min(int(row["return_ns"]) - int(row["enter_ns"]), 65_534_000))  # the index stores no longer times
         kept, measured = collections.Counter(), collections.Counter()
         rows = self.rows("operations")
         for row in rows:
@@ -139,7 +139,7 @@ class IncidentTest(FolderTest):
         self.assertGreater(checked, 4)
         answer = json.loads(self.run_it("lockstep-archive", "query", "--json", "operations").stdout)
         self.assertEqual(sum(row["calls"] for row in answer), sum(calls.values()))
-        # `lockstep analyze` also prints the line: the host was named once before this incident.
+        # `lockstep analyze` also prints the line: the host was blamed once before this incident.
         later = self.hung("again", *STOP)
         text = self.run_it("lockstep-analyze", later, status=1).stdout
         self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only earlier incident|before +host n17 was the culprit of the only earlier incident")
@@ -155,7 +155,7 @@ class IncidentTest(FolderTest):
         refused = self.run_it("lockstep-archive", "--retry-for", "0", "--ca", place("other.pem"), folder, status=1)
         self.assertIn("certificate", refused.stderr)
         self.assertNotIn(PASSWORD, refused.stderr)
-        # The system's certificates do not know this server either.
+        # The system's certificates do not cover this server either.
         self.assertIn("certificate", self.run_it("lockstep-archive", "--retry-for", "0", folder, status=1, LOCKSTEP_ARCHIVE_CA="").stderr)
         self.assertEqual(server.ask(f"SELECT count() FROM system.databases WHERE name = '{self.database}'"), "0\n")
         # The certificate does not contain this name, so the server is unknown under it.
@@ -163,7 +163,7 @@ class IncidentTest(FolderTest):
         self.run_it("lockstep-archive", "--retry-for", "0", "--to", other, folder, status=1)
         self.run_it("lockstep-archive", "--ca", place("ca.pem"), folder, LOCKSTEP_ARCHIVE_CA="")
         self.assertEqual(self.counts()["incidents"], 1)
-        # A verdict that cannot ask the archive says so and does not change.
+        # A verdict that cannot query the archive says so and does not change.
         text = self.run_it("lockstep-analyze", folder, status=1, LOCKSTEP_ARCHIVE_CA=place("other.pem")).stdout
         self.assertRegex(text, r"before +not known: .*certificate")
 
@@ -190,7 +190,7 @@ class IncidentTest(FolderTest):
         first = incident_of("monday")
         sender = made.start("lockstep-archive", "archive", "--follow", made.out, "--every", "0.2", "--spool", made.path("archive"),
                             "--to", self.archive["LOCKSTEP_ARCHIVE"])
-        made.relays.append(sender)  # the cleanup ends this process with the others
+        made.relays.append(sender)  # the cleanup kills this process with the others
         sent = f"SELECT count() FROM system.tables WHERE database = '{self.database}' AND name = 'incidents'"
         self.assertTrue(wait_for(lambda: server.ask(sent) == "1\n" and self.counts()["incidents"] == 1, 60), made.logs())
         with open(os.path.join(first, "verdict.txt")) as file:

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is
-killed, restarted or run in parallel."""
+"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is killed, restarted or run in parallel."""
 
 import glob
 import json
@@ -44,7 +43,7 @@ class ArchiveTest(FolderTest):
             server.start()
 
     def incident(self, number, host="n17", root="incidents", finished=True):
-        """Makes a folder as a collector leaves it, for a job that hung `number` hours ago."""
+        """Makes a folder like a collector's, for a job that hung `number` hours ago."""
         folder = os.path.join(self.folder, root, f"lockstep-incident-{number}")
         os.makedirs(folder, exist_ok=True)
         verdict = {"verdict": "HUNG", "findings": [finding(host, number % 8, "save (train.py:88)")], "ranks_expected": 8, "ranks_read": 8,
@@ -87,7 +86,7 @@ class ArchiveTest(FolderTest):
         self.assertIn("sent 12 incidents", err)
         status, _, err = self.run_it(*self.arguments(*folders))
         self.assertEqual(status, 0, err)
-        self.assertIn("sent 0 incidents, 12 were there", err)
+        self.assertIn("sent 0 incidents, 12 were already there", err)
         self.assert_once(12)
         self.assertEqual(self.spool(), [])
         days = int(server.ask("SELECT uniqExact(partition) FROM system.parts WHERE active AND database = "
@@ -96,7 +95,7 @@ class ArchiveTest(FolderTest):
         # A copy of the folder elsewhere is the same incident.
         copy = os.path.join(self.folder, "copy")
         shutil.copytree(folders[0], copy)
-        self.assertIn("1 were there", self.run_it(*self.arguments(copy))[2])
+        self.assertIn("1 were already there", self.run_it(*self.arguments(copy))[2])
 
     def test_rows_of_simultaneous_senders_arrive_once(self):
         folders = [self.incident(number) for number in range(10)]
@@ -131,12 +130,12 @@ class ArchiveTest(FolderTest):
         server.stop()
         status, _, err = self.run_it("--retry-for", "0", *self.arguments(*folders[:3]))
         self.assertEqual(status, 3, err)
-        self.assertIn("send tries again", err)
+        self.assertIn("send retries", err)
         self.assertEqual(len(self.spool()), 3)
         # A process that waits for the server continues when the server returns, and sends what is in
         # the spool.
         process = self.start("--retry-for", "90", *self.arguments(*folders[3:]))
-        self.assertIn("trying again", process.stderr.readline())
+        self.assertIn("retrying", process.stderr.readline())
         server.start()
         _, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, err)
@@ -206,7 +205,7 @@ class ArchiveTest(FolderTest):
         return json.loads(out)
 
     def test_clusters_share_an_archive(self):
-        """Hosts of one name in two clusters are two hosts, and jobs of one number two jobs."""
+        """Hosts with the same name in two clusters are two hosts, and jobs with the same number are two jobs."""
         for number, cluster in enumerate(("east", "east", "west")):
             self.assertEqual(self.run_it("--cluster", cluster, *self.arguments(self.incident(number)))[0], 0)
         begin = self.now_ns // 10**9 // 86400 * 86400
@@ -238,7 +237,7 @@ class ArchiveTest(FolderTest):
         server.ask("CREATE TABLE lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY version", self.database)
         server.ask("INSERT INTO lockstep_schema (version) VALUES (1)", self.database)
         server.ask("INSERT INTO incidents (day, at, job, incident, kind, verdict, hosts) VALUES (today(), now(), 'old', 'old', 'GPU_STALL', 'HUNG', ['n17'])", self.database)
-        # A program that was killed after the first statement.
+        # Simulates a program that was killed after the first statement.
         server.ask("ALTER TABLE incidents ADD COLUMN cluster String AFTER at", self.database)
         status, _, err = self.run_it("--cluster", "east", *self.arguments(self.incident(1)))
         self.assertEqual(status, 0, err)
@@ -265,7 +264,7 @@ class ArchiveTest(FolderTest):
         server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
         status, _, err = self.run_it(*self.arguments(self.incident(2)))
         self.assertEqual(status, 1)
-        self.assertIn("newer lockstep", err)
+        self.assertIn("newer Lockstep", err)
 
     def test_hostile_folders_are_reported_and_others_are_sent(self):
         bad = os.path.join(self.folder, "bad")
@@ -280,8 +279,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(1)
 
     def test_hostile_servers_do_not_delay_a_verdict(self):
-        """A server that answers with garbage, endlessly, slowly or not at all does not delay a
-        verdict."""
+        """A server that answers with garbage, endlessly, slowly or not at all does not delay a verdict."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"garbage\r\n\r\n", b"", None, "endless",

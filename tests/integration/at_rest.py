@@ -1,12 +1,12 @@
-"""Tells when a job has come to its waits."""
+"""Detects when a job has reached its waits."""
 
 import re
 import time
 
 
 def at_rest(pids, but=0):
-    """Returns a condition: for half a second no main thread of these processes has run, except of at most `but` processes. One that has ended
-    is at rest."""
+    """Returns a condition: for half a second, no main thread of these processes has run, except in at most `but` processes. A process that has exited
+    counts as idle."""
     seen, since = {}, {}
 
     def condition():

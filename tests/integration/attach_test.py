@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep attach on jobs that were started without Lockstep. It must name the right rank or none, and write a
-normal incident folder."""
+"""Runs lockstep attach on jobs that were started without Lockstep. It must name the right rank or none, and write a normal incident folder."""
 
 import json
 import os
@@ -29,7 +28,7 @@ FAULTS = [
 # In these jobs nothing distinguishes the ranks: all wait for their GPUs.
 OPEN = [("gpu", 4, FOUR, "rank=1,step=20,kind=stall-gpu"), ("skip", 4, FOUR, "rank=1,step=20,kind=skip,comm=tp"), ("healthy", 4, FOUR, None)]
 
-# A program with two or more ranks. One waits for a lock that another of its threads holds.
+# A program with two or more ranks. One waits for a lock that another of its own threads holds.
 LOCKED = '''
 import ctypes, os, sys, threading, time
 nccl = ctypes.CDLL(sys.argv[1])
@@ -166,7 +165,7 @@ class AttachTest(FolderTest):
     def train(self, ranks, arguments, fault):
         command = [TRAINSIM, "--steps", "1000000", *arguments, *(["--fault", fault] if fault else [])]
         job, processes = self.start(ranks, command)
-        # The fault prints a line when it strikes. Then the other ranks begin to wait.
+        # The fault prints a line when it strikes. Then the other ranks start to wait.
         self.assertTrue(wait_for(lambda: self.said(job, "fault" if fault else "step 20/"), 60))
         time.sleep(1.5)
         return job, processes
@@ -361,8 +360,7 @@ class AttachTest(FolderTest):
         self.assertEqual(verdict["findings"], [], told.stdout)
         self.assertIn("--ask-torch asks this job's PyTorch for Flight Recorder dumps", told.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace_rank_")], [], "unasked")
-        # With --ask-torch, the dumps show which rank missed the last call. The duration and the process's place are
-        # observed now.
+        # With --ask-torch, the dumps show which rank missed the last call. The duration and the process's location are observed now.
         told, verdict = self.verdict(job, "--ask-torch")
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
         self.assertLess(self.took, 60)
@@ -406,14 +404,14 @@ class AttachTest(FolderTest):
         self.assertEqual(told.returncode, 1, told.stderr)
         self.assertIn(second, told.stderr)
         told = self.attach(first, "--out", "named")
-        self.assertIn(f"looking at {first}: 2 processes", told.stderr)
+        self.assertIn(f"examining {first}: 2 processes", told.stderr)
         self.stop(processes + others)
         told = self.attach("--slurm", "4711")
         self.assertEqual(told.returncode, 3)
-        self.assertIn("no process of this host matches the request", told.stderr)
+        self.assertIn("no process on this host matches the request", told.stderr)
         told = self.attach("x")
         self.assertEqual(told.returncode, 3)
-        self.assertIn("no process of this host matches the request", told.stderr)
+        self.assertIn("no process on this host matches the request", told.stderr)
         told = self.attach("12", "x")
         self.assertEqual(told.returncode, 2)
         self.assertIn("'x' is no PID", told.stderr)
@@ -435,8 +433,8 @@ class AttachTest(FolderTest):
 
         told = nobody("--job", job)
         self.assertEqual(told.returncode, 3)
-        self.assertIn("run it as root (sudo lockstep attach), or as the user of the job", told.stderr)
-        # If the user names its processes, only their existence is visible, and the answer says what to do.
+        self.assertIn("run this as root (sudo lockstep attach), or as the job's user", told.stderr)
+        # For another user, only the processes' existence is visible, and the message says what to do.
         os.chmod(self.folder, 0o777)
         told = nobody("--out", "incident", *(str(process.pid) for process in processes))
         self.assertEqual(told.returncode, 1, told.stderr)

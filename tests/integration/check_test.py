@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests `lockstep check`. A healthy job has no fault. If one rank skips a
-call or makes it with other arguments, the call is named with its line.
-So are faults that the job survives."""
+"""Tests `lockstep check`. A healthy job has no fault. If one rank skips a call or makes it with different arguments, the report shows the call with
+its line, and likewise faults that the job survives."""
 
 import json
 import os
@@ -63,7 +62,7 @@ class CheckTest(FolderTest):
         run = self.check(["--rounds", "1", "--own-libraries"], ["true"])
         self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
         self.assertIn("could not check: no call was recorded", run.stdout)
-        self.assertIn("libraries: NCCL and CUDA of this machine", run.stdout)
+        self.assertIn("libraries: this machine's NCCL and CUDA", run.stdout)
 
     def test_wrong_arguments_are_refused(self):
         os.makedirs(self.path("used/older"))
@@ -77,7 +76,7 @@ class CheckTest(FolderTest):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_a_killed_check_leaves_no_rank(self):
-        """It is killed while a rank is stopped for a moment, as from the second round on."""
+        """Kills the check while a rank is stopped for a moment, as happens from the second round on."""
         job = [TRAINSIM, "--dp", "4", "--steps", "1000000", "--pace-ms", "10"]
         check = subprocess.Popen([LOCKSTEP, "check", "-n", "4", "--seconds", "3", "--rounds", "9", "--", *job], cwd=self.folder,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment(TMPDIR=self.folder, LOCKSTEP_DIR=self.rings))
@@ -88,7 +87,7 @@ class CheckTest(FolderTest):
         self.assertTrue(wait_for(lambda: not self.ranks(), 30), self.ranks())
 
     def ranks(self):
-        """The states of the job's processes, by number."""
+        """Returns the states of the job's processes, by PID."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -96,7 +95,7 @@ class CheckTest(FolderTest):
                     if f"LOCKSTEP_CHECK_DUMPS={self.folder}" in environment.read():
                         found[pid] = stat.read().rsplit(")", 1)[1].split()[0]
             except OSError:
-                continue  # it ended
+                continue  # it exited
         return found
 
     def test_records_can_be_kept(self):

@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 
 SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-PASSWORD = "pass word<"  # of the user `writer`
+PASSWORD = "pass word<"  # for the user `writer`
 
 CONFIG = """<?xml version="1.0"?>
 <yandex>
@@ -74,7 +74,7 @@ def make_certificates(folder):
 
 
 class ClickHouse:
-    """Serves plain http; with `tls`, https as well, which needs openssl."""
+    """Serves plain http and, with `tls`, also https, which needs openssl."""
 
     def __init__(self, tls=False):
         self.folder = tempfile.mkdtemp(prefix="lockstep-archive-server-")
@@ -119,9 +119,7 @@ class ClickHouse:
 
 
 def of_module(archive, tls=False):
-    """For setUpModule of tests of `archive`, a program's path. Returns a
-    running server that ends after the module. Skips if a program is
-    missing."""
+    """For setUpModule of tests of `archive`, a program's path. Returns a running server that stops after the module. Skips if a program is missing."""
     for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl") if tls else "not needed")):
         if path is None:
             raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")

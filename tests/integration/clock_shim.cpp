@@ -1,4 +1,4 @@
-// A preloaded library that makes the wall clock settable for tests. The file CLOCK_SHIM holds eight bytes of
+// A preloaded library that makes the wall clock settable for tests. The file CLOCK_SHIM contains eight bytes of
 // nanoseconds, which are added to CLOCK_REALTIME for libc's callers. All other clocks stay unchanged, as when an
 // administrator sets the time.
 #include <fcntl.h>

@@ -81,7 +81,7 @@ class Cluster:
         self.agents = [None] * hosts
         self.ranks = []
         self.world = hosts * per_host
-        self.prefix = []  # words before every command, which can run it in another network namespace
+        self.prefix = []  # prefix of every command, which can run it in another network namespace
         self.keys = self.path("cluster-keys") if keys else None
         for role in ("collector", "relay", "agent", "operator") if keys else ():
             subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, self.keys], stdout=subprocess.DEVNULL, check=True)

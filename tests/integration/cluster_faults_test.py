@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Plays faults of a cluster with real processes on the loopback: a host disappears with all its processes, a
-relay hangs, connections to a relay break while an incident is gathered, and two processes claim the same rank."""
+"""Simulates faults of a cluster with real processes on the loopback: a host disappears with all its processes, a relay hangs, connections to a relay
+break while an incident is gathered, and two processes claim the same rank."""
 
 import json
 import os
@@ -39,9 +39,9 @@ class ClusterFaultsTest(unittest.TestCase):
     def test_a_lost_host_is_the_cause(self):
         made = self.make()
         made.start_all(*RUNS)
-        self.assertTrue(wait_for(lambda: len(made.log("collector")) and "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: len(made.log("collector")) and "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)  # gives the job some history
-        # The power of node1 fails: no process is left that could report the end.
+        # node1 loses power: no process is left that could report its exit.
         for process in (made.agents[1], made.ranks[2], made.ranks[3]):
             process.send_signal(signal.SIGKILL)
         verdict = self.verdict(made)
@@ -54,8 +54,8 @@ class ClusterFaultsTest(unittest.TestCase):
     def test_a_hung_relay_does_not_delay_the_other_relays_messages(self):
         made = self.make(relays=2)  # node0 uses relay 0; node1 with rank 2 uses relay 1
         made.start_all(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
-        self.assertTrue(wait_for(lambda: "relay reaches" in made.log("relay0") and "relay reaches" in made.log("relay1"), 60), made.logs())
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "relay is connected" in made.log("relay0") and "relay is connected" in made.log("relay1"), 60), made.logs())
         made.relays[0].send_signal(signal.SIGSTOP)
         try:
             verdict = self.verdict(made)
@@ -70,7 +70,7 @@ class ClusterFaultsTest(unittest.TestCase):
         made.start_collector()
         for host in range(made.hosts):
             made.start_agent(host)
-        # Before gaps are learned, such a wait is called hung only after 60 s.
+        # Before gaps are learned, such a wait is declared hung only after 60 s.
         made.start_ranks("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--launches", "3000",
                          "--fault", "rank=1,step=150,kind=stall-gpu,comm=tp",
                          claim=lambda rank: {"RANK": str(rank), "LOCKSTEP_GPU": "off"})
@@ -96,7 +96,7 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertTrue(wait_for(made.whole, 120), made.logs())
         with open(os.path.join(made.whole()[0], "manifest.json")) as file:
             self.assertTrue(json.load(file)["whole"], made.logs())
-        self.assertNotIn("nothing more arrived from", made.log("collector"))
+        self.assertNotIn("received nothing more from", made.log("collector"))
 
     def test_a_rank_claimed_by_two_processes_is_reported(self):
         made = self.make()

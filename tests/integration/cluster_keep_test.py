@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what a running collector keeps and who may read it: old incidents
-are deleted, and a group may read new ones."""
+"""Tests what a running collector keeps and who may read it: old incidents are deleted, and a group may read new ones."""
 
 import json
 import os
@@ -12,7 +11,7 @@ from cluster import Cluster
 from support import wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
-GROUP, STRANGER = 61234, 61235  # ids that no user or group has
+GROUP, STRANGER = 61234, 61235  # IDs that no user or group has
 
 
 class ClusterKeepTest(unittest.TestCase):

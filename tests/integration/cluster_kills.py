@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Kills agents, relay, collector and ranks with SIGKILL at random points of every phase, and cuts the network by
-stopping the relay. Checks afterwards:
-- Every chunk that left an agent's spool is in the incident's ledger, each id once, except those that the agent's log
-  reports as refused.
+"""Kills agents, relay, collector and ranks with SIGKILL at random points of every phase, and cuts the network by stopping the relay. Checks
+afterwards:
+- Every chunk that left an agent's spool is in the incident's ledger, each ID once, except those that the agent's log reports as refused.
 - Every file is as long as its ledger says.
 - The command of --on-verdict ran once for each incident.
 - The verdicts name only the stalled rank or a killed one.
 
-Most episodes wait for a verdict before they kill. They then stop an agent for some seconds, so that evidence, command
-and gathering last long enough to be hit. `--kills 200` is the full test; ctest runs a sample.
-"""
+Most episodes wait for a verdict before they kill. They then stop an agent for a few seconds, so that evidence, command and gathering last long enough
+to be hit. `--kills 200` is the full test; ctest runs a sample."""
 
 import argparse
 import collections
@@ -30,7 +28,7 @@ FAULT = ["--tp", "2", "--pp", "1", "--dp", "3", "--steps", "1000000", "--fault",
 
 
 class Spools:
-    """Returns the chunks that were seen in the agents' spools, and those that are still there."""
+    """Tracks the chunks that were seen in the agents' spools, and those that are still there."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -51,7 +49,7 @@ class Spools:
 
 
 def not_taken(cluster):
-    """Returns the ids that the agents' logs report as dropped."""
+    """Returns the IDs that the agents' logs report as dropped."""
     ids = set()
     for host in range(cluster.hosts):
         for path in glob.glob(cluster.path(f"spool{host}", "agent.log*")):
@@ -65,7 +63,7 @@ LATE = ("verdict", "evidence", "command", "everything")
 
 
 def told(cluster, what):
-    """Returns how often the command of --on-verdict began or ended."""
+    """Returns how often the command of --on-verdict started or ended."""
     try:
         with open(cluster.path("told")) as file:
             return [line.split()[0] for line in file].count(what)
@@ -88,7 +86,7 @@ def phase_of(cluster):
 
 
 def episode(options, randomness, counts):
-    """Runs one job that hangs, and kills processes meanwhile. Returns the problems."""
+    """Runs one job that hangs, and kills processes in the meantime. Returns the problems."""
     cluster = Cluster(hosts=3, per_host=2, relays=1)
     cluster.failed = False
     hook = f"echo begin >> {cluster.path('told')}; cat > /dev/null; sleep {randomness.choice([0, 0.3, 1])}; echo end >> {cluster.path('told')}"
@@ -96,7 +94,7 @@ def episode(options, randomness, counts):
     spools = Spools(cluster)
     try:
         cluster.start_all(*FAULT, collector=command)
-        if not wait_for(lambda: "is seen" in cluster.log("collector"), 240):
+        if not wait_for(lambda: "new job " in cluster.log("collector"), 240):
             cluster.failed = True
             return ["the job was not seen\n" + cluster.logs()]
         kills = randomness.randint(6, 12)
@@ -200,8 +198,8 @@ def episode(options, randomness, counts):
             problems.append(f"ids on disk twice: {twice}")
         gone = set(spools.seen) - left
         counts["chunks", "left the spool"] += len(gone)
-        # A new collector or a restarted agent can cause evidence to be made twice. A chunk is refused if its file is
-        # already complete or its incident is closed. Such a chunk was never acknowledged.
+        # A new collector or a restarted agent can cause evidence to be gathered twice. A chunk is refused if its file is already complete or its
+        # incident is closed. Such a chunk was never acknowledged.
         refused = not_taken(cluster)
         counts["chunks", "not taken"] += len(refused)
         lost = gone - set(on_disk) - refused

@@ -21,8 +21,7 @@ class ClusterTest(unittest.TestCase):
         return made
 
     def wait_for_all(self, made):
-        """Waits until the collector knows every rank of every host. The line "is seen" appears at the first rank
-        already."""
+        """Waits until the collector knows every rank of every host. The line "new job" already appears at the first rank."""
         def known():
             jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
             return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
@@ -77,7 +76,7 @@ class ClusterTest(unittest.TestCase):
     def test_a_dead_rank_is_the_cause(self):
         made = self.make()
         made.start_all(*RUNS)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)
         made.kill(made.ranks[3])
         folders = wait_for(made.incidents, 120)
@@ -100,8 +99,8 @@ class ClusterTest(unittest.TestCase):
             with open(path) as file:
                 return file.read()
 
-        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the
-        # whole incident replaces it a minute after the host's last message.
+        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the complete incident replaces it a
+        # minute after the host's last message.
         self.assertTrue(wait_for(lambda: "node0" in text(), 180), "whose data is missing is said: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 
@@ -118,7 +117,7 @@ class ClusterTest(unittest.TestCase):
         proxy.shut = True
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 2, 60), made.logs())
         proxy.shut = False
-        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= 2, 120), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("is reporting again") >= 2, 120), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         proxy.stalled = True  # cuts the network while the incident is gathered
@@ -168,7 +167,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
         second = tool(made, "lockstep-collector", "--listen", "tcp://127.0.0.1:0", "--out", made.out)
         self.assertEqual(second.returncode, 1)
-        self.assertIn("another collector", second.stderr)
+        self.assertIn("another collector uses", second.stderr)
         outside = tool(made, "lockstep-collector", "--listen", "tcp://0.0.0.0:0", "--out", made.path("other"), LOCKSTEP_KEYS="")
         self.assertEqual(outside.returncode, 1)
         self.assertIn("key", outside.stderr)

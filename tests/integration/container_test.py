@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs jobs in containers of real namespaces, with an agent outside. Also
-checks the reason that is printed for each way in which recording can
+"""Runs jobs in containers made of real namespaces, with an agent outside. Also checks the reason that is printed for each way in which recording can
 fail."""
 
 import glob
@@ -28,8 +27,7 @@ INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
 
 
 def refused(*words):
-    """Returns why this machine cannot create such namespaces, or None if it
-    can."""
+    """Returns why this machine cannot create such namespaces, or None if it can."""
     if shutil.which("unshare") is None:
         return "no unshare"
     done = subprocess.run(["unshare", *words, "true"], capture_output=True, text=True)
@@ -42,8 +40,7 @@ def clean_environment(**more):
 
 
 class ContainerTest(FolderTest):
-    """Each test plays a host in its own namespaces (so that an agent that looks everywhere finds only this test's jobs),
-    with a container inside."""
+    """Each test simulates a host in its own namespaces (so that an agent that looks everywhere finds only this test's jobs), with a container inside."""
 
     def play(self, options, setup, drop=True, agent=()):
         reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
@@ -78,8 +75,7 @@ class ContainerTest(FolderTest):
         self.assertGreater(told["host_rings"], 0)
 
     def test_a_rank_in_a_container_without_space_for_rings_is_named(self):
-        """The rings are in the memory of processes, whose pids outside
-        differ from those inside."""
+        """The rings are in the memory of processes, whose PIDs outside differ from those inside."""
         told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
         self.assertEqual(told["host_rings"], 0)
         self.assertTrue(any("in the memory of that process" in line for line in told["blind"]), told)
@@ -90,8 +86,7 @@ class ContainerTest(FolderTest):
 
     @unittest.skipIf(yaml is None, "python3-yaml is not installed")
     def test_an_agent_with_the_capabilities_of_the_manifest_names_the_rank(self):
-        """The DaemonSet's agent: it shares the host's processes and nothing else, and has only the rights of the runtime
-        and the manifest."""
+        """The DaemonSet's agent shares only the host's processes, and has only the rights of the runtime and the manifest."""
         with open(os.path.join(os.path.dirname(__file__), "../../packaging/kubernetes/lockstep.yaml")) as file:
             pod = next(document for document in yaml.safe_load_all(file) if document["kind"] == "DaemonSet")["spec"]["template"]["spec"]
         self.assertTrue(pod["hostPID"])
@@ -157,7 +152,7 @@ def as_host(plan):
 
 
 def rank_of(header):
-    """Reads the rank from a ring's first page: pid, restart and rank are at byte 192 (docs/ring-file.md)."""
+    """Reads the rank from a ring's first page: PID, restart and rank are at byte 192 (docs/ring-file.md)."""
     return struct.unpack_from("<iIi", header, 192)[2]
 
 
@@ -198,7 +193,7 @@ class UnrecordedTest(FolderTest):
         self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.told("sleep", "0.5", LOCKSTEP_CONFIG=conf))
 
     def test_missing_space_for_rings_is_reported(self):
-        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "no place for rings")
+        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "cannot create a folder for rings")
 
     def test_a_library_for_another_architecture_is_reported(self):
         other = os.path.join(self.folder, "liblockstep.so")

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the same scenarios twice at 8 ranks: simulated (lockstep-corpus),
-and with real processes (trainsim under `lockstep run`). Layout, culprits
-and kind of communicator are the same. The analyzer must give the same
-kind, culprits and communicator role for both. This keeps the simulator
-and the stand-in libraries consistent."""
+"""Runs the same scenarios twice at 8 ranks: simulated (lockstep-corpus), and with real processes (trainsim under `lockstep run`). Layout, culprits
+and kind of communicator are the same. The analyzer must give the same kind, culprits and communicator role for both. This keeps the simulator and
+the stand-in libraries consistent."""
 
 import argparse
 import json
@@ -40,8 +38,7 @@ def gist(verdict):
 
 
 def same(first, second, role):
-    """`role`: the role of the faulty communicator, or "" if the fault is in none. Simulated communicators may have no
-    name."""
+    """`role`: the role of the faulty communicator, or "" if the fault is not in a communicator. Simulated communicators may have no name."""
     if first[:2] != second[:2]:
         return False
     if len(first) < 4 or not role:

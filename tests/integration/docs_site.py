@@ -1,6 +1,5 @@
-"""The folder in which docs_test runs a page's commands, and replacements for what a site has: a torchrun, keys and folders
-under other names, kubectl, sacct, systemctl for another root, and a real Slurm and ClickHouse where they are installed.
-"""
+"""The folder in which docs_test runs a page's commands, and replacements for what a site has: a torchrun, keys and folders with other names, kubectl,
+sacct, systemctl for another root, and a real Slurm and ClickHouse if they are installed."""
 
 import glob
 import importlib.util
@@ -74,7 +73,7 @@ elif "port-forward" in words:
 else:
     sys.exit(f"what is {words}?")
 """
-# Slurm's own sacct needs a database of jobs. This program knows the names of sacct's fields.
+# Slurm's own sacct needs a database of jobs. This replacement knows the names of sacct's fields.
 SACCT = """#!/usr/bin/env python3
 import sys, time
 wanted = sys.argv[sys.argv.index("-o") + 1].split(",")
@@ -116,7 +115,7 @@ def may_mount():
 
 
 def lacks(text):
-    """Returns, in a word, what a block needs and this machine lacks, or an empty string."""
+    """Returns, in a word, what a block needs and this machine does not have, or an empty string."""
     if re.search(r"\bmpirun ", text) and not shutil.which("mpirun"):
         return "mpirun"
     if "lockstep view" in text and not VIEWER:
@@ -288,7 +287,7 @@ class Site:
         return None
 
     def ended(self):
-        """Returns a service that ended before the page did, or None."""
+        """Returns a service that exited before the page ended, or None."""
         gone = [f"{command} ended with {process.returncode}" for command, process, _ in self.services if process.poll() is not None]
         return "; ".join(gone) + self.logs() if gone else None
 
@@ -304,7 +303,7 @@ class Site:
             return True
         # The page needs a job whose ranks the agent or collector has seen.
         if "lockstep collector" in " ".join(command for command, _, _ in self.services):
-            return "is seen" in self.log_of("collector")
+            return "new job " in self.log_of("collector")
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
 
     def logs(self):
@@ -321,6 +320,6 @@ class Site:
         for server, end in ((self.slurm, "stop"), (self.archive, "close")):
             if server is not None:
                 getattr(server, end)()
-        # A launcher may give ranks their own sessions. They end with the job of their ring folder.
+        # A launcher may give ranks their own sessions. They are killed with the job of their ring folder.
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.rings, ignore_errors=True)

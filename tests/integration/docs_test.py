@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that the pages are true: every command in README.md and docs/ runs, here or in the test that NOT_RUN
-names, and the files, variables and finding kinds exist. docs/extending.md ("Pages") explains the
-convention for authors:
+"""Checks that the pages are true: every command in README.md and docs/ runs, here or in the test that NOT_RUN names, and the files, variables and
+finding kinds exist. docs/extending.md ("Pages") explains the convention for authors:
 
   ```sh            run; the blocks of a page share one folder and environment, and every command must exit with 0
   ```sh exit=1     run; the last command exits with that status; exit=0,1: with 0 or 1
   ```sh service    each line is started and runs until the page's end; `export` lines set the environment
-  ```sh check      not run here: NOT_RUN names the test that runs it. Options, verbs, targets and files are checked anyway
+  ```sh check      not run here: NOT_RUN names the test that runs it. Options, verbs, targets and files are still checked
 
 docs_site.py replaces the site's own names in the commands; train.py and ./train are trainsim."""
 
@@ -28,7 +27,7 @@ COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./de
 FENCE = re.compile(r"^```(.*)$")
 # A usage line is not a command: it does not run, but its options must exist.
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
-# Blocks that another test runs, by page and beginning.
+# Blocks that another test runs, by page and first words.
 NOT_RUN = {
     ("README.md", "lockstep attach"): "needs a job that hangs, and no other: attach_test runs it",
     ("docs/quickstart.md", "lockstep attach --kubernetes"): "needs a cluster: attach_test runs it on a stand-in of kubectl",
@@ -216,7 +215,7 @@ class NamesTest(unittest.TestCase):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")
 
     def test_every_named_test_exists(self):
-        """Each part of an argument of ctest -R names a test."""
+        """Each part of an argument of ctest -R matches a test."""
         # Uses its own folder: even a listing ctest empties the log of the run that this test is part of.
         with tempfile.TemporaryDirectory(prefix="lockstep-names-") as folder:
             with open(os.path.join(folder, "CTestTestfile.cmake"), "w") as file:

@@ -26,8 +26,8 @@ class DoctorTest(FolderTest):
         self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
 
     def doctor(self, *arguments, before=(), become=None, **environment):
-        """Returns the exit status and the checks by name. A name that appears twice has its worst result.
-        `become` is a user id, or a function that runs before the start."""
+        """Returns the exit status and the checks by name. A name that appears twice has its worst result. `become` is a user ID, or a function that runs
+        before the start."""
         user = {"user": become, "group": become, "extra_groups": []} if isinstance(become, int) else {"preexec_fn": become}
         done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
                               text=True, timeout=100, check=False, **user)
@@ -53,7 +53,7 @@ class DoctorTest(FolderTest):
         self.assertIn("calls are recorded", checks["NCCL"]["text"])
         text = subprocess.run([LOCKSTEP, "doctor"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(text.returncode, 0, text.stdout)
-        self.assertIn("all that is needed works", text.stdout)
+        self.assertIn("everything that is needed works", text.stdout)
         self.assertLessEqual(max(len(line) for line in text.stdout.splitlines() if "/" not in line), 100)
 
     def test_configuration_files_are_listed_with_their_errors(self):
@@ -139,12 +139,11 @@ class DoctorTest(FolderTest):
         self.assertEqual(checks["linked calls"]["health"], "bad", checks["linked calls"])
 
     def test_refused_ptrace_is_a_note_with_advice(self):
-        """The exit status is not 1, because verdicts still come, without stacks. The check says what refuses
-        ptrace and how to allow it."""
+        """The exit status is not 1, because verdicts still arrive, only without stacks. The check shows what refuses ptrace and how to allow it."""
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
-        self.assertIn("without this, verdicts have no stacks", checks["stacks"]["advice"])
+        self.assertIn("verdicts have no stacks then", checks["stacks"]["advice"])
 
     def test_a_pid_namespace_and_a_missing_kernel_log_are_notes(self):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
@@ -246,7 +245,7 @@ class DoctorTest(FolderTest):
         endpoint = f"ipc://{self.folder}/collector.sock"
         status, checks = self.doctor("--collector", endpoint)
         self.assertEqual(status, 1)
-        self.assertIn("does not answer", checks["collector"]["text"])
+        self.assertIn("does not respond", checks["collector"]["text"])
         self.assertIn(endpoint, checks["collector"]["text"])
         collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--out", os.path.join(self.folder, "incidents")],
                                      env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -257,7 +256,7 @@ class DoctorTest(FolderTest):
                 if status == 0:
                     break
             self.assertEqual(status, 0, checks["collector"])
-            self.assertIn("answers, version", checks["collector"]["text"])
+            self.assertIn("responds, version", checks["collector"]["text"])
         finally:
             collector.send_signal(signal.SIGTERM)
             collector.wait(timeout=30)

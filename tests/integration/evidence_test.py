@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a hung job's report shows of its culprit: native and Python stacks, even while the process
-holds the interpreter lock."""
+"""Checks what a hung job's report shows about its culprit: native and Python stacks, even while the process holds the interpreter lock."""
 
 import json
 import os
@@ -10,7 +9,7 @@ import unittest
 
 from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
-# Two ranks all-reduce through ctypes. Then rank 1 sums numbers in C, which never releases the interpreter lock.
+# Two ranks all-reduce through ctypes. Then rank 1 sums numbers in C without ever releasing the interpreter lock.
 RANK = '''
 import ctypes, os, sys, time
 P, Z, I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int

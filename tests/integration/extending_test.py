@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that docs/extending.md lists every place to change. A place is a
-file and words in it: `a/path.ext`, `word`, `word`. Each section has an
-existing example, and its numbered places are all places of that example.
-A product source that contains one of the example's words must be listed.
+"""Checks that docs/extending.md lists every place to change. A place is a file and words in it: `a/path.ext`, `word`, `word`. Each section has an
+existing example, and its numbered places are all places of that example. A product source that contains one of the example's words must be listed.
 docs/architecture.md must have a row for each folder."""
 
 import os
@@ -43,8 +41,7 @@ class Section:
             (self.others if mark == "-" else self.numbered).extend(places)
 
     def names(self):
-        """Returns the words of the numbered places that name only the
-        example."""
+        """Returns the words of the numbered places that occur only in the example."""
         return {word for _, words in self.numbered for word in words
                 if self.example.lower() in word.lower() and not re.search(r"[ /]", word)}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every fault of trainsim under `lockstep run`, many times. Checks that the verdict names the right rank for
-the right reason and blames no healthy rank. Nothing may be left behind, and healthy jobs must be called healthy."""
+"""Runs every fault of trainsim under `lockstep run`, many times. Checks that the verdict names the right rank for the right reason and blames no
+healthy rank. Nothing may be left behind, and healthy jobs must be called healthy."""
 
 import argparse
 import collections
@@ -29,7 +29,7 @@ MARK = "LOCKSTEP_FAULTS_RUN"
 # None)
 Expected = collections.namedtuple("Expected", "comms kinds verdicts text statuses")
 HUNG = (90,)
-DIFFER = (91, 90, 0)  # lockstep ended the job, or the job ended by itself with wrong data
+DIFFER = (91, 90, 0)  # lockstep ended the job, or the job exited by itself with wrong data
 FAULTS = {
     "stall-host": Expected(ALL_COMMS, ("HOST_STALL",), ("HUNG",), None, HUNG),
     "stall-gpu": Expected(ALL_COMMS, ("GPU_STALL",), ("HUNG",), None, HUNG),
@@ -44,7 +44,7 @@ FAULTS = {
     "wrong-root": Expected(COLLECTIVE_COMMS, ("MISMATCH_ROOT",), ("DESYNC",), None, DIFFER),
     "wrong-op": Expected(COLLECTIVE_COMMS, ("MISMATCH_KIND",), ("DESYNC",), None, DIFFER),
     "exit-early": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"exited with status 0\b", None),
-    # The rank destroys its communicators, so lockstep may find it doing that, or find that it has ended.
+    # The rank destroys its communicators, so lockstep may find it doing that, or find that it has exited.
     "exception": Expected(ALL_COMMS, ("RANK_DEAD", "RANK_NOT_ARRIVED", "HOST_STALL"), ("CRASHED", "HUNG"), None, None),
 }
 SKIPPED_OPERATION = {"world": "AllReduce", "tp": "AllReduce", "dp": "AllReduce", "pp": "Send"}
@@ -95,8 +95,8 @@ def share(case):
 
 
 def sample(chosen):
-    """Returns one case of each kind, on changing ranks and communicators. Every second case has operations on the
-    computation's stream. All cases that exist only once are included."""
+    """Returns one case of each kind, on changing ranks and communicators. Every second case runs operations on the computation's stream. All cases that
+    exist only once are included."""
     picked, kinds = [], []
     for case in chosen:
         if case.kind == "healthy" or "large" in case.name:
@@ -160,8 +160,7 @@ def judge_healthy(verdict, status):
 
 
 def judge_fault(case, verdict, status):
-    """Returns what is wrong with a verdict, or None. `status` is the exit status of lockstep run, or None if
-    lockstep run was not used."""
+    """Returns what is wrong with a verdict, or None. `status` is the exit status of lockstep run, or None if lockstep run was not used."""
     expected = FAULTS[case.kind]
     findings = verdict.get("findings") or []
     if not findings:
@@ -243,7 +242,7 @@ class Campaign:
             return "interrupted"
         error = self.judge(case, folder, status)
         if error is None:
-            # The ranks ended with the run; their parents need a moment to reap them.
+            # The ranks exited with the run; their parents need a moment to reap them.
             deadline = time.monotonic() + 5
             while (left := marked_processes(mark)) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -306,7 +305,7 @@ class Campaign:
                 results.append(result)
                 self.report(result)
         except KeyboardInterrupt:
-            # A second Ctrl-C must not leave ranks behind; ending them takes only a moment.
+            # A second Ctrl-C must not leave ranks behind; killing them takes only a moment.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             print("\nfaults: interrupted, ending what runs", flush=True)
             self.stopping.set()

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that clang-format would leave every C++ file unchanged. Versions other than 14 (Debian 12) format differently, so
-this test skips with them."""
+"""Checks that clang-format would leave every C++ file unchanged. Versions other than 14 (Debian 12) format differently, so the test skips with them."""
 
 import os
 import re

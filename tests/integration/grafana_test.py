@@ -75,7 +75,7 @@ class DashboardTest(unittest.TestCase):
             self.prometheus = subprocess.Popen(
                 [PROMETHEUS, f"--config.file={self.made.path('prometheus.yml')}", f"--storage.tsdb.path={self.made.path('tsdb')}",
                  f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.made.relays.append(self.prometheus)  # the cleanup ends Prometheus with the others
+        self.made.relays.append(self.prometheus)  # the cleanup kills Prometheus with the others
 
     def ask(self, expression):
         """Returns the samples of an instant query, or None if Prometheus is not ready yet."""
@@ -103,9 +103,9 @@ class DashboardTest(unittest.TestCase):
         for title, least in (("Jobs", 1), ("Ranks", 4), ("Rings", None), ("Hung in the last day", 0.5), ("Incidents in the last day", 0.5)):
             self.assertTrue(wait_for(lambda: self.value(of_title[title]) is not None and (least is None or self.value(of_title[title]) >= least), 30),
                             f"{title}: {of_title[title]} gives {self.ask(of_title[title])}\n{made.logs()}")
-        self.assertEqual((self.value(of_title["Jobs"]), self.value(of_title["Ranks"]), self.value(of_title["Agents silent"])), (1, 4, 0))
-        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Their culprits"])], [{"job": "train", "host": "node1", "rank": "2"}])
-        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Jobs that do not move"])], [{"job": "train", "state": "hung"}])
+        self.assertEqual((self.value(of_title["Jobs"]), self.value(of_title["Ranks"]), self.value(of_title["Silent agents"])), (1, 4, 0))
+        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Culprits of these jobs"])], [{"job": "train", "host": "node1", "rank": "2"}])
+        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Late and hung jobs"])], [{"job": "train", "state": "hung"}])
         self.assertEqual((self.value("sum(lockstep_agent_rings)"), self.value("sum(lockstep_agent_processes)")), (4, 4))
         published = {name for page in made.metrics for name in re.findall(r"(?m)^(lockstep_\w+)", made.page(page))}
         unanswered = [(title, expression) for title, expression in expressions() if not self.ask(expression)]
@@ -116,7 +116,7 @@ class DashboardTest(unittest.TestCase):
         # Cross-check: a name that nothing publishes has no samples.
         self.assertEqual(self.ask("sum(lockstep_collector_jbos)"), [])
         made.kill(made.ranks[0])
-        ended = of_title["Processes that ended badly"]
+        ended = of_title["Abnormal process exits"]
         self.assertTrue(wait_for(lambda: (self.value(ended) or 0) > 0.5, 30), f"{self.ask(ended)}\n{made.page('agent0')}")
 
 

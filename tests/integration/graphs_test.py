@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests CUDA graphs from the training loop to the verdict: ranks replay a
-captured step, and one rank stops."""
+"""Tests CUDA graphs from the training loop to the verdict: ranks replay a captured step, and one rank stops."""
 
 import json
 import os

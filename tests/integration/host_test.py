@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one host's programs as people do: an agent alone, and clocks that jump by hours
-meanwhile."""
+"""Runs one host's programs the way people do: an agent alone, and clocks that jump by hours."""
 
 import glob
 import json
@@ -60,15 +59,14 @@ class ClockTest(unittest.TestCase):
         for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
             for name, hours in steps.items():
                 made.set_clock(name, hours * HOUR)
-            # This is longer than an agent may be silent. Each dump asks every agent for digests.
+            # This is longer than an agent may be silent. Each dump requests digests from every agent.
             for _ in range(3):
                 self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
         days = {os.path.basename(folder).rsplit("-", 2)[1] for folder in made.incidents()}
         self.assertGreaterEqual(len(days), 2, f"the collector's clock was not set: {days}")
         self.assertNotIn("silent", made.log("collector"))
         self.assertNotRegex(made.log("collector"), r"\bhung\b")
-        # Spooled data continues under an agent whose clock differs from that at the time of
-        # spooling.
+        # Spooled data survives under an agent whose clock differs from that at the time of spooling.
         made.kill(made.agents[1])
         made.set_clock("agent1", -72 * HOUR)
         made.start_agent(1)
@@ -147,7 +145,7 @@ class AloneTest(unittest.TestCase):
         self.start_agent()
         made.start_ranks(*RUNS)
         rings = lambda: glob.glob(os.path.join(made.rings, "node0", "*", "*.ring"))
-        self.assertTrue(wait_for(lambda: len(rings()) == 4 and "is seen" in made.log("spool/collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: len(rings()) == 4 and "new job " in made.log("spool/collector"), 120), made.logs())
         for rank in made.ranks[1:]:
             made.kill(rank)
         saved = lambda: glob.glob(made.path("spool/rings/*.ring"))
@@ -215,7 +213,7 @@ class AloneTest(unittest.TestCase):
         third = collector()[0]
         other = tool(made, "lockstep-agent", "--alone", "--rings", made.rings, "--spool", made.path("other"), timeout=60)
         self.assertEqual(other.returncode, 1, other.stderr)
-        self.assertIn("another agent is alone", other.stderr)
+        self.assertIn("another agent --alone", other.stderr)
         self.assertEqual(collector(), [third])
         made.agents[0].terminate()
         self.assertEqual(made.agents[0].wait(60), 0)

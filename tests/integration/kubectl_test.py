@@ -69,7 +69,7 @@ class KubectlTest(FolderTest):
         self.assertEqual(commands, [["lockstep", "attach", "--stream", "attached", "--redact", "no"]] * 3)
 
     def test_the_agents_pods_see_the_job_of_their_nodes(self):
-        """The pods of packaging/kubernetes have hostPID, so that lockstep in them sees the job's processes."""
+        """The pods of packaging/kubernetes have hostPID, so lockstep in them sees the job's processes."""
         pids = self.start()
         names = {"lockstep-agent-a": "train-0", "lockstep-agent-b": "train-1"}
 

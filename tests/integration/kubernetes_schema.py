@@ -1,8 +1,7 @@
-"""What the Kubernetes API accepts for the kinds in packaging/kubernetes: a JSON schema, strict about names, for checks
-without a cluster. It contains the fields of apps/v1 and v1 that pods of agents, collectors and training jobs use. Any
-other field fails: it is a typing error, or it must be added here.
-API checks against the API's own definitions, for those who have them: a cluster's OpenAPI file (`kubectl get --raw
-/openapi/v2`, 4 MB, not stored here)."""
+"""What the Kubernetes API accepts for the kinds in packaging/kubernetes: a JSON schema, strict about names, for checks without a cluster. It contains
+the fields of apps/v1 and v1 that pods of agents, collectors and training jobs use. Any other field fails: it is a typo, or it must be added here.
+Api checks against the API's own definitions, for those who have them: a cluster's OpenAPI file (`kubectl get --raw /openapi/v2`, 4 MB, not stored
+here)."""
 
 import json
 
@@ -12,7 +11,7 @@ STRING = {"type": "string"}
 BOOLEAN = {"type": "boolean"}
 COUNT = {"type": "integer", "minimum": 0}
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
-# 500Gi, 50m and "1" match; the suffixes are those of the API.
+# Matches 500Gi, 50m and "1"; the suffixes are those of the API.
 QUANTITY = {"type": ["string", "integer"], "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"}
 PATH = {"type": "string", "pattern": "^/"}
 MODE = {"type": "integer", "minimum": 0, "maximum": 0o777}
@@ -128,8 +127,7 @@ class Api:
         return {"$ref": "#/definitions/" + self.kinds[document["apiVersion"], document["kind"]], "definitions": self.definitions}
 
     def unknown(self, schema, node, path):
-        """Returns the fields of our schema that the API does not have, as
-        paths."""
+        """Returns the fields of our schema that the API does not have, as paths."""
         while "$ref" in node or len(node.get("allOf", [])) == 1:
             node = self.definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node["allOf"][0]
         if "items" in schema:

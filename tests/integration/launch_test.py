@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs jobs as launchers start them. Open MPI's mpirun: with lockstep in the launch line or with the library
-exported; ranks come only from its variables. torchrun with an elastic restart: simulated by the variables it
-gives its workers, and real if it is installed."""
+"""Runs jobs as launchers start them. Open MPI's mpirun: with lockstep in the launch line or with the library exported; ranks come only from its
+variables. torchrun with an elastic restart: simulated with the variables that it gives its workers, and real if it is installed."""
 
 import json
 import os
@@ -18,9 +17,8 @@ from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, w
 
 STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
-# Does what torchrun's agent does on one host. It starts the workers. When one fails, it ends the others and restarts
-# all of them, with the restart count one higher. The variables are torchrun's
-# (torch/distributed/elastic/agent/server/local_elastic_agent.py).
+# Imitates torchrun's agent on one host. It starts the workers. When one fails, it ends the others and restarts all of them, with the restart count
+# one higher. The variables are torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py).
 ELASTIC = """
 import os, signal, subprocess, sys
 workers, restarts, port, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -127,8 +125,7 @@ class TorchrunTest(LaunchTest):
         return [sys.executable, self.program("elastic.py", ELASTIC), "4", "1", str(free_port()), self.program("worker", WORKER)]
 
     def under_a_collector(self, launcher, job):
-        """Checks that the generation that lost a rank is reported, and that the next one is another job and
-        healthy."""
+        """Checks that the generation that lost a rank is reported, and that the next one is another job and healthy."""
         made = Cluster(hosts=1, per_host=4)
         self.addCleanup(made.close)
         made.start_collector()
@@ -186,7 +183,7 @@ class KilledTest(LaunchTest):
             return [int(line.split()[0]) for line in done.stdout.splitlines() if "lockstep-agent" in line]
 
         try:
-            self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+            self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
             agents = agent()
             self.assertEqual(len(agents), 1)
         finally:

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests one process that drives several devices, alone and under `lockstep
-run`. Verdicts name the communicator's rank and its GPU."""
+"""Tests one process that drives several devices, alone and under `lockstep run`. Verdicts name the communicator's rank and its GPU."""
 
 import json
 import os
@@ -36,8 +35,7 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(len(verdict["findings"]), 1)
 
     def stalled(self, mode):
-        """Returns what analyze says about the program's ring as soon as
-        analyze finds a fault."""
+        """Returns the output of analyze about the program's ring as soon as analyze finds a fault."""
         environment = dict(self.environment, LD_PRELOAD=os.path.join(BUILD, "lib/liblockstep.so"))
         environment["LOCKSTEP_DIR"] = os.path.join(self.folder, mode)
         process = subprocess.Popen(host(mode), env=environment, stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Uses `lockstep mcp` as an assistant does: JSON-RPC on standard input and
-output, with an incident of a simulated job. tests/outside/assistant.py
-uses the protocol's official client."""
+"""Uses `lockstep mcp` like an assistant: JSON-RPC on standard input and output, with an incident of a simulated job. tests/outside/assistant.py uses
+the protocol's official client."""
 
 import json
 import os

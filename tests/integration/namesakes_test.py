@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Two jobs with the same name, user and ranks run at the same time on the same
-hosts, behind one relay, and one stalls. Every report, display, file and action
-must concern the stalled job, and the other job continues."""
+"""Two jobs with the same name, user and ranks run at the same time on the same hosts, behind one relay, and one stalls. Every report, display, file
+and action must concern the stalled job, and the other job continues."""
 
 import json
 import os
@@ -75,8 +74,7 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(json.loads(dumped.stdout)["verdict"], "HEALTHY")
         self.assertEqual(json.loads(dumped.stdout)["ranks_read"], 4)
 
-        # The stalled job ends. When none of its processes is left, the name alone
-        # means the other job.
+        # The stalled job ends. When none of its processes is left, the name alone refers to the other job.
         for rank in stalls:
             made.kill(rank)
         self.assertTrue(wait_for(lambda: list(shown()) == ["train"], 60), made.logs())

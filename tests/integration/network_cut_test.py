@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Collector and agents run in their own network namespaces, connected by a cable that is pulled and put back.
-Keys are on, because the cable is not a loopback. The machine's own network stays untouched. Skips if
-namespaces cannot be created."""
+"""Collector and agents run in their own network namespaces, connected by a cable that is pulled and plugged in again. Keys are on, because the cable
+is not a loopback. The machine's own network stays untouched. Skips if namespaces cannot be created."""
 
 import json
 import os
@@ -82,14 +81,14 @@ class NetworkCutTest(unittest.TestCase):
         for host in range(made.hosts):
             made.start_agent(host, endpoint, "--key", os.path.join(keys, "agent.key"), "--server-key", os.path.join(keys, "collector.pub"))
         made.start_ranks(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
-        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts; a host that has reported no rank yet is not missed
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
+        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts; nobody misses a host that has reported no rank yet
         self.cable("down")
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 1, 60), made.logs())
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)
         silent = made.log("collector").count("gone silent")
         self.cable("up")
-        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= silent, 180), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("is reporting again") >= silent, 180), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         self.cable("down")  # cuts the cable while the incident is gathered
@@ -99,8 +98,7 @@ class NetworkCutTest(unittest.TestCase):
         for folder in made.whole():
             with open(os.path.join(folder, "verdict.json")) as file:
                 verdict = json.load(file)
-            # An incident declared during the cut names the unreachable hosts or the stalled rank, and never another
-            # rank.
+            # An incident declared during the cut names the unreachable hosts or the stalled rank, and never another rank.
             culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
             self.assertTrue(not culprits or 2 in culprits or verdict["findings"][0]["kind"] == "RANK_NO_DATA", made.logs())
             ids, problems = ledger(folder)
@@ -116,5 +114,5 @@ class NetworkCutTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the processes that hold the namespaces
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # kills the processes that hold the namespaces
     unittest.main(verbosity=2)

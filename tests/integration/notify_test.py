@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the programs of packaging/notify: what they send, when they act,
-and that no hostile name gets into a command. Also tests the --on-verdict
-command of `lockstep run`. Slurm's programs, sendmail and kubectl are
-stand-ins that record their arguments."""
+"""Tests the programs of packaging/notify: what they send, when they act, and that no hostile name gets into a command. Also tests the --on-verdict
+command of `lockstep run`. Slurm's programs, sendmail and kubectl are stand-ins that record their arguments."""
 
 import http.server
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that man pages, completion and docs/options.md are generated from the
-table of options and match --help."""
+"""Checks that man pages, completion and docs/options.md are generated from the table of options and match --help."""
 
 import glob
 import json
@@ -112,8 +111,7 @@ class PagesTest(FolderTest):
     def test_every_variable_the_programs_read_is_in_the_reference(self):
         said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
         known = {row["variable"] for rows in ("settings", "variables") for row in json.loads(said)[rows]}
-        # These variables are for tests and between Lockstep's programs, not for
-        # users.
+        # These variables are for tests and between Lockstep's programs, not for users.
         inner = {"LOCKSTEP_FAKE_NVML", "LOCKSTEP_FAKE_NVML_LIBRARY", "LOCKSTEP_TEST_CONFIG"}
         read = {}
         for folder in ("analyzer", "collector", "recorder", "gui", "packaging"):

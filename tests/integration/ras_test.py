@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Asks the stand-in's RAS, as ncclras does, about jobs with a fault: in text, in JSON, and about members that do not answer or have ended.
-lockstep attach then uses the same answers."""
+"""Queries the stand-in's RAS, like ncclras, about jobs with a fault: in text, in JSON, and about members that do not answer or have exited. lockstep
+attach then uses the same answers."""
 
 import json
 import os
@@ -75,7 +75,7 @@ class RasTest(FolderTest):
 
     def test_members_that_do_not_answer_or_have_ended_are_reported(self):
         self.start("rank=1,step=20,kind=stall-host")
-        # Not the one that answers for all.
+        # Not the process that answers for all.
         victim = next(process for rank, process in enumerate(self.processes)
                       if "RAS client listening" not in pathlib.Path(self.path(f"{rank}.log")).read_text())
         victim.send_signal(signal.SIGSTOP)

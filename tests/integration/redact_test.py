@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that redacted text appears nowhere. A job whose folders, files,
-functions, open files and threads have secret names hangs under `lockstep
-run` and under an agent with a collector. The test searches every byte that
-is stored or goes over the network. The verdict must not change."""
+"""Checks that redacted text appears nowhere. A job whose folders, files, functions, open files and threads have secret names hangs under `lockstep
+run` and under an agent with a collector. The test searches every byte that is stored or goes over the network. The verdict must not change."""
 
 import ctypes
 import json
@@ -50,8 +48,7 @@ def unpacked(text):
 
 
 def hits(path):
-    """Returns secret words in any byte of a file, or of the files below a
-    folder, and in their names."""
+    """Returns secret words in any byte of a file, or of the files below a folder, and in their names."""
     found = set()
     names = [path] if os.path.isfile(path) else [os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files]
     for name in names:
@@ -143,8 +140,7 @@ class Redact(unittest.TestCase):
                 self.agent_alone(level)
 
     def agent_alone(self, level):
-        """Returns incident, spool and logs of an agent with its own
-        collector, whose socket only this host can reach."""
+        """Returns incident, spool and logs of an agent with its own collector, whose socket only this host can reach."""
         cluster = self.cluster
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)

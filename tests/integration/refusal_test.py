@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The kernel refuses to show a process. Checks what Lockstep prints then, and what the recorder's helper in
-the process reports."""
+"""The kernel refuses access to a process. Checks what Lockstep prints then, and what the recorder's helper in the process reports."""
 
 import ctypes
 import glob
@@ -15,12 +14,11 @@ import unittest
 from support import BIN, LIBRARY, STANDIN, FolderTest, clean_environment, wait_for
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # other users may run this one too
+PYTHON = "/usr/bin/python3"  # other users may also run this one
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 4, 38, 22
 SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # audit's number for the architecture, ptrace, process_vm_readv
 
-# One rank creates a communicator and makes its process invisible to others. Then it sums numbers in C, which
-# never releases the interpreter lock.
+# One rank creates a communicator and makes its process invisible to others. Then it sums numbers in C without ever releasing the interpreter lock.
 RANK = '''
 import ctypes, sys
 P, I = ctypes.c_void_p, ctypes.c_int
@@ -116,11 +114,11 @@ class RefusalTest(FolderTest):
         pid, ring = self.rank("hide", LOCKSTEP_HELPER="on")
         text = self.look(pid, ring)
         self.assertIn("undumpable", self.refused(text))
-        self.assertIn("from the recorder's helper", self.refused(text))
+        self.assertIn("the recorder's helper", self.refused(text))
         self.assertIn("load_batch (<string>:", text)
         self.assertIn("step (<string>:", text)
         self.assertIn("holds the interpreter lock", text)
-        # The helper answers twice if asked twice, even at the same time.
+        # The helper answers each of two requests, even at the same time.
         asking = [subprocess.Popen([os.path.join(BIN, "lockstep-evidence"), "--ring", ring, str(pid)], stdout=subprocess.PIPE, text=True,
                                    preexec_fn=become_nobody, cwd="/") for _ in range(2)]
         for one in asking:
@@ -179,7 +177,7 @@ class RefusalTest(FolderTest):
         self.assertIn("seccomp", line)
         text = self.look(pid, ring, forbid_as_nobody)
         self.assertIn("load_batch", text)
-        self.assertIn("from the recorder's helper", self.refused(text))
+        self.assertIn("the recorder's helper", self.refused(text))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to act as two users")
     def test_a_job_of_another_user_is_refused_with_advice(self):
@@ -190,15 +188,14 @@ class RefusalTest(FolderTest):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
     def test_foreign_files_are_not_read_with_the_rights_of_root(self):
-        """A root process that may not become another user (a service whose unit lacks CAP_SETUID) reads that
-        user's memory, but none of its files."""
+        """A root process that cannot become another user (a service whose unit lacks CAP_SETUID) reads that user's memory, but none of its files."""
         pid, _ = self.rank()
         text = self.look(pid, None, None)
         native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # matches a native frame, wherever the process is at that moment
         self.assertRegex(text, native, "the observer has all rights")
         text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
-        self.assertRegex(text, rf"native stacks were not unwound: root may not become user {NOBODY} .*CAP_SETUID")
-        self.assertIn("the interpreter's file is read only with the rights of the process's user", text)
+        self.assertRegex(text, rf"native stacks were not unwound: root cannot become user {NOBODY} .*CAP_SETUID")
+        self.assertIn("the interpreter's file may be read only as the process's user", text)
         self.assertNotIn("load_batch", text)
         self.assertNotRegex(text, native)
 

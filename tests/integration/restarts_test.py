@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Consecutive runs of one job: restarted inside the same processes, and requeued under the
-same name. Each run is judged separately, and their data is never merged. (Elastic
-restarts: launch_test.)"""
+"""Consecutive runs of one job: restarted inside the same processes, and requeued under the same name. Each run is judged separately, and their data
+is never merged. (Elastic restarts: launch_test.)"""
 
 import json
 import os
@@ -61,7 +60,7 @@ class RestartsTest(unittest.TestCase):
         shown = self.shown()
         self.assertEqual([(job["job"]["job"], job["state"]) for job in shown if job["state"] == "hung"], [], made.logs())
         self.assertEqual([job.get("restarts_inside") for job in shown], [1], made.logs())
-        # The second run hangs elsewhere, and data of the first run does not count.
+        # The second run hangs elsewhere, and data from the first run does not count.
         second = self.verdict(self.incident(2))
         self.assertEqual((second["verdict"], second["findings"][0]["culprit_ranks"]), ("HUNG", [2]), made.logs())
         self.assertEqual(len(second["findings"]), 1, made.logs())
@@ -87,7 +86,7 @@ class RestartsTest(unittest.TestCase):
             self.assertEqual((verdict["ranks_read"], verdict["ranks_expected"]), (WORLD, WORLD))
 
         life(0, 1)
-        # Slurm's requeue kills the job and starts it again under its number on the same hosts.
+        # Slurm's requeue kills the job and starts it again with the same number on the same hosts.
         for rank in made.ranks:
             made.kill(rank)
         life(1, 2)

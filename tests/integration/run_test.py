@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does if there is
-no space for rings."""
+"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does without space for rings."""
 
 import json
 import os
@@ -132,17 +131,17 @@ class RunTest(FolderTest):
             port = probe.getsockname()[1]
         result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
                                    f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
-        told = re.findall(r"(?m)^lockstep: nothing is recorded after [\d.]+ s: NCCL was loaded, but no communicator or no ring could be created.*; to see what a process is doing: "
+        told = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator or no ring could be created.*; to see what a process is doing: "
                           r"lockstep evidence (\d+)$", result.stderr)
         self.assertGreaterEqual(len(told), 1, result.stderr)
         self.assertLessEqual(len(told), 2, "only after 2.4 and 4.8 s")
         self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
         quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
-        self.assertNotIn("nothing is recorded after", quiet.stderr, "no process of this job records")
+        self.assertNotIn("nothing has been recorded after", quiet.stderr, "no process of this job records")
 
     def test_the_reason_names_an_unset_preload(self):
         result = self.run_lockstep("run", "--", "env", "-u", "LD_PRELOAD", "sleep", "1.5")
-        self.assertIn("LD_PRELOAD was dropped", result.stderr)
+        self.assertIn("removed LD_PRELOAD", result.stderr)
         result = self.run_lockstep("run", "--", "sleep", "1", environment=self.environment(LOCKSTEP="0"))
         self.assertIn("LOCKSTEP=0", result.stderr)
 
@@ -348,8 +347,7 @@ class RunTest(FolderTest):
 
     def test_without_kill_on_hang_run_watches_and_reports_the_recovery(self):
         process = self.start("run", "-n", "8", "--out", "out", "--late-after", "2", "--", *JOB, "--steps", "1000000")
-        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see
-        # them.
+        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see them.
         for line in process.stdout:
             if line.startswith("step "):
                 break
@@ -375,7 +373,7 @@ class RunTest(FolderTest):
         process.communicate(timeout=60)
 
     def test_ranks_killed_while_they_wait_are_not_the_cause(self):
-        # Any of the ranks may die first. Their launcher ends them before the hang is declared.
+        # Any of the ranks may die first. Their launcher kills them before the hang is declared.
         ranks = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 {TRAINSIM} --tp 2 --dp 2 --steps 1000000 "
                         f"--fault rank=2,step=20,kind=stall-host & echo $!; " for rank in range(4))
         for first in (0, 2):

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every promise of docs/security.md has a test. A sentence is
-identified by its beginning. The test fails for a sentence that is in
+"""Checks that every promise of docs/security.md has a test. A sentence is identified by its first words. The test fails for a sentence that is in
 neither list below, and for a listed test that does not exist."""
 
 import os
@@ -10,7 +9,7 @@ import unittest
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = "docs/security.md"
 
-# Beginning of a sentence -> FILE:TEST...
+# First words of a sentence -> FILE:TEST...
 PROMISES = {
     # The rows of the table of parts.
     "liblockstep.so": ("recorder/testing/hostile_test.cpp:LimitsOfTheProcessAreHarmless", "recorder/base/config_test.cpp:ConfigTest"),
@@ -128,8 +127,7 @@ REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incid
 
 
 def sentences():
-    """Returns rows of tables without their outer bars, and the sentences of
-    all other text."""
+    """Returns rows of tables without their outer bars, and the sentences of all other text."""
     with open(os.path.join(SOURCE, PAGE)) as file:
         text = re.sub(r"```.*?```", "", file.read(), flags=re.S)
     blocks, found = [], []

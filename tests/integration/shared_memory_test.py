@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs jobs in containers with little shared memory, of which NCCL needs fifteen sixteenths. Each job
-must end as it would without the recorder, and missing records are reported. Needs root's mount and
-pid namespaces."""
+"""Runs jobs in containers with little shared memory, of which NCCL needs fifteen sixteenths. Each job must end as it would without the recorder, and
+missing records are reported. Needs root's mount and PID namespaces."""
 
 import concurrent.futures
 import glob
@@ -49,12 +48,11 @@ class SmallSharedMemoryTest(unittest.TestCase):
             raise unittest.SkipTest("cannot create namespaces here: " + reason)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             counts = (1, 8, 16)
-            # The memory that the library needs besides its transport's buffers, whose size the settings
-            # below choose.
+            # The memory that the library needs in addition to its transport's buffers, whose size the settings below choose.
             cls.base = dict(zip(counts, pool.map(lambda ranks: in_container(mib=256, ranks=ranks, measure=True)["used"], counts)))
 
     def cell(self, ranks, mib, more=None, **plan):
-        """Runs a job. With `mib` None, other files leave just what the library needs and a sixteenth."""
+        """Runs a job. With `mib` None, other files leave just what the library needs plus a sixteenth."""
         size = mib * MIB if mib else int((self.base[ranks] + SMALLEST) * 16 / 15)
         buffers = 3 * ranks if ranks > 1 else 0  # buffers for world, tp and dp
         room = size * 15 // 16 - self.base[ranks] - SMALLEST

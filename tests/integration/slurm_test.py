@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs Lockstep with a real Slurm of four nodes and a collector with keys. First the prolog starts the agents
-and the task prolog preloads the library. Then a site without an installation, where srun starts lockstep run
-on each node. A rank stops, and the collector's verdict must name the rank and its node. LOCKSTEP_HEALTHY_JOBS says how many healthy jobs run before the one that is requeued (1)."""
+"""Runs Lockstep with a real Slurm of four nodes and a collector with keys. First the prolog starts the agents and the task prolog preloads the
+library. Then a site without an installation, where srun starts lockstep run on each node. A rank stops, and the collector's verdict must name the
+rank and its node. LOCKSTEP_HEALTHY_JOBS is the number of healthy jobs before the one that is requeued (1)."""
 
 import glob
 import json
@@ -164,7 +164,7 @@ class SlurmTest(FolderTest):
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"])
         self.assertEqual((verdict["verdict"], verdict["ranks_expected"], verdict["ranks_read"]), ("HUNG", 8, 8))
         self.assertIsNone(job.poll(), "observing is the default, so nothing may end the job")
-        # Takes a dump from a shell that only has the keys, and compares the analyzer's answer for its files.
+        # Takes a dump from a shell that has only the keys, and compares the analyzer's answer for its files.
         dump = subprocess.run([LOCKSTEP, "dump", "--collector", self.endpoint, "--everything", "--json"], env=self.environment, cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         self.assertEqual(dump.returncode, 1, dump.stderr + self.story())
@@ -250,8 +250,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         self.cluster.output("scancel", job)
 
     def test_srun_exports_the_library_to_a_job_with_an_agent(self):
-        """Only Slurm's variables number the ranks. All nodes are one machine here, so one agent replaces the
-        nodes' services."""
+        """Only Slurm's variables number the ranks. All nodes are one machine here, so one agent replaces the nodes' services."""
         self.start(scripts=False)
         with open(os.path.join(self.folder, "agent.log"), "wb") as log:
             self.processes.append(subprocess.Popen(
@@ -279,7 +278,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         worker = (f"export MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} WORLD_SIZE=8 LD_LIBRARY_PATH={BUILD}/standin/lib; for local in 0 1; do "
                   f"RANK=$((2 * SLURM_PROCID + local)) LOCAL_RANK=$local {TRAINSIM} --tp 2 --dp 4 --pace-ms 50 --steps 1000000 "
                   "--fault rank=5,step=50,kind=stall-host,comm=dp & done; wait")
-        # All nodes are one machine here. The name that Slurm gives each node distinguishes them.
+        # All nodes are one machine here. The name that Slurm gives each node tells them apart.
         script = f"export LOCKSTEP_HOST=$SLURMD_NODENAME; exec {LOCKSTEP} run --kill-on-hang --collector {self.endpoint} -- bash -c '{worker}'"
         environment = {**self.cluster.environment, **{name: self.environment[name] for name in ("LOCKSTEP_KEYS", "LOCKSTEP_RUNTIME_DIR")},
                        "TMPDIR": "/tmp", "LOCKSTEP_DIR": self.rings}
@@ -291,8 +290,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         finding = verdict["findings"][0]
         self.assertEqual(finding["culprit_ranks"], [5], self.story())
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"], folder)
-        # When the collector calls the job hung, each lockstep run ends its own ranks and exits with the status for
-        # a hang.
+        # When the collector declares the job hung, each lockstep run ends its own ranks and exits with the status for a hang.
         self.wait(lambda: job.poll() is not None, "the end of the job", 90)
         self.assertEqual(job.returncode, 90, self.story())
         self.assertEqual(len(glob.glob(f"{self.out}/lockstep-incident-*")), 1, self.story())

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Runs a site for a given time: a collector, relays and agents that are killed, stopped and restarted at random.
-One job lives all the time, and every minute another job with or without a fault starts. Prints the verdict of
-each job, and memory and descriptors of every daemon. Exit status 0: every fault was named, nothing else was
-blamed, nothing grew, and no daemon ended by itself. 1: otherwise. 130: interrupted. Everything runs on the
+"""Runs a site for a given time: a collector, relays and agents that are killed, stopped and restarted at random. One job runs all the time, and every
+minute another job with or without a fault starts. Prints the verdict on each job, and memory and descriptors of every daemon. Exit status 0: every
+fault was named, nothing else was blamed, nothing grew, and no daemon exited by itself. 1: otherwise. 130: interrupted. Everything runs on the
 loopback, in its own folders."""
 
 import argparse
@@ -25,10 +24,9 @@ HEALTHY = {
     "slow-start": ["--slow-start", "8"],
     "recreate": ["--recreate", "{step}"],
     "straggler": ["--straggle", "rank=3,ms=60"],
-    "cancelled": [],  # ended by SIGTERM, as schedulers do
+    "cancelled": [],  # SIGTERM ends it, as schedulers do
 }
-# In a cluster, digests have no hashes of sends and receives, and a job that ends with wrong data is not an incident
-# by itself.
+# In a cluster, digests have no hashes of sends and receives, and a job that ends with wrong data is not an incident by itself.
 NOT_ON_PP = ("wrong-count", "wrong-datatype")
 DESYNCS = ("wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op")
 SLOW = ("STRAGGLER", "SLOW_HOST", "SLOW_LINK")
@@ -44,7 +42,7 @@ def say(text):
 
 
 def usage(pid):
-    """Returns resident and anonymous MiB, and the number of descriptors; None if the daemon has ended."""
+    """Returns resident and anonymous MiB, and the number of descriptors; None if the daemon has exited."""
     try:
         with open(f"/proc/{pid}/status") as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
@@ -74,7 +72,7 @@ class Job:
         return all(rank.poll() is not None for rank in self.ranks)
 
     def end(self):
-        """Ends the job as a launcher does: SIGTERM, then SIGKILL for processes that ignore SIGTERM."""
+        """Ends the job like a launcher: SIGTERM, then SIGKILL for processes that ignore SIGTERM."""
         for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 30)):
             for rank in self.ranks:
                 if rank.poll() is None:
@@ -148,7 +146,7 @@ class Soak:
         say("TROUBLE " + text)
 
     def churn(self, now):
-        """Makes one step: starts what is due, and kills or stops another daemon."""
+        """Performs one step: starts what is due, and kills or stops another daemon."""
         for who, at in list(self.down.items()):
             if now >= at:
                 del self.down[who]
@@ -231,7 +229,7 @@ class Soak:
             return None
 
     def look_for_alarms(self):
-        """Checks the job that lives all the time: any verdict on it is a false alarm."""
+        """Checks the job that runs all the time: any verdict on it is a false alarm."""
         for folder, _ in self.incidents_of("resident"):
             if folder not in self.seen_incidents:
                 self.seen_incidents.add(folder)
@@ -306,7 +304,7 @@ class Soak:
             ended = job.over()
             if rank is None and not ended and kind != "cancelled":
                 self.trouble(f"{what}: the job had not ended after {self.options.limit:.0f} s: {job.log(0)[-300:]}")
-            # Judges what has arrived by now. The end of the job is a separate case and comes afterwards.
+            # Judges what has arrived so far. The end of the job is a separate case that follows.
             word = self.judge(name, kind, rank, comm)
             known = {folder for folder, _ in self.incidents_of(name)}
             job.end()
@@ -329,8 +327,7 @@ class Soak:
         self.sweep(name, job)
 
     def settle(self, name, known, what, rank=None):
-        """Counts false alarms after the end of a job that its launcher ended, or that ended well. A second report
-        of the fault's `rank` is not a false alarm."""
+        """Counts false alarms after a job whose launcher ended it, or that ended well. A second report of the fault's `rank` is not a false alarm."""
         until = time.monotonic() + 4
         while time.monotonic() < until:
             self.tick()
@@ -354,8 +351,7 @@ class Soak:
             return f"missed: no verdict within {self.options.limit:.0f} s"
         case = self.faults.Case(name, kind, rank, comm, [])
         for folder, verdict in found:
-            # A rank that gets less processor time of a busy machine than its peers really is slow. That finding is
-            # not about the fault.
+            # A rank that gets less processor time on a busy machine than its peers really is slow. That finding is not about the fault.
             beside = [finding for finding in verdict.get("findings", [])[1:] if finding["kind"] in SLOW]
             self.counts["slow beside"] += len(beside)
             verdict["findings"] = [finding for finding in verdict.get("findings", []) if finding not in beside]
@@ -369,9 +365,8 @@ class Soak:
         return "right"
 
     def is_told_by_hashes(self, kind, rank, comm, verdict):
-        """Returns whether the verdict is right although it names a pair or only hashes. If a job continues with
-        differing calls, only the rings of the communicator's members are gathered: two members are named as a
-        pair, or by their hashes if the calls were overwritten."""
+        """Returns whether the verdict is right although it names a pair or only hashes. If a job continues with differing calls, only the rings of the
+        communicator's members are gathered: two members are named as a pair, or by their hashes if the calls were overwritten."""
         findings = verdict.get("findings") or []
         if kind not in DESYNCS or not findings or verdict.get("verdict") != "DESYNC":
             return False
@@ -381,8 +376,7 @@ class Soak:
         return kinds <= {*self.faults.FAULTS[kind].kinds, "SILENT_DESYNC"} and rank in findings[0]["culprit_ranks"] and len(blamed) <= most
 
     def sweep(self, name, job):
-        """Does what a site does after a job: deletes the rings of dead processes, and the incidents that people
-        have looked at."""
+        """Cleans up like a site after a job: deletes the rings of dead processes, and the incidents that people have looked at."""
         for folder, _ in self.incidents_of(name):
             shutil.rmtree(folder, ignore_errors=True)
         for host in range(self.options.hosts):

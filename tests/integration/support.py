@@ -1,5 +1,5 @@
-"""What the integration tests share: the build's programs, folders that are removed at the end, and an environment without
-the machine's settings."""
+"""Shared parts of the integration tests: the build's programs, folders that are removed at the end, and an environment without the machine's
+settings."""
 
 import json
 import os
@@ -23,8 +23,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # folder for ri
 
 
 def wait_for(condition, seconds=120):
-    """Waits for the condition. Returns the condition's value when it
-    becomes true, or its last value."""
+    """Waits for the condition. Returns its value when it becomes true, or its last value."""
     until = time.monotonic() + seconds
     while True:
         value = condition()
@@ -34,8 +33,7 @@ def wait_for(condition, seconds=120):
 
 
 def free_port():
-    """Returns a port that nothing listens on, below those that the kernel
-    gives to outgoing connections of other tests."""
+    """Returns a port that nothing listens on, below those that the kernel gives to outgoing connections of other tests."""
     while True:
         port = random.randrange(15000, 32000)
         with socket.socket() as probe:
@@ -47,13 +45,12 @@ def free_port():
 
 
 def clean_environment(names=("LOCKSTEP",), **more):
-    """Returns the environment without variables that have these prefixes,
-    and with `more`."""
+    """Returns the environment without variables that have these prefixes, plus `more`."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
 
 
 def tool(made, program, *arguments, prefix=(), timeout=300, **environment):
-    """Runs a program of the build beside a cluster."""
+    """Runs a program of the build next to a cluster."""
     return subprocess.run([*prefix, os.path.join(BIN, program), *arguments], env=made.environment(**environment), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=timeout, check=False)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no program prints a control character that is in a file or in the name of one."""
+"""Checks that no program prints a control character from a file or its name."""
 
 import json
 import os
@@ -57,7 +57,7 @@ class TerminalTest(FolderTest):
             for verb in (["analyze"], ["analyze", "--full"], ["analyze", "--json"], ["export", "--csv", "-"], ["export", "--perfetto", "/"], ["replay"], ["archive"], ["clean", "--incidents"]):
                 self.check(*verb, path)
             self.check("top", "--collector", "ipc://" + path)
-        # A wildcard in a hostile folder names its files to any program.
+        # A wildcard in a hostile folder passes its file names to any program.
         file = os.path.join(incident, "manifest.json")
         self.check("config", "--config", file)
         self.check("serve", file)

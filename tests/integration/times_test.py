@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows times from GPU events, or from markers that are read every 10 ms, to the
-verdict. In a recorded job whose operations are timed, one rank's GPU is slower."""
+"""Follows times from GPU events, or from markers that are read every 10 ms, to the verdict. In a recorded job whose operations are timed, one rank's
+GPU is slower."""
 
 import csv
 import io
@@ -19,8 +19,7 @@ JOB = [TRAINSIM, "--tp", "1", "--dp", str(RANKS), "--layers", "1", "--micro-batc
 
 class TimesTest(FolderTest):
     def times(self, path, folder):
-        """Returns three values for the operations that the GPU has completed in a dump:
-        how many there are, how many have times, and those with times."""
+        """Returns three values about the operations that the GPU has completed in a dump: how many there are, how many have times, and those with times."""
         written = subprocess.run([LOCKSTEP, "export", path, "--csv", "-"], cwd=folder, capture_output=True, text=True, timeout=120)
         self.assertEqual(written.returncode, 0, written.stderr)
         done = [row for row in csv.DictReader(io.StringIO(written.stdout)) if row["state"] == "completed" and row["stream"] != ""]

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of
-columns: what it draws, what the keys do, and how it ends."""
+"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of columns: what it draws, what the keys do, and how it exits."""
 
 import json
 import os
@@ -19,8 +18,7 @@ def ranks(*runs):
 
 
 def hung_job(communicators):
-    """Returns a job of 4,096 ranks with `communicators` communicators; the
-    first waits for rank 1736."""
+    """Returns a job of 4,096 ranks with `communicators` communicators; the first waits for rank 1736."""
     now = time.time_ns()
     listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
                "doing": "Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
@@ -29,7 +27,7 @@ def hung_job(communicators):
     return {"job": {"job": "llama-70b"}, "state": "hung", "sinceRealNs": now - 14 * 10**9, "ranks": 4088, "ranksExpected": 4096,
             "agents": 512, "agentsSilent": 1, "stopped": ranks((1736, 1736)), "communicators": listed,
             "communicatorsTotal": communicators, "blind": ["dgx0391: agent silent"],
-            "lateArrivals": ["12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)"],
+            "lateArrivals": ["12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)"],
             "hardware": ["30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."],
             "stages": [{"stage": stage, "ranks": ranks((stage * 2048, stage * 2048 + 2047))} for stage in range(2)],
             "hosts": [{"host": "dgx0217", "ranks": ranks((1736, 1743)), "troubled": 1}], "hostsTotal": 512,
@@ -90,7 +88,7 @@ class TopTest(FolderTest):
         for _ in range(20):
             self.press("NPage")
         screen = self.see("dgx0391: agent silent", "/incidents/llama", "30 s ago: dgx0217: Xid 79 on GPU 0:", gone=("[root]",))
-        self.assertIn("  12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)\n", screen)
+        self.assertIn("  12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)\n", screen)
         self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
         for _ in range(20):
             self.press("PPage")
@@ -135,7 +133,7 @@ class TopTest(FolderTest):
         screen = self.see("tp_217", "llama-70b")
         self.assertTrue(all(len(line) <= 60 for line in screen.splitlines()))
         self.stub.kill()
-        self.see("NO ANSWER for")
+        self.see("NO RESPONSE for")
         self.press("q")
         self.see("ENDED 0")
 
@@ -185,7 +183,7 @@ class UsageTest(FolderTest):
     def test_a_missing_collector_is_reported(self):
         result = self.top()
         self.assertEqual(result.returncode, 1)
-        self.assertIn("no collector is known here", result.stderr)
+        self.assertIn("found no collector", result.stderr)
         result = self.top("--collector", "tcp://10.0.0.1:9470")
         self.assertEqual(result.returncode, 1)
         self.assertIn("key", result.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that no two types of different files have one name. A program that
-links both would use one destructor for both, and no compiler says so."""
+"""Checks that no two types in different files have the same name. A program that links both would use one destructor for both, and no compiler warns
+about that."""
 
 import collections
 import os

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the services as systemd starts them, with exactly the user, capabilities, folders and variables
-of their unit files, on a read-only root. Namespaces simulate systemd, because test machines have
-none."""
+"""Runs the services as systemd starts them, with exactly the user, capabilities, folders and variables of their unit files, on a read-only root.
+Namespaces simulate systemd, because test machines have none."""
 
 import glob
 import json
@@ -31,8 +30,7 @@ def unit(name):
 
 
 def as_systemd(name, variables, instance=""):
-    """Makes the unit's folders and returns the words that start its program as systemd would.
-    `variables` come from its EnvironmentFile."""
+    """Makes the unit's folders and returns the words that start its program as systemd would. `variables` come from its EnvironmentFile."""
     settings = unit(name)
     user = SERVICE_USER if settings.get("User") == ["lockstep"] else 0
     for kind, above in (("StateDirectory", "/var/lib"), ("RuntimeDirectory", "/run")):
@@ -80,8 +78,7 @@ class UnitsTest(FolderTest):
         self.assertNotIn("not unwound", told["stacks"])
         self.assertIn("trainsim::FaultPlan::Play (faults.cpp:", told["stacks"])
         self.assertEqual((told["top"], told["dump"]), (0, 1), told)
-        # Only as the job's user does the agent read a job's files, and the collector uses only its own
-        # user.
+        # The agent reads a job's files only as the job's user, and the collector uses only its own user.
         self.assertIn(JOB_USER, told["users"])
         self.assertEqual(told["collector"], SERVICE_USER)
 
@@ -115,7 +112,7 @@ def as_host():
     users = set()
 
     def look():
-        """Collects the users of the agent's child processes, which start and end all the time."""
+        """Collects the users of the agent's child processes, which start and exit all the time."""
         for child in subprocess.run(["pgrep", "-P", str(started[2].pid)], capture_output=True, text=True, check=False).stdout.split():
             try:
                 with open(f"/proc/{child}/status") as file:
@@ -135,8 +132,7 @@ def as_host():
     path = wait_for(lambda: verdict() or any(each.poll() is not None for each in started), 100)
     # Every dump captures the suspects' stacks again.
     environment = {"PATH": os.environ["PATH"], "LOCKSTEP_KEYS": keys}
-    # Uses the address that the agent published. It must be the collector's, because relays do not answer
-    # tools.
+    # Uses the address that the agent published. It must be the collector's, because relays do not answer tools.
     top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False,
                          env={**environment, "LOCKSTEP_RUNTIME_DIR": "/run/lockstep"})
     said = ""

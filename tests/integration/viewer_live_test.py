@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The viewer's window follows a real collector. It opens the incident that the user requests and the one that
-comes by itself. It shows what `lockstep analyze` prints for the same folder."""
+"""The viewer's window follows a real collector. It opens the incident that the user requests and the one that arrives by itself. It shows what
+`lockstep analyze` prints for the same folder."""
 
 import json
 import os
@@ -89,7 +89,7 @@ class Live(unittest.TestCase):
 
         self.assertTrue(wait_for(hung_and_whole, 120), (heard[-1], made.log("viewer")))
 
-        # The button may have made an incident after the hang began. The window shows the newest incident.
+        # The button may have taken an incident after the hang began. The window shows the newest incident.
         def as_analyzed():
             reports = [analyzed(made, folder) for folder in whole()]
             if heard[-1]["report"] in reports:

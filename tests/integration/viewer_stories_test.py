@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Opens every fault of the corpus in the viewer and presses the key for the next anomaly. The selection
-must be the verdict's culprits, and the text must be that of `lockstep analyze`."""
+"""Opens every fault of the corpus in the viewer and presses the key for the next anomaly. The selection must be the verdict's culprits, and the text
+must be that of `lockstep analyze`."""
 
 import json
 import os
@@ -73,8 +73,7 @@ class Stories(unittest.TestCase):
         self.assertGreaterEqual(named, 30)
 
     def leads_to(self, culprits, graph):
-        """Checks the wait graph: it shows each culprit as a culprit, and each waiting rank waits for
-        another rank."""
+        """Checks the wait graph: it shows each culprit as a culprit, and each waiting rank waits for another rank."""
         blamed, waiting, arrows = set(), 0, 0
         for line in graph.splitlines():
             if line.startswith("    "):

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks wait for their own GPUs in calls that are not named synchronization: a copy to
-pageable memory, and a launch whose queue is full. These ranks have not reached the call
-that others wait for either. The verdict names only the rank that holds them up, whether
-the waits spin or sleep."""
+"""Ranks wait for their own GPUs in calls that are not named synchronization: a copy to pageable memory, and a launch whose queue is full. These ranks
+have not reached the call that others wait for either. The verdict names only the rank that delays them, whether the waits spin or sleep."""
 
 import glob
 import json

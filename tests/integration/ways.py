@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every fault of trainsim that leaves ranks waiting, with every way of recording, under `lockstep run` with
-default options. Measures how long it takes to declare the hang or the end, and whether the verdict names the
-right rank. Prints two tables, results/detection-times.md: faults in step 20, when gaps are learned, and some faults
-in the first steps. --sample runs a part of both. It adds healthy jobs with a slow start, which must never be called
-hung."""
+"""Runs every fault of trainsim that leaves ranks waiting, with every recording method, under `lockstep run` with default options. Measures how long
+it takes to declare the hang or the end, and whether the verdict names the right rank. Prints two tables, results/detection-times.md: faults in
+step 20, when gaps are learned, and some faults in the first steps. --sample runs a part of both. It adds healthy jobs with a slow start, which
+must never be declared hung."""
 
 import argparse
 import concurrent.futures
@@ -22,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORLD = 4
 RANK = 1
 LIMIT_S = 15.0
-# A launcher that records every rank in another way.
+# A launcher that records every rank in a different way.
 MIXED = 'case $RANK in 0) g=off;; 1) g=done;; 2) g=full;; *) g=events;; esac; LOCKSTEP_GPU=$g exec "$@"'
 WAYS = ("off", "done", "full", "events", "profiler", "graphs", "mixed")
 TP_DP = ("--tp", "2", "--dp", "2")
@@ -33,7 +32,7 @@ STEP = 20
 FIRST_STEPS = (1, 2, 3)
 IN_FIRST_STEPS = ("stall-host", "stall-gpu", "stall-gpu launches", "stop", "skip")
 
-# fault -> (arguments of trainsim, comm; True for those that have a place in a graph)
+# fault -> (arguments of trainsim, comm; True for those that can strike in a graph)
 FAULTS = {
     "stall-host": (TP_DP, "comm=tp", True),
     "stall-host dp": (TP_DP, "comm=dp", True),
@@ -65,12 +64,11 @@ FAULTS = {
 # With only two members, it is unclear which is wrong. With two communicators in opposite orders, neither rank is
 # wrong.
 PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype", "wrong-root", "wrong-op", "wrong-peer", "swap-order"}
-# Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows what a
-# GPU waits for.
+# Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows what a GPU waits for.
 STALLED_GPUS = ("stall-gpu", "stall-gpu world", "stall-gpu launches")
 SETS = {(way, fault) for way in ("done", "mixed") for fault in STALLED_GPUS}
 UNMARKED = {(way, fault) for way in ("off",) for fault in (*STALLED_GPUS, "skip", "swap-order")}
-# `--sample` runs these: each way, each of the first three steps, each kind of root.
+# `--sample` runs these: each method, each of the first three steps, each kind of root.
 SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 1), ("off", "stall-gpu launches", 2), ("off", "wrong-peer", 20), ("off", "skip", 20),
           ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),

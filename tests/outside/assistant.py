@@ -1,4 +1,4 @@
-"""`lockstep mcp` asked by the client of the protocol's own makers."""
+"""Queries `lockstep mcp` with the official client of the protocol."""
 
 import json
 import subprocess

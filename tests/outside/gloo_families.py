@@ -2,8 +2,8 @@
 
 gloo_families.py FOLDER SEED
 
-Writes FOLDER/FAMILY-FAULT/nccl_trace_rank_N and FOLDER/FAMILY-FAULT.json, which has the rank at fault. The ranks are forked from one
-process that has loaded PyTorch. A rank that makes no step for a few seconds writes its dump and ends, as PyTorch's watchdog does for NCCL.
+Writes FOLDER/FAMILY-FAULT/nccl_trace_rank_N and FOLDER/FAMILY-FAULT.json, which has the rank at fault. The ranks are forked from one process that has
+loaded PyTorch. A rank that makes no step for a few seconds writes its dump and exits, as PyTorch's watchdog does for NCCL.
 """
 
 import datetime
@@ -24,7 +24,7 @@ SILENT = ("sleep", "spin", "exit", "kill", "short")
 
 
 class Rank:
-    """A rank's part of a job. `fault` happens on the rank `guilty` in the step `at`."""
+    """A rank's part of a job. `fault` strikes on the rank `guilty` in the step `at`."""
 
     def __init__(self, rank, world, folder, fault, guilty, at):
         self.rank, self.world, self.folder, self.fault, self.guilty, self.at = rank, world, folder, fault, guilty, at
@@ -45,7 +45,7 @@ class Rank:
         self.end(7)
 
     def own(self, table):
-        """Makes all groups of `table`, as every rank must, and returns this rank's."""
+        """Creates all groups of `table`, as every rank must, and returns this rank's."""
         made = [dist.new_group(ranks) for ranks in table]
         return next(group for group, ranks in zip(made, table) if self.rank in ranks)
 
@@ -122,7 +122,7 @@ class Sharded:
 
 
 class Pipeline:
-    """Two replicas of a pipeline, whose sends and receives leave no entries; pairs of one stage reduce."""
+    """Two replicas of a pipeline, whose sends and receives leave no entries; pairs in one stage reduce."""
     name, faults = "pipeline", ("dtype", "kind", "sleep", "exit", "short")
 
     def prepare(self, rank):
@@ -158,7 +158,7 @@ class Rooted:
 
 
 class Experts:
-    """An all-to-all with splits that change, in groups of four."""
+    """An all-to-all with changing splits, in groups of four."""
     name, faults = "experts", ("skip", "splits", "dtype", "sleep", "exit")
 
     def prepare(self, rank):
@@ -192,7 +192,7 @@ class Evaluation:
 
 
 class Overlapped:
-    """Operations are started together and waited for later."""
+    """Operations are started together and awaited later."""
     name, faults = "overlapped", ("skip", "shape", "extra", "sleep", "exit")
 
     def prepare(self, rank):
@@ -238,8 +238,8 @@ def play(number, world, folder, family, fault, guilty, at):
     threading.Thread(target=rank.watch, daemon=True).start()
     try:
         rank.run(family())
-    except Exception:  # a peer ended; its connection shows it
-        time.sleep(1000)  # the thread that watches dumps and ends the rank
+    except Exception:  # a peer exited, as its connection shows
+        time.sleep(1000)  # meanwhile the thread that watches dumps ends the rank
 
 
 def run_case(folder, family, fault, choose):

@@ -2,8 +2,8 @@
 
 gloo_job.py FOLDER FAULT RANK STEP LAYOUT
 
-A rank that makes no step for a while, or is told to end, writes what its Flight Recorder holds to FOLDER/nccl_trace_rank_N, as
-PyTorch's own watchdog does for NCCL, and ends.
+A rank that makes no step for a while, or receives SIGTERM, writes its Flight Recorder entries to FOLDER/nccl_trace_rank_N, as PyTorch's own watchdog
+does for NCCL, and exits.
 """
 
 import os
@@ -30,7 +30,7 @@ class Rank:
         self.ending = threading.Lock()
 
     def end(self, status):
-        self.ending.acquire()  # two threads may come here, and a dump takes seconds on a busy machine
+        self.ending.acquire()  # two threads may get here, and a dump takes seconds on a busy machine
         held = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
         with open(os.path.join(self.folder, "nccl_trace_rank_%d" % self.rank), "wb") as file:
             file.write(held)
@@ -55,9 +55,9 @@ class Rank:
                 time.sleep(0.02 * self.rank)
             self.before()
             {"ddp": self.data_parallel, "tensor": self.tensor_parallel, "pipeline": self.pipeline}[self.layout]()
-        if self.fault == "running":  # the rank dumps while it lives, between two steps
+        if self.fault == "running":  # the rank writes its dump while it is alive, between two steps
             time.sleep(PATIENCE / 2)
-        time.sleep(0.5)  # another thread notes that the last operation has ended
+        time.sleep(0.5)  # another thread records that the last operation has ended
         store = dist.distributed_c10d._get_default_store()
         store.add("done", 1)
         while store.add("done", 0) < dist.get_world_size():  # a peer may still need a connection to this rank
@@ -106,7 +106,7 @@ def main():
     threading.Thread(target=rank.watch, daemon=True).start()
     try:
         rank.train()
-    except Exception as error:  # a peer has ended, and its connection shows that
+    except Exception as error:  # a peer has exited, as its connection shows
         print("rank %d: %s" % (rank.rank, str(error).splitlines()[0][:200]), flush=True)
         time.sleep(1000)  # meanwhile the thread that watches for dumps ends the rank
 

@@ -73,7 +73,7 @@ class Job:
         return any("fault" in path.read_text(errors="replace") for path in self.folder.glob("*.log"))
 
     def end(self):
-        # Each worker of torchrun has a session of its own, and outlives torchrun if nothing else ends it.
+        # Each worker of torchrun has its own session, and outlives torchrun unless something else kills it.
         for pid in [worker for process in self.processes for worker in descendants(process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -93,7 +93,7 @@ def play(outside, case, python):
             if time.monotonic() > until:
                 raise Skip("the job did not come to its fault")
             time.sleep(0.1)
-        # The rank at fault may go on: it may compute, or spin.
+        # The rank at fault may continue: it may compute, or spin.
         at_rest = at_rest_of([process.pid for process in job.processes] + [pid for process in job.processes for pid in descendants(process.pid)], but=1)
         until = time.monotonic() + 30
         while not at_rest() and time.monotonic() < until:

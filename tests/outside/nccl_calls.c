@@ -36,9 +36,7 @@ FUNCTION(int, ncclSend, (const void*, size_t, int, int, Any, Any));
 FUNCTION(int, ncclGroupStart, (void));
 FUNCTION(int, ncclGroupEnd, (void));
 
-static void Say(const char* what, int result) {
-  printf("%s %d errno %d\n", what, result, errno == ENOSYS);
-}
+static void Say(const char* what, int result) { printf("%s %d errno %d\n", what, result, errno == ENOSYS); }
 
 int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
@@ -53,7 +51,7 @@ int main(int argc, char** argv) {
   FIND(ncclCommInitRank), FIND(ncclCommInitRankConfig), FIND(ncclCommCount), FIND(ncclCommDestroy);
   FIND(ncclCommGetAsyncError), FIND(ncclAllReduce), FIND(ncclAllGather), FIND(ncclReduceScatter), FIND(ncclSend);
   FIND(ncclGroupStart), FIND(ncclGroupEnd);
-  // These functions came later. The answer is the same for every caller.
+  // These functions were added later. The answer is the same for every caller.
   for (const char* const* name =
            (const char* const[]){"ncclCommShrink", "ncclAlltoAll", "ncclAllReduceConfig", "ncclCommGrow",
                                  "pncclAllGatherConfig", "ncclSetEncryption", "ncclNoSuchFunction", NULL};

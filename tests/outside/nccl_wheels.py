@@ -1,4 +1,4 @@
-"""NVIDIA's own NCCL, eight releases or more: names, headers, and answers with and without the recorder."""
+"""NVIDIA's own NCCL, eight or more releases: names, headers, and answers with and without the recorder."""
 
 import os
 import pathlib
@@ -9,15 +9,14 @@ import sys
 
 from support import SOURCE, Skip, rings_in
 
-# Each release that added functions, up to the newest that the recorder knows. The newest release on PyPI is
-# added.
+# Each release that added functions, up to the newest that the recorder knows. The newest release on PyPI is added.
 RELEASES = [("cu12", v) for v in ("2.18.3", "2.19.3", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.5")]
 RELEASES += [("cu13", v) for v in ("2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3")]
 QUICK = ["2.18.3", "2.27.7", "2.31.2", "2.32.3"]
 
 NOT_PUBLIC = {"ncclResetDebugInitInternal"}
 
-# Layouts and numbers that a release may have, compared with what the recorder assumes.
+# Layouts and numbers that may change between releases, compared with what the recorder assumes.
 LAYOUT = """
 #include <nccl.h>
 #include <type_traits>

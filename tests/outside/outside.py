@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""Compares software that Lockstep depends on, as PyPI has it, with what
-Lockstep assumes.
+"""Compares software that Lockstep depends on, as published on PyPI, with Lockstep's assumptions.
 
 outside.py --build BUILD [--folder FOLDER] [--quick] [PART...]
 
-A part, or one case of a part, is skipped with a message if its package is not
-available. Downloads stay in FOLDER.
+A part, or one case of a part, is skipped with a message if its package is not available. Downloads stay in FOLDER.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""py-spy and `lockstep evidence` read the same process: the same Python frames, in every thread, of every Python here."""
+"""py-spy and `lockstep evidence` read the same process: the same Python frames, in every thread, for every Python here."""
 
 import glob
 import json
@@ -40,7 +40,7 @@ drive()
 
 
 def pythons():
-    """Returns one interpreter for each version: from PATH, pyenv, uv."""
+    """Returns one interpreter per version: from PATH, pyenv, uv."""
     home = pathlib.Path.home()
     places = ["/usr/bin", "/usr/local/bin"] + os.environ.get("PATH", "").split(":")
     places += glob.glob(os.path.join(os.environ.get("PYENV_ROOT", home / ".pyenv"), "versions/3.*/bin"))
@@ -64,8 +64,7 @@ def spied(py_spy, pid):
 
 
 def ours(lockstep, pid):
-    """Returns the same from `lockstep evidence`, ignoring lines that are
-    not Python frames."""
+    """Returns the same from `lockstep evidence`, ignoring lines that are not Python frames."""
     result = subprocess.run([str(lockstep), "evidence", str(pid)], capture_output=True, text=True)
     threads = []
     for line in result.stdout.splitlines():

@@ -1,4 +1,4 @@
-"""What the parts of `./dev outside` share: the folder outside of the repository, packages of PyPI, programs with and without the recorder."""
+"""Shared parts of `./dev outside`: the folder outside the repository, packages from PyPI, programs with and without the recorder."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ class Skip(Exception):
 
 
 def descendants(pid):
-    """Returns the processes that this one started, and those that they started, as long as no parent has ended."""
+    """Returns the processes that this process started, and those that they started, as long as no parent has exited."""
     found, seen = [pid], []
     while found:
         parent = found.pop()
@@ -39,7 +39,7 @@ class Outside:
         self.folder, self.build, self.quick = pathlib.Path(folder), pathlib.Path(build), quick
         self.library = self.build / "lib/liblockstep.so"
         self.passed, self.failed, self.skipped = 0, 0, 0
-        self.unreachable = ""  # why no package is available; found out once
+        self.unreachable = ""  # why no package is available; determined once
         self.folder.mkdir(parents=True, exist_ok=True)
         self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-outside-"))
 
@@ -62,8 +62,7 @@ class Outside:
         self.skipped += 1
 
     def python(self):
-        """Returns the interpreter of the virtual environment, which is made
-        at first use."""
+        """Returns the interpreter of the virtual environment, which is created at the first use."""
         python = self.folder / "venv/bin/python"
         if not python.exists():
             made = subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], capture_output=True, text=True)
@@ -73,8 +72,7 @@ class Outside:
         return str(python)
 
     def pip(self, *arguments):
-        """Runs pip. Raises Skip if no registry answers; after the first
-        time, at once."""
+        """Runs pip. Raises Skip if no registry answers; after the first time, at once."""
         if self.unreachable:
             raise Skip(self.unreachable)
         result = subprocess.run([self.python(), "-m", "pip", *arguments, "--disable-pip-version-check", "--retries", "1", "--timeout", "15"],
@@ -85,8 +83,7 @@ class Outside:
         return result
 
     def install(self, *packages, check):
-        """Installs packages into the virtual environment, unless the
-        statement `check` already runs there."""
+        """Installs packages into the virtual environment, unless the statement `check` already runs there."""
         python = self.python()
         if subprocess.run([python, "-c", check], capture_output=True).returncode == 0:
             return python
@@ -96,8 +93,7 @@ class Outside:
         return python
 
     def wheel(self, package, version, *options):
-        """Returns the folder of one wheel's files, downloaded and unpacked
-        once. `options` go to pip."""
+        """Returns the folder of one wheel's files, downloaded and unpacked once. `options` go to pip."""
         place = self.folder / "wheels" / ("%s-%s" % (package, version))
         if place.exists():
             return place
@@ -114,8 +110,7 @@ class Outside:
         return place
 
     def run(self, command, preload, rings=None, timeout=120, **environment):
-        """Returns exit status and output of a program, with or without the
-        recorder preloaded. Rings go to `rings`."""
+        """Returns exit status and output of a program, with or without the recorder preloaded. Rings go to `rings`."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
         if preload:
             env["LD_PRELOAD"] = str(self.library)
@@ -134,7 +129,7 @@ def last_line(text):
 
 
 class Ring:
-    """Returns the head of a ring file (docs/ring-file.md)."""
+    """Returns the header of a ring file (docs/ring-file.md)."""
 
     def __init__(self, path):
         head = pathlib.Path(path).read_bytes()[:4096]

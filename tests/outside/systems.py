@@ -1,5 +1,5 @@
-"""The tarball on other systems: a root of each is unpacked by debootstrap. Its own Python loads NVIDIA's NCCL under the recorder, the static
-program runs there, and `lockstep evidence` reads the Python's stacks as py-spy does. The table is results/systems.md."""
+"""The tarball on other systems: debootstrap unpacks a root of each. Its own Python loads NVIDIA's NCCL under the recorder, the static program runs
+there, and `lockstep evidence` reads Python's stacks like py-spy. The table is results/systems.md."""
 
 import collections
 import glob
@@ -81,7 +81,7 @@ def run(command):
 
 
 def recorded(root):
-    """The recorder in this system's Python, with NVIDIA's NCCL."""
+    """Tests the recorder in this system's Python, with NVIDIA's NCCL."""
     rings = root / "trial/rings"
     rings.mkdir()
     status, output, errors = run(inside(root, "python3", "-c", CALLS, LD_PRELOAD="/trial/lockstep/lib/x86_64/liblockstep.so", LOCKSTEP_DIR="/trial/rings"))
@@ -115,7 +115,7 @@ def stacks(outside, root, version):
         found, text = python_stacks.ours(outside.build / "bin/lockstep", process.pid)
         try:
             theirs = python_stacks.spied(py_spy, process.pid)
-        except Skip as why:  # an older py-spy than this Python
+        except Skip as why:  # py-spy is older than this Python
             names = [[frame[0] for frame in thread] for thread in found]
             if len(names) != 4 or sum("hold" in str(thread) for thread in names) != 1:
                 yield "py-spy: %s; lockstep: %s\n%s" % (why, names, text[-800:])

@@ -1,4 +1,4 @@
-"""PyTorch jobs of eight families on gloo: whom Lockstep names from their dumps alone. The table is results/torch-families.md."""
+"""PyTorch jobs of eight families on gloo: which ranks Lockstep names from their dumps alone. The table is results/torch-families.md."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from support import SOURCE, Skip, last_line
 
 TABLE = SOURCE / "results/torch-families.md"
 SEED = 1
-SURE = 0.8  # an innocent that is named with more than this confidence is a failure
+SURE = 0.8  # naming an innocent rank with more than this confidence is a failure
 
 
 def grade(culprit, named):

@@ -1,5 +1,5 @@
-"""PyTorch jobs on gloo, started by torchrun under `lockstep run`, each with one fault or none: whom their Flight Recorder dumps accuse,
-as Lockstep, PyTorch's torchfrtrace and NVIDIA's nvidia-resiliency-ext read them. The table is results/outside.md."""
+"""PyTorch jobs on gloo, started by torchrun under `lockstep run`, each with one fault or none: which ranks Lockstep, PyTorch's torchfrtrace and
+NVIDIA's nvidia-resiliency-ext name from their Flight Recorder dumps. The table is results/outside.md."""
 
 import collections
 import json
@@ -18,7 +18,7 @@ Case = collections.namedtuple("Case", "fault culprit step layout kinds")
 ABSENT = {"RANK_NOT_ARRIVED", "HOST_STALL", "RANK_NO_DATA", "RANK_DEAD"}
 CASES = [
     Case("skip", 2, 14, "ddp", {"RANK_NOT_ARRIVED", "MISMATCH_COUNT", "MISMATCH_KIND"}),
-    Case("extra", 1, 9, "ddp", {"RANK_AHEAD", "MISMATCH_COUNT"} | ABSENT),  # gloo ends that rank's process
+    Case("extra", 1, 9, "ddp", {"RANK_AHEAD", "MISMATCH_COUNT"} | ABSENT),  # gloo kills that rank's process
     Case("shape", 3, 11, "ddp", {"MISMATCH_COUNT"}),
     Case("kind", 0, 13, "ddp", {"MISMATCH_KIND"}),
     Case("dtype", 2, 7, "ddp", {"MISMATCH_DATATYPE", "MISMATCH_COUNT"}),
@@ -43,7 +43,7 @@ MODULES = {"torchfrtrace": "torch.distributed.flight_recorder.fr_trace",
 
 
 class Said:
-    """One reader's answer for one folder: the ranks it names, in words for the table, and whether they are right."""
+    """One reader's answer for one folder: the ranks that it names, in words for the table, and whether they are right."""
 
     def __init__(self, case, named, seconds, crash=""):
         self.named, self.seconds, self.crash = set(named), seconds, crash
@@ -122,7 +122,7 @@ def with_groups(folder):
 
 
 def play(outside, python, case, dumps):
-    """Returns the job's exit status, the output of `lockstep run`, and the file with everyone's output."""
+    """Returns the job's exit status, the output of `lockstep run`, and the file with the output of all ranks."""
     out = outside.temporary / (dumps.name + "-run")
     environment = dict(os.environ, TORCH_FR_BUFFER_SIZE="2000", OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     job = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS),

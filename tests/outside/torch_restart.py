@@ -1,4 +1,4 @@
-"""PyTorch's torchrun restarts a job under `lockstep run`: each attempt is judged by itself. The job is trainsim on the stand-ins."""
+"""PyTorch's torchrun restarts a job under `lockstep run`: each attempt is judged separately. The job is trainsim on the stand-ins."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The Python wheel: auditwheel agrees with its tag, and in a fresh virtual environment it runs a job under torchrun."""
+"""The Python wheel: auditwheel agrees with its tag, and in a new virtual environment it runs a job under torchrun."""
 
 import json
 import os

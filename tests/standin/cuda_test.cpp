@@ -139,7 +139,7 @@ TEST(Driver, WritesValuesInStreamOrderAndOnlyIntoRegisteredMemory) {
   });
 }
 
-// Returns whether `call` returns while its stream is held up. `call` has ended when this function returns.
+// Returns whether `call` returns while its stream is blocked. `call` has ended when this function returns.
 template <typename Call>
 bool ReturnsWhileHeldUp(cudaStream_t stream, Call call) {
   gate_open = false;

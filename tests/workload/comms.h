@@ -1,4 +1,4 @@
-// A job's communicators, each with its stream, and this rank's place in them.
+// A job's communicators, each with its stream, and this rank's index in them.
 #pragma once
 
 #include <cuda_runtime.h>

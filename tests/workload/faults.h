@@ -1,4 +1,4 @@
-// Plays the requested faults, each at one exact place of the training loop.
+// Plays the requested faults, each at one exact position in the training loop.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -39,7 +39,7 @@ class FaultPlan {
   // they change *args, put work on the stream, throw LeaveLoop, or never return.
   void Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args);
 
-  // Returns whether a fault of `kind` with its own place is due in this step. Then the fault counts as played.
+  // Returns whether a fault of `kind` with its own trigger is due in this step. Then the fault counts as played.
   bool Due(FaultKind kind);
 
   // Returns a line about the first fault of the current step that was not played, with the reason, or an empty string.

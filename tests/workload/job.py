@@ -11,8 +11,7 @@ import tempfile
 import time
 
 POLL_S = 0.02
-# A job hangs if, for this long, it prints no step, does not exit and uses almost no CPU. A step takes
-# milliseconds.
+# A job hangs if, for this long, it prints no step, does not exit and uses almost no CPU. A step takes milliseconds.
 QUIET_S = 1.5
 QUIET_TICKS = 3
 # So CPU threads must not spin, as they do by default, while they wait for the stand-in's device.
@@ -57,7 +56,7 @@ def used(path):
 
 
 def process_state(pid):
-    """Returns (state letter, processor ticks) of a process, or None if it has ended."""
+    """Returns (state letter, processor ticks) of a process, or None if it has exited."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
@@ -115,7 +114,7 @@ class Job:
                        for line in self.text(rank, "err").splitlines())
 
     def exits(self):
-        """Returns rank -> exit status (negative: signal) of the ranks that have ended."""
+        """Returns rank -> exit status (negative: signal) of the ranks that have exited."""
         return {rank: process.poll() for rank, process in enumerate(self.ranks) if process.poll() is not None}
 
     def last_step(self):
@@ -127,7 +126,7 @@ class Job:
         return {rank: state for rank, state in found.items() if state is not None}
 
     def wait_for_exit(self, timeout_s):
-        """Returns whether all ranks ended in time."""
+        """Returns whether all ranks exited in time."""
         return wait_for(lambda: len(self.exits()) == self.world, timeout_s)
 
     def settle(self, timeout_s):

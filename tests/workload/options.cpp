@@ -94,7 +94,7 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
-// Returns whether the fault is in the CPU thread or in work ahead of the graph, not in an operation's arguments.
+// Returns whether the fault is in the CPU thread or in work before the graph, not in an operation's arguments.
 bool InGraph(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallHost:
@@ -157,7 +157,7 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
   return CommKind::kWorld;
 }
 
-// Returns the communicators for a fault with its own place. Empty means all.
+// Returns the communicators for a fault with its own trigger. Empty means all.
 std::vector<CommKind> CommsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallLoader: return {CommKind::kWorld};

@@ -26,15 +26,15 @@ enum class FaultKind {
   kSpinHost,
   kOpenGroup,
   kWrongPeer,
-  // These kinds have a fixed place in the step and ignore `op` and `nth`.
+  // These kinds have a fixed position in the step and ignore `op` and `nth`.
   kStallLoader,
   kSwapOrder,
   kNoGroup,
-  // These kinds strike while communicators are created, and ignore `step` too.
+  // These kinds strike while communicators are created, and also ignore `step`.
   kNeverInit,
   kWrongColor,
 };
-// Returns whether a fault strikes at an operation and not at its own place.
+// Returns whether a fault strikes at an operation and not at its own trigger.
 inline constexpr bool AtOperation(FaultKind kind) { return kind < FaultKind::kStallLoader; }
 inline constexpr bool AtStart(FaultKind kind) { return kind >= FaultKind::kNeverInit; }
 
@@ -134,7 +134,7 @@ inline constexpr int64_t kLossCount = 8;
 
 std::string HelpText();
 
-// Returns false with a one-line *error that says what is wrong and what is allowed. For --help, sets *help and returns
+// Returns false with a one-line *error about what is wrong and what is allowed. For --help, sets *help and returns
 // true.
 bool Parse(const std::vector<std::string>& args, Options* options, bool* help, std::string* error);
 

@@ -1,5 +1,5 @@
-// Small jobs of many kinds, healthy or with one bug, for the tests of `lockstep check`: smalljobs NAME. With --list it
-// prints one line for each: name, ranks, and what is wrong: the ranks to name and the call.
+// Small jobs of many kinds, healthy or with one bug, for the tests of `lockstep check`: smalljobs NAME. --list prints
+// one line per job: name, ranks, and what is wrong: the ranks to name and the call.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,7 +21,7 @@ constexpr size_t kHidden = 1024;
 
 using Members = std::vector<int>;
 
-// A communicator with its stream. Without a handle this rank is no member.
+// A communicator with its stream. Without a handle, this rank is not a member.
 struct Comm {
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
@@ -142,7 +142,7 @@ class Job {
 #define GROUP_START() NCCL_OK(ncclGroupStart())
 #define GROUP_END() NCCL_OK(ncclGroupEnd())
 
-// Runs the loop's body once for each step.
+// Runs the loop's body once per step.
 #define FOR_STEPS for (job.step = 1; job.step <= kSteps; job.Wait(), ++job.step)
 
 // Data parallel: the parameters, then in each step the buckets of gradients and the loss.
@@ -250,7 +250,7 @@ void Pipeline(Job& job, size_t count) {
 void SmallPipeline(Job& job) { Pipeline(job, 256); }
 void LargePipeline(Job& job) { Pipeline(job, 65536); }
 
-// Experts: each rank sends each other one a number of tokens that differs in each step.
+// Experts: each rank sends every other rank a number of tokens that differs in each step.
 size_t Tokens(int from, int to, int step) { return static_cast<size_t>((from * 7 + to * 3 + step) % 5) * 64; }
 void Experts(Job& job) {
   const Comm ep = job.World();
@@ -347,7 +347,7 @@ void Creations(Job& job) {
   }
 }
 
-// Two communicators, each on its own stream, that ranks use in orders that do not fit together.
+// Two communicators, each on its own stream, that ranks use in conflicting orders.
 void TwoOrders(Job& job) {
   const Comm world = job.World();
   const Comm pairs = job.Split(world, "pairs", job.rank / 2, job.rank);
@@ -396,7 +396,7 @@ void Grouped(Job& job) {
   SUM(world, 2);
 }
 
-// A ring: each rank passes blocks to the next one, and receives from the one before.
+// A ring: each rank passes blocks to the next one, and receives from the previous one.
 void Ring(Job& job) {
   const Comm cp = job.World();
   const int next = (job.rank + 1) % job.size, before = (job.rank + job.size - 1) % job.size;
@@ -447,7 +447,7 @@ void Hierarchy(Job& job) {
   }
 }
 
-// Ranks 0 and 1 share a communicator for logging, and rank 0 issues its broadcasts at another line.
+// Ranks 0 and 1 share a communicator for logging, and rank 0 issues its broadcasts at a different line.
 void Logging(Job& job) {
   const Comm world = job.World(), log = job.New("log", {0, 1});
   FOR_STEPS {
@@ -508,7 +508,7 @@ void ParameterServer(Job& job) {
   }
 }
 
-// Actors (ranks 0-3) and a learner (4-7), which train in groups of their own and meet in world.
+// Actors (ranks 0-3) and a learner (4-7), which train in their own groups and meet in world.
 void ActorsAndLearner(Job& job) {
   const Comm world = job.World();
   const Comm own = job.Split(world, job.rank < 4 ? "actors" : "learner", job.rank / 4, job.rank);

@@ -1,4 +1,4 @@
-// A key-value store over TCP, just enough to exchange NCCL unique ids. It takes one request per connection. kMaxKey,
+// A key-value store over TCP, just enough to exchange NCCL unique IDs. It takes one request per connection. kMaxKey,
 // kMaxValue and kMaxEntries limit its content. The names match PyTorch's, so that stacks of ranks that wait in the
 // store look alike.
 #pragma once
@@ -13,7 +13,7 @@ inline constexpr size_t kMaxKey = 64;
 inline constexpr size_t kMaxValue = 256;
 inline constexpr size_t kMaxEntries = 1 << 16;
 
-// Serves from a thread of its own until destroyed.
+// Serves from its own thread until destroyed.
 class TCPStoreServer {
  public:
   TCPStoreServer() = default;
@@ -21,8 +21,7 @@ class TCPStoreServer {
   TCPStoreServer(const TCPStoreServer&) = delete;
   TCPStoreServer& operator=(const TCPStoreServer&) = delete;
 
-  // Listens on address:port (0: any free port, see port()). On false, sets *error, because the address is not
-  // available.
+  // Listens on address:port (0: any free port, see port()). On false, sets *error, because the address is unavailable.
   bool Start(const std::string& address, int port, std::string* error);
   int port() const { return port_; }
 

@@ -118,7 +118,7 @@ class Trainer {
   bool dry_ = false;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
-  bool no_group_ = false;  // fault: this step's steady sends and receives are not grouped
+  bool no_group_ = false;  // fault: this step's steady-state sends and receives are not grouped
   double loss_ = 0;
 
   cudaStream_t compute_ = nullptr;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs trainsim on the stand-in libraries: healthy jobs end with verified data, and each fault makes the job hang or end
-as the table in README.md says."""
+"""Runs trainsim on the stand-in libraries: healthy jobs end with verified data, and each fault makes the job hang or end as the table in README.md
+says."""
 
 import argparse
 import itertools
@@ -56,8 +56,7 @@ class Case(unittest.TestCase):
             return job.text(0, "out")
 
     def run_fault(self, kind, comm, rank, extra=()):
-        """Plays one fault. Returns the settled job, already cleaned up, as (outcome, exits, step, states,
-        errors)."""
+        """Plays one fault. Returns the settled job, already cleaned up, as (outcome, exits, step, states, errors)."""
         fault = f"rank={rank},step={FAULT_STEP},kind={kind},comm={comm}"
         with self.start([*SHAPE, "--ep", "2", "--steps", str(STEPS), "--fault", fault, *extra]) as job:
             announced = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
@@ -82,7 +81,7 @@ class Case(unittest.TestCase):
 
 
     def check_special(self, fault, expected, expected_exits, extra=(), shape=SHAPE):
-        """Tests a fault that has its own place."""
+        """Tests a fault that has its own trigger."""
         rank = int(fault.split(",")[0].partition("=")[2])
         kind = fault.split("kind=")[1].split(",")[0]
         with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:

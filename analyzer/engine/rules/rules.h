@@ -16,8 +16,8 @@ std::vector<Cause> FromSinks(const Facts& facts);
 std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known);
 // Processes that ended abnormally.
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known);
-// Processes that exited with status 0, or are stopped. GPU marks are off, and every other process has waited for
-// its GPU for at least `late_after_ns`.
+// Processes that exited with status 0, or are stopped. GPU progress markers are off, and every other process has waited
+// for its GPU for at least `late_after_ns`.
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns);
 // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
 std::vector<Cause> FromUnseenEnds(const Facts& facts);

@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   if (host.empty()) host = "127.0.0.1";
   if (!IsLoopback(host)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "metrics are served on loopback only (they have no password), not on '", host, "': use 127.0.0.1:", port));
+        "metrics have no password, so they are served only on loopback, not on '", host, "': use 127.0.0.1:", port));
   }
   try {
     return std::make_unique<Server>(absl::StrCat(host, ":", port));

@@ -1,5 +1,5 @@
-// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. Only
-// labels with jobs may grow: CounterOf sums further jobs up under "other", GaugeOf leaves them out.
+// Prometheus metrics of agent, relay and collector, served on loopback. A metric has at most kMostSeries series. Only
+// labels with jobs may grow: CounterOf adds further jobs to "other", GaugeOf leaves them out.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,11 @@ class MetricSet {
   std::vector<Metric> metrics_;
 };
 
-// GET /metrics returns the last published values. Has its own threads; Publish() never waits for a reader.
+// GET /metrics returns the last published values. Has its own threads; Publish() never waits for a client.
 class MetricsServer {
  public:
-  // "ADDRESS:PORT", ":PORT" or "PORT" (then on 127.0.0.1; port 0 means any free one). Refuses addresses outside
-  // loopback, because there is no password: use the node's own exporter or a proxy.
+  // Accepts "ADDRESS:PORT", ":PORT" or "PORT" (then on 127.0.0.1; port 0 means any free port). Refuses addresses
+  // outside loopback, because there is no password: use the node's own exporter or a proxy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual void Publish(MetricSet metrics) = 0;

@@ -4,9 +4,8 @@
 namespace lockstep {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address) {
-  return absl::UnimplementedError(
-      "--metrics " + address +
-      ": this program was built without shared libraries and serves no metrics; use the distribution's package");
+  return absl::UnimplementedError("--metrics " + address +
+                                  ": this static build cannot serve metrics; use the distribution's package");
 }
 
 }  // namespace lockstep

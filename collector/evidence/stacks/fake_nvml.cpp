@@ -1,5 +1,5 @@
-// A libnvidia-ml for tests, controlled by LOCKSTEP_FAKE_NVML: "fine" (two GPUs), "lost" (the second is), "hang"
-// (forever, at the second), "crash", "no-driver".
+// A libnvidia-ml for tests. LOCKSTEP_FAKE_NVML selects its behavior: "fine" (two GPUs), "lost" (the second GPU is
+// lost), "hang" (forever, at the second GPU), "crash", "no-driver".
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

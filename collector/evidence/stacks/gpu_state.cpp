@@ -33,7 +33,7 @@ class Library {
   void* const handle_;
 };
 
-// Reads one GPU's values; lists those that are refused.
+// Reads one GPU's values, and lists those that the driver refuses.
 class Reader {
  public:
   Reader(const Library& library, nvml::Device device, GpuState* gpu) : library_(library), device_(device), gpu_(gpu) {}
@@ -86,7 +86,7 @@ void ReadOne(const Library& library, nvml::Device device, pid_t pid, GpuState* g
   if (reader.Ask<nvml::GetClock>("SM clock", "nvmlDeviceGetClockInfo", nvml::kClockSm, &number))
     gpu->set_sm_clock_mhz(static_cast<int>(number));
   unsigned long long wide = 0;
-  const char* reasons = "nvmlDeviceGetCurrentClocksEventReasons";  // the function's name in older drivers is below
+  const char* reasons = "nvmlDeviceGetCurrentClocksEventReasons";  // older drivers use the function name below
   if (library.Find<nvml::GetReasons>(reasons) == nullptr) reasons = "nvmlDeviceGetCurrentClocksThrottleReasons";
   if (reader.Ask<nvml::GetReasons>("clock limits", reasons, &wide)) gpu->set_slowed_because(wide);
   if (reader.Ask<nvml::GetEcc>("uncorrected ECC errors", "nvmlDeviceGetTotalEccErrors", nvml::kEccUncorrected,
@@ -117,7 +117,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
     if (why == nullptr || strstr(why, "No such file") != nullptr)
       evidence->set_gpus_unread("no NVIDIA driver library (libnvidia-ml.so.1) on this host");
     else
-      evidence->set_gpus_unread(absl::StrCat("NVML was not opened: ", why));
+      evidence->set_gpus_unread(absl::StrCat("cannot load NVML: ", why));
     return;
   }
   const Library library(handle);
@@ -129,7 +129,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
     return;
   }
   if (const nvml::Return result = init(); result != nvml::kSuccess) {
-    evidence->set_gpus_unread(absl::StrCat("NVML does not start: ", library.Error(result)));
+    evidence->set_gpus_unread(absl::StrCat("cannot initialize NVML: ", library.Error(result)));
     return;
   }
   unsigned int count = 0;

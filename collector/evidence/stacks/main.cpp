@@ -23,7 +23,7 @@ namespace {
 
 namespace settings = lockstep::settings;
 
-// No program may wait forever for a child of this one, whatever happened to its parent.
+// Nobody may wait forever for a child of this program, whatever happened to its parent.
 void LimitTime(int milliseconds) {
   signal(SIGALRM, SIG_DFL);
   itimerval timer{};
@@ -34,7 +34,7 @@ void LimitTime(int milliseconds) {
 }  // namespace
 
 int main(int count, char** given) {
-  // Configuration files must not change what the agent starts.
+  // Configuration files must not affect processes that the agent starts.
   const bool inner = std::any_of(given, given + count, [](const char* word) {
     return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0;
   });

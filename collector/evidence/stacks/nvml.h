@@ -1,5 +1,5 @@
-// The part of NVML that is used, declared here so that the build does not need CUDA. nvml_test compares it with the
-// toolkit's header if available. NVML guarantees these structures and values.
+// The part of NVML that Lockstep uses, declared here so that the build does not need CUDA. nvml_test compares it with
+// the toolkit's header if available. NVML guarantees these structures and values.
 #pragma once
 
 #include <cstddef>

@@ -81,7 +81,7 @@ std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps) {
     for (size_t next = i; next < maps.size(); ++next) {
       const Mapping& m = maps[next];
       // Small files have their code in their first page, which is then mapped twice. A second copy of a whole file
-      // begins with its header again, which is not executable.
+      // starts with its header again, which is not executable.
       const bool goes_on = m.offset > 0 || (m.executable && !first.executable && m.start == maps[next - 1].end);
       const bool same = m.path == first.path && m.inode == first.inode && goes_on;
       const bool gap = m.path.empty() && m.start == maps[next - 1].end;

@@ -22,10 +22,10 @@ struct Mapping {
 std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit = 65536);
 std::vector<Mapping> ReadMaps(pid_t pid);
 
-// The mapping that contains the address; null if none does.
+// Returns the mapping that contains the address; null if none does.
 const Mapping* FindMapping(const std::vector<Mapping>& maps, uint64_t address);
 
-// An ELF file in memory: consecutive mappings of one file, the first of which starts at the beginning of the file.
+// An ELF file in memory: consecutive mappings of one file, starting at the beginning of the file.
 struct MappedFile {
   std::string path;
   uint64_t start = 0, end = 0;  // range of all mappings of the file

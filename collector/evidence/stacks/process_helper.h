@@ -16,19 +16,19 @@ namespace lockstep {
 
 class ProcessHelper {
  public:
-  // `ring`: descriptor of the ring file, which is not owned; it is opened again for writing. Returns null if the
-  // process has no such thread, if access is refused, or if another program uses the thread for longer than `limit_ns`;
-  // *why has the reason (empty if it was started without one).
+  // `ring`: descriptor of the ring file, which is not owned; it is reopened for writing. Returns null if the process
+  // has no such thread, if access is refused, or if another program uses the thread for longer than `limit_ns`. *why
+  // has the reason (empty if the process was started without the thread).
   static std::unique_ptr<ProcessHelper> Open(int ring, int64_t limit_ns, std::string* why);
   ~ProcessHelper();
   ProcessHelper(const ProcessHelper&) = delete;
   ProcessHelper& operator=(const ProcessHelper&) = delete;
 
   // Like process_vm_readv: reads as much as is readable from the start, or returns -1 and sets errno. After half a
-  // second without an answer the thread is not used again (ETIMEDOUT).
+  // second without an answer, the thread is not used again (ETIMEDOUT).
   ssize_t Memory(uint64_t address, void* out, size_t size) const;
   std::string Maps() const;
-  // `thread` is the process's own number.
+  // `thread` is the process's own number for the thread.
   std::string Wchan(pid_t thread) const;
   std::string Syscall(pid_t thread) const;
 

@@ -55,8 +55,7 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   const std::string space = absl::StrCat("/proc/", pid, "/ns/user");
   if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0)
     facts.other_user_namespace = here.st_ino != there.st_ino;
-  // Reading the link may be refused too, but not the mapping of ids, which is the same for all processes of a
-  // namespace.
+  // Reading the link may be refused, too, but not the ID mapping, which is the same for all processes of a namespace.
   const std::string own_map = ReadSmallFile("/proc/self/uid_map"),
                     other_map = ReadSmallFile(absl::StrCat("/proc/", pid, "/uid_map"));
   if (!own_map.empty() && !other_map.empty() && own_map != other_map) facts.other_user_namespace = true;
@@ -83,7 +82,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
                         "a seccomp filter blocks ptrace; use a profile that allows ptrace and process_vm_readv");
   if (f.tracer != 0) {
     return absl::StrCat(refused, "process ", f.tracer, " (", f.tracer_name,
-                        ") already traces it, and a process can have only one tracer; detach that one");
+                        ") already traces it, and a process can have only one tracer; detach it first");
   }
   if (f.yama_scope == 3)
     return absl::StrCat(refused,

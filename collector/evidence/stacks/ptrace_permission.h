@@ -12,7 +12,7 @@ namespace lockstep {
 // mode checking").
 struct PtraceFacts {
   int error = 0;               // errno of ptrace
-  uid_t own_uid = 0, uid = 0;  // effective users of this process and of the other
+  uid_t own_uid = 0, uid = 0;  // effective user IDs of this process and of the other
   bool own_ptrace_capability = false;
   bool other_user_namespace = false;
   bool undumpable = false;         // the process's /proc files belong to root although the process does not run as root
@@ -25,7 +25,8 @@ struct PtraceFacts {
 };
 PtraceFacts ReadPtraceFacts(pid_t pid, int error);
 
-// One line: "ptrace refused (Operation not permitted): kernel.yama.ptrace_scope is 1, which ...; grant it with ...".
+// Returns one line: "ptrace refused (Operation not permitted): kernel.yama.ptrace_scope is 1, which ...; grant it with
+// ...".
 std::string ExplainPtraceRefusal(const PtraceFacts& facts);
 
 }  // namespace lockstep

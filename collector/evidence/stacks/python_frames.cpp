@@ -50,7 +50,7 @@ uint32_t LnotabLine(const std::string& table, int64_t line, int64_t at) {
   return line > 0 ? static_cast<uint32_t>(line) : 0;
 }
 
-// 3.10: the same pairs, but of ranges; -128 is code without a line.
+// 3.10: the same pairs, but for ranges; -128 is code without a line.
 uint32_t RangesLine(const std::string& table, int64_t line, int64_t at) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < table.size(); i += 2) {
@@ -62,7 +62,7 @@ uint32_t RangesLine(const std::string& table, int64_t line, int64_t at) {
   return 0;
 }
 
-// From 3.11 on: entries of several bytes; the highest bit of the first byte is set.
+// From 3.11 on: entries of several bytes; the highest bit of an entry's first byte is set.
 uint32_t LocationsLine(const std::string& table, int64_t line, int64_t at) {
   int64_t end = 0;
   for (size_t i = 0; i < table.size();) {
@@ -149,7 +149,7 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
   if (!memory.Get(thread_state + layout.thread_frame, &frame)) return frames;
   if (layout.by_cframe && (frame == 0 || !memory.Get(frame + layout.cframe_frame, &frame))) return frames;
   std::vector<char> bytes(layout.frame_size);
-  // A circular list is cut by the limit.
+  // The limit ends the walk of a circular list.
   for (size_t looked = 0; frame != 0 && looked < 4 * limit; ++looked) {
     if (frames.size() == limit) {
       *truncated = true;
@@ -216,7 +216,7 @@ const PythonCode::Code& PythonCode::Load(uint64_t address) {
   Code& code = codes_[address];
   std::vector<char> bytes(layout_.code_size);
   if (!memory_.Read(address, bytes.data(), bytes.size())) return code;
-  // Memory that is not a code object (any more) must not become a name.
+  // Memory that is no longer a code object must not become a name.
   const uint64_t type = At<uint64_t>(bytes, layout_.object_type);
   if (type != code_type_) {
     uint64_t name = 0;

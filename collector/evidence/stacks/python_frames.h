@@ -1,4 +1,4 @@
-// Tracebacks of a Python process, read from its memory. Runs no code in the process and takes none of its locks, so it
+// Reads tracebacks of a Python process from its memory. Runs no code in the process and takes none of its locks, so it
 // does not matter who holds the interpreter lock. Works in two steps: pointers while the thread is stopped, texts
 // afterwards.
 #pragma once
@@ -21,7 +21,8 @@ struct PythonThread {
   uint64_t native_id = 0;  // in the process's PID namespace; 0 if not stored
   bool holds_lock = false;
 };
-// All threads of all interpreters, at most 4,096. The process may change them meanwhile; inconsistent data is skipped.
+// Returns all threads of all interpreters, at most 4,096. The process may change them during the read; inconsistent
+// data is skipped.
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime);
 
 // A frame in memory.
@@ -31,7 +32,7 @@ struct PythonFrameRef {
   // The frame that C code called; one native evaluation frame covers all frames up to this one.
   bool outermost_of_call = false;
 };
-// Innermost first. `truncated`: there were more than `limit`.
+// Innermost first. `truncated`: there were more than `limit` frames.
 std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
                                              uint64_t thread_state, size_t limit, bool* truncated);
 
@@ -42,11 +43,11 @@ struct PythonFrame {
   std::string path = "";  // the whole path, as the process sees it
 };
 
-// Converts references to texts; caches code objects.
+// Converts references to texts, with a cache of code objects.
 class PythonCode {
  public:
   PythonCode(const RemoteMemory& memory, const PythonLayout& layout) : memory_(memory), layout_(layout) {}
-  // Returns nullopt if the memory is not a code object (any more).
+  // Returns nullopt if the memory is not (or no longer) a code object.
   std::optional<PythonFrame> Describe(const PythonFrameRef& frame);
 
  private:
@@ -67,7 +68,7 @@ class PythonCode {
   uint64_t code_type_ = 0;
 };
 
-// The line for the byte offset `at` in a table of one of the three formats; 0 if none.
+// Returns the line for the byte offset `at` in a table of one of the three formats; 0 if none.
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at);
 // "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py".
 std::string ShortPythonFile(const std::string& file);

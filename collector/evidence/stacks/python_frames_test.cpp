@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Memory of a simulated process. It contains only what was written.
+// Memory of a simulated process, which contains only what the test wrote.
 class FakeMemory : public RemoteMemory {
  public:
   bool Read(uint64_t address, void* out, size_t size) const override {
@@ -24,7 +24,7 @@ class FakeMemory : public RemoteMemory {
     }
     return true;
   }
-  // Returns the address of `size` zero bytes without neighbors.
+  // Returns the address of `size` zero bytes, with unreadable memory around them.
   uint64_t Room(size_t size) {
     const uint64_t at = next_;
     for (size_t i = 0; i < size; ++i) bytes_[at + i] = 0;
@@ -126,7 +126,7 @@ struct FakePython {
   uint64_t code_type = 0, runtime = 0, interpreter = 0;
 };
 
-// Bytes 0 to 3 are line 10; from byte 4 on it is line 12.
+// Bytes 0 to 3 belong to line 10; from byte 4 on, it is line 12.
 std::string TwoLines(PythonLayout::Lines format) {
   switch (format) {
     case PythonLayout::Lines::kLnotab: return std::string("\x04\x02", 2);
@@ -137,7 +137,7 @@ std::string TwoLines(PythonLayout::Lines format) {
   return "";
 }
 
-// Writes an interpreter's description of itself, with the words of 3.13 or of the releases of 3.14.
+// Writes an interpreter's description of itself, with the words of 3.13 or of the 3.14 releases.
 uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
   const PythonLayout l = *LayoutOf(13);
   const uint64_t at = memory->Room(96 * 8);
@@ -147,7 +147,7 @@ uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
                                  9000, 8, l.interpreters_head, 9000, 8, l.interpreter_next, l.interpreter_threads};
   if (newer) words.push_back(7352);  // threads.main
   words.insert(words.end(), {4, 4, 4, 4, l.gil_pointer, 5000, 0, 5000 + l.gil_locked, 5000 + l.gil_holder});
-  if (newer) words.insert(words.end(), {7992, 0});  // generations of code objects, and of their copies by thread
+  if (newer) words.insert(words.end(), {7992, 0});  // generations of code objects, and of their per-thread copies
   // thread, frame
   words.insert(words.end(), {400, 0, l.thread_next, 16, l.thread_frame, l.thread_id, l.native_thread_id, 200, 40});
   words.insert(words.end(), {newer ? 88u : l.frame_size, l.frame_back, l.frame_code, l.frame_instruction, 72,

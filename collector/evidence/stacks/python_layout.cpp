@@ -76,8 +76,8 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     l.first_shim = 3;
   }
   const auto at = [&words](size_t byte) { return words[byte / 8]; };
-  // Positions in 3.13. The releases of 3.14 have more words before them: the interpreter's main thread, two
-  // generations, two of frames, one of code, and four of sets before texts.
+  // Offsets in 3.13. The 3.14 releases insert more words before them: the interpreter's main thread, two generations,
+  // two of frames, one of code, and four of sets before texts.
   const size_t after_threads = newer ? 8 : 0, after_interpreter = newer ? 24 : 0, after_frame = newer ? 40 : 0,
                after_code = newer ? 48 : 0, after_lists = newer ? 80 : 0;
   const struct {
@@ -112,12 +112,12 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));
   }
-  // Relative to the start of the interpreter, which contains the lock's structure.
+  // Relative to the interpreter's start, which contains the lock's structure.
   const uint64_t lock = at(120 + after_threads);
   if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
   l.gil_holder -= static_cast<uint32_t>(lock);
   l.gil_locked -= static_cast<uint32_t>(lock);
-  // A structure that is copied whole must contain the required fields.
+  // A structure that is copied as a whole must contain the required fields.
   if (l.frame_size < 16 || l.frame_size > 4096 || l.frame_back + 8 > l.frame_size || l.frame_code + 8 > l.frame_size ||
       l.frame_instruction + 8 > l.frame_size || l.frame_entry >= l.frame_size || l.code_size > 4096 ||
       l.code_file + 8 > l.code_size || l.code_name + 8 > l.code_size || l.code_lines + 8 > l.code_size ||

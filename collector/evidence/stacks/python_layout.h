@@ -1,6 +1,6 @@
-// Where CPython stores the data for a traceback, for 64-bit builds of 3.8 to 3.14. The numbers are offsets from the
-// public headers of each version (evidence_test reads the stacks of running interpreters). From 3.13 on, an interpreter
-// has these numbers in memory; for 3.14 only those are used.
+// Where CPython stores the data for a traceback, in 64-bit builds of 3.8 to 3.14. The numbers are offsets from each
+// version's public headers (evidence_test reads the stacks of running interpreters). From 3.13 on, an interpreter has
+// these numbers in memory; for 3.14, only those are used.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ struct PythonLayout {
   uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
-  // The interpreter lock: inside _PyRuntime or, if gil_pointer is not 0, where that pointer of the interpreter leads.
+  // The interpreter lock: inside _PyRuntime or, if gil_pointer is not 0, where the interpreter's pointer at that offset
+  // leads.
   uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // How an entry from C code is marked. Either every frame is an entry (one C call each), or the oldest frame of a call
-  // has a flag (3.11), or the C call has an extra frame (3.12). Such a frame has an owner of `first_shim` or above.
+  // How a frame is marked as called from C code. Either every frame is (one C call each), or the oldest frame of a call
+  // has a flag (3.11), or the C call has an extra frame (3.12), whose owner is `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;
@@ -40,10 +41,10 @@ struct PythonLayout {
   uint32_t object_type = 8, type_name = 24;
 };
 
-// For Python 3.`minor`; nullopt if unknown, or only available from the process (3.14).
+// Returns the layout of Python 3.`minor`; nullopt if unknown, or only available from the process (3.14).
 std::optional<PythonLayout> LayoutOf(int minor);
-// From the process's memory, from 3.13 on. nullopt if missing or invalid, or for a build without the interpreter lock
-// (*free_threaded), whose frames run code that no code object contains.
+// Reads the layout from the process's memory, from 3.13 on. Returns nullopt if it is missing or invalid, or for a build
+// without the interpreter lock (*free_threaded), whose frames run code that no code object contains.
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded);
 
 }  // namespace lockstep

@@ -22,8 +22,8 @@ class RemoteMemory {
   }
 };
 
-// Uses process_vm_readv, which takes no lock of the process and does not stop it. Needs ptrace rights. If they are
-// refused, it uses the recorder's helper in the process, if there is one.
+// Uses process_vm_readv, which takes no lock of the process and does not stop it. Needs ptrace permission. If that is
+// refused, uses the recorder's helper in the process, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
   // `helper` may be null, and must outlive it.

@@ -30,7 +30,7 @@ int64_t Now(clockid_t clock) {
   return now.tv_sec * kNsOfSecond + now.tv_nsec;
 }
 
-// By the wall clock.
+// Returns when the process started, by the wall clock.
 std::optional<int64_t> StartedRealNs(pid_t pid) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const int64_t hertz = sysconf(_SC_CLK_TCK);
@@ -39,8 +39,8 @@ std::optional<int64_t> StartedRealNs(pid_t pid) {
   return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + since_boot;
 }
 
-// Links in the path stay below the root. Before Linux 5.6 that is not possible, and only files of this process's own
-// root are opened.
+// Links in the path stay below the root. Linux before 5.6 cannot do that, so only files in this process's own root are
+// opened there.
 UniqueFd OpenBelow(int root, const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   open_how how{};

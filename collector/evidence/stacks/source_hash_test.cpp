@@ -23,7 +23,7 @@ class SourceHashTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // As if the file was written an hour ago.
+  // Makes a file that looks as if it was written an hour ago.
   std::string Old(const char* name, const std::string& text) {
     const std::string path = folder_ + "/" + name;
     std::ofstream(path) << text;

@@ -62,7 +62,7 @@ std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
   return frames;
 }
 
-// Stack pointer and pc of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". The thread does not have to be
+// Reads stack pointer and PC of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". The thread does not have to be
 // stopped.
 bool ReadSyscallPlace(pid_t pid, pid_t tid, const ProcessHelper* helper, ThreadCapture* thread) {
   std::string text = TaskFile(pid, tid, "syscall", 512);
@@ -85,7 +85,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   iovec part{&regs, sizeof regs};
   if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
 #if defined(__x86_64__)
-  // A 32-bit process has other registers, which their size shows.
+  // A 32-bit process has different registers, as their size shows.
   if (part.iov_len != sizeof regs) return false;
   const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
                                             regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
@@ -108,7 +108,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   return true;
 }
 
-// A timer with an uncatchable signal: the last resort if a thread stays stopped.
+// A timer with an uncatchable signal: the last resort against a thread that stays stopped.
 class SelfKiller {
  public:
   explicit SelfKiller(int64_t after_ns) : after_ns_(after_ns) {
@@ -152,8 +152,8 @@ class Capturer {
         scratch_(options.most_stack) {}
 
   Capture Run() {
-    // On a busy host, a stopped thread must not wait until this process is scheduled. Works without the priority if it
-    // is refused.
+    // On a busy host, a stopped thread must not wait until this process is scheduled. Continues if the priority is
+    // refused.
     setpriority(PRIO_PROCESS, 0, -20);
     sched_param real_time{};
     real_time.sched_priority = 1;
@@ -188,16 +188,16 @@ class Capturer {
     if (state == 'D') {
       thread.refused = "not stopped: it is in uninterruptible sleep (D)";
     } else if (MonotonicNs() - start_ > options_.total_limit_ns) {
-      thread.refused = "not stopped: the threads before it used up the time";
+      thread.refused = "not stopped: earlier threads used up the time limit";
     } else if (!options_.may_stop) {
-      thread.refused = "not stopped: an attempt to stop the threads of this process took too long";
+      thread.refused = "not stopped: stopping other threads of this process took too long";
     } else if (capture_.error != 0) {
       thread.refused = "not stopped: ptrace refused";
     } else {
       if (!Stop(tid, &thread, &stopped)) return;
     }
     if (!stopped) {
-      // The attempt also shows whether these registers can be read at all.
+      // This also shows whether these registers can be read at all.
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }
@@ -233,12 +233,12 @@ class Capturer {
         return false;
       }
       if (MonotonicNs() - begin > options_.halt_limit_ns) {
-        // The thread sleeps where no signal reaches it. Detaching requires a stopped thread. So the thread is released
-        // when it stops, at the latest when the tracing thread ends.
+        // No signal reaches the sleeping thread, and only a stopped thread can be detached. It is released when it
+        // stops, at the latest when the tracing thread exits.
         late_.push_back(tid);
         killer_.Disarm();
         thread->refused =
-            absl::StrCat("not stopped: it did not halt within ", options_.halt_limit_ns / 1'000'000, " ms");
+            absl::StrCat("not stopped: it did not stop within ", options_.halt_limit_ns / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;
@@ -263,7 +263,7 @@ class Capturer {
     return true;
   }
 
-  // A signal that arrived first is delivered; another program's stop is kept.
+  // Delivers a signal that arrived first; keeps another program's stop.
   void LetGo(pid_t tid, int status) {
     const bool signal = WIFSTOPPED(status) && status >> 16 == 0;
     ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal ? WSTOPSIG(status) : 0)));
@@ -314,7 +314,7 @@ class Capturer {
 }  // namespace
 
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options) {
-  // The kernel releases a tracer's threads when the tracing thread ends, so none can be forgotten.
+  // The kernel releases a tracer's threads when the tracing thread exits, so none can be forgotten.
   Capture capture;
   std::thread thread([&] { capture = Capturer(pid, maps, options).Run(); });
   thread.join();

@@ -1,5 +1,5 @@
-// The unwinder's input for each thread of a process: registers and the used part of its stack. Each thread is stopped
-// for a moment to take them. Unwinding follows while the thread runs again.
+// Captures the unwinder's input for each thread of a process: registers and the used part of its stack. Stops each
+// thread for a moment to take them. Unwinding follows while the thread runs again.
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +25,8 @@ constexpr int kStackRegisters = 17, kStackPointerRegister = 7;
 struct ThreadCapture {
   pid_t tid = 0, inner_tid = 0;
   std::string name, state, wchan;
-  std::vector<std::string> kernel;  // the thread's useful kernel frames, innermost first
-  // `all_registers`: the thread was stopped. Otherwise only the stack pointer and pc are known, from /proc.
+  std::vector<std::string> kernel;  // the thread's informative kernel frames, innermost first
+  // `all_registers`: the thread was stopped. Otherwise only the stack pointer and PC are known, from /proc.
   bool have_pc = false, all_registers = false;
   uint64_t registers[kStackRegisters] = {};
   uint64_t pc = 0;
@@ -34,33 +34,33 @@ struct ThreadCapture {
   uint64_t stack_base = 0;      // address of stack[0]
   std::vector<char> stack;
   std::string refused;     // why the thread was not stopped; empty if it was
-  int64_t stopped_ns = 0;  // upper limit of the time for which the thread was stopped; 0 if it was not stopped
+  int64_t stopped_ns = 0;  // upper bound for how long the thread was stopped; 0 if it was not
 };
 
 struct CaptureOptions {
   bool may_stop = true;
   size_t most_threads = 2048;
-  size_t most_stack = 1 << 20;    // maximum for one thread
-  size_t most_total = 192 << 20;  // maximum for all threads
+  size_t most_stack = 1 << 20;    // maximum per thread
+  size_t most_total = 192 << 20;  // maximum for all threads together
   // A thread that has not stopped by then is released (it runs until it stops).
   int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
-  // Bytes that are not copied by then are skipped.
+  // Skips bytes that are not copied by then.
   int64_t copy_limit_ns = 15'000'000;
   // If a thread is stopped for longer than this, the calling process kills itself, which releases all threads; 0 for
   // never.
   int64_t kill_self_after_ns = 0;
-  // Used for data that the system refuses; may be null.
+  // Provides data that the system refuses; may be null.
   const ProcessHelper* helper = nullptr;
-  // Called for each thread, while the thread is stopped if that is possible.
+  // Called for each thread, while the thread is stopped if possible.
   std::function<void(ThreadCapture*)> while_stopped;
 };
 
 struct Capture {
   std::vector<ThreadCapture> threads;  // the main thread first
   size_t total = 0;                    // number of threads
-  int error = 0;                       // errno if ptrace was refused for the whole process; else 0
+  int error = 0;                       // errno if ptrace was refused for the whole process, or else 0
 };
 
 // Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. However

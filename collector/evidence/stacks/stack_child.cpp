@@ -60,7 +60,7 @@ int MinorInName(const std::string& path) {
 // Addresses of the interpreter's state in the process, from the symbols of the interpreter's file.
 struct PythonSymbols {
   int32_t file = kNoFile;  // index of the interpreter's file
-  // kNotRead: could not switch to the rights of the process's user.
+  // kNotRead: could not switch to the process's user.
   static constexpr int32_t kNoFile = -1, kNotRead = -2;
   uint64_t runtime = 0, version = 0;
 };
@@ -86,7 +86,7 @@ PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwind
 }
 
 // Runs FindSymbols in a separate process without privileges, because the file is hostile input. This process still
-// needs its privileges: it stops the threads next, and reads their Python frames while they are stopped.
+// needs its privileges: next, it stops the threads and reads their Python frames.
 PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>& files, Unwinder* unwinder,
                                        int64_t limit_ns) {
   int ends[2];
@@ -115,12 +115,12 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
   return symbols;
 }
 
-// The addresses come from a hostile file, so everything read there is checked.
+// The addresses come from a hostile file, so everything that is read there is checked.
 std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<MappedFile>& files,
                                  const PythonSymbols& symbols, ProcessEvidence* evidence) {
   if (symbols.file == PythonSymbols::kNotRead) {
     evidence->set_python_refused(
-        "the interpreter's file is read only with the rights of the process's user, which needs CAP_SETUID and "
+        "the interpreter's file may be read only as the process's user, which needs CAP_SETUID and "
         "CAP_SETGID here");
   }
   if (symbols.file < 0) return std::nullopt;
@@ -139,14 +139,14 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   bool free_threaded = false;
   std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, symbols.runtime, &free_threaded);
   if (free_threaded) {
-    evidence->set_python_refused(
-        absl::StrCat("Python 3.", minor, " is built without the interpreter lock; such frames are not read"));
+    evidence->set_python_refused(absl::StrCat(
+        "Python 3.", minor, " is a free-threaded build (no interpreter lock), whose frames cannot be read"));
     return std::nullopt;
   }
   if (!layout) layout = LayoutOf(minor);
   if (!layout) {
-    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " stores its frames in an unknown form; 3.",
-                                              kOldestPython, " to 3.", kNewestPython, " are"));
+    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " has an unsupported frame layout; supported are 3.",
+                                              kOldestPython, " to 3.", kNewestPython));
     return std::nullopt;
   }
   Python python{*layout, ReadPythonThreads(memory, *layout, symbols.runtime)};
@@ -154,12 +154,13 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   return python;
 }
 
-// Finds the interpreter's thread for this kernel thread. Uses the kernel's number if the interpreter stores it, though
-// after a fork that may be the parent's. Otherwise uses the thread's own structure, in which glibc stores the number.
+// Finds the interpreter's thread for this kernel thread. Uses the kernel's number if the interpreter stores it,
+// although after a fork that may be the parent's. Otherwise uses the thread's own structure, in which glibc stores the
+// number.
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
-    // For architectures on which the thread pointer is behind the structure, not at its start.
+    // For architectures whose thread pointer is after the structure, not at its start.
     if (thread.thread_pointer > known.thread_id && thread.thread_pointer - known.thread_id < 4096) return &known;
   }
   constexpr uint64_t kTidInGlibcThread = 720;
@@ -184,7 +185,7 @@ class StackChild {
 
   int Run() {
     if (options_.drop_rights) {
-      // If memory runs out, this process is killed first.
+      // If memory runs out, the kernel kills this process first.
       const UniqueFd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
       if (fd.ok()) {
         (void)!write(fd.get(), "1000", 4);
@@ -227,11 +228,11 @@ class StackChild {
   std::string Refusal() const {
     std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
-    if (helper_ != nullptr) return absl::StrCat(reason, ". The facts come from the recorder's helper in the process");
+    if (helper_ != nullptr) return absl::StrCat(reason, ". Lockstep used the recorder's helper in the process instead");
     if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
     return options_.ring < 0
                ? reason
-               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder answers");
+               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, so that its recorder can read them");
   }
 
   bool Send() { return WriteEvidence(out_, evidence_); }
@@ -256,10 +257,10 @@ class StackChild {
     }
     if (capture_.error != 0) evidence_.set_stacks_refused(CleanUtf8(Refusal(), 2048));
     if (capture_.threads.empty() && capture_.error == 0)
-      evidence_.set_stacks_refused("the process has no threads any more");
+      evidence_.set_stacks_refused("all threads of the process have exited");
   }
 
-  // First collects everything that needs no foreign file: Python's texts, kernel frames, states.
+  // First collects everything that needs no foreign file: Python texts, kernel frames, states.
   bool Describe(const Python* python) {
     std::optional<PythonCode> code;
     if (python != nullptr) code.emplace(memory_, python->layout);
@@ -292,7 +293,7 @@ class StackChild {
     }
     if (python != nullptr && described_.empty() && evidence_.python_refused().empty()) {
       evidence_.set_python_refused(capture_.error != 0 ? "reading its memory was refused"
-                                                       : "no thread of it runs Python code");
+                                                       : "none of its threads runs Python code");
     }
     return Send();
   }
@@ -324,7 +325,7 @@ class StackChild {
         out->set_truncated(out->truncated() || addresses.truncated);
         if (!addresses.problem.empty() && !addresses.truncated) {
           out->set_refused(absl::StrCat(out->refused(), out->refused().empty() ? "" : "; ",
-                                        "ends early: ", CleanUtf8(addresses.problem, 200)));
+                                        "stack is cut off: ", CleanUtf8(addresses.problem, 200)));
         }
         pcs_.push_back(std::move(addresses.pcs));
       } else {
@@ -357,7 +358,8 @@ class StackChild {
     return Send();
   }
 
-  // A file on a dead file server holds its reader forever, so another process reads them, and nobody waits for it.
+  // A file on a dead file server blocks its reader forever, so another process reads it, and nobody waits for that
+  // process.
   bool AddSources() {
     int ends[2];
     if (sources_.empty() || pipe2(ends, O_CLOEXEC) != 0) return true;
@@ -366,7 +368,7 @@ class StackChild {
     const pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      close(out_);  // else the reader of it would not see the end
+      close(out_);  // otherwise its reader would not see the end of the pipe
       for (const std::string& path : sources_) {
         const std::string line = SourceHash(pid_, root_.get(), path) + "\n";
         if (write(to.get(), line.data(), line.size()) < 0) break;
@@ -419,8 +421,8 @@ class StackChild {
   std::map<pid_t, PythonStack> python_;
   std::map<pid_t, std::vector<PythonFrame>> described_;
   std::vector<std::vector<uint64_t>> pcs_;
-  std::set<std::string> sources_;  // Python files with frames
-  UniqueFd root_;                  // of the process
+  std::set<std::string> sources_;  // Python files that appear in frames
+  UniqueFd root_;                  // the process's root folder
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The work of the disposable child process that takes the stacks of a process.
+// The work of the disposable child process that takes a process's stacks.
 #pragma once
 
 #include <sys/types.h>
@@ -9,17 +9,18 @@ namespace lockstep {
 
 struct StackChildOptions {
   bool may_stop = true;
-  // Stopping threads takes at most a third of the available time.
+  // Stopping threads takes at most a third of this time.
   int64_t limit_ns = 4'500'000'000;
-  // May kill itself with SIGKILL so that no thread of the process stays stopped too long. Not for tests in one process.
+  // May kill itself with SIGKILL so that no thread of the process stays stopped for too long. Not for tests in one
+  // process.
   bool kill_self = true;
   // The child drops its rights and sets its limits before it reads foreign files.
   bool drop_rights = true;
-  // The process's ring file, whose helper is asked for data that the system refuses; -1 if unknown.
+  // The process's ring file, whose helper provides data that the system refuses; -1 if unknown.
   int ring = -1;
 };
 
-// Writes the results to `out` in steps (child_pipe.h): states and Python stacks first, then native stacks with function
+// Writes the results to `out` in steps (child_pipe.h): first states and Python stacks, then native stacks with function
 // names, then source lines. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 

@@ -11,8 +11,8 @@ namespace {
 
 bool Evaluates(const StackFrame& frame) { return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault"); }
 
-// CPython functions between one Python function and another, or between main() and the first; in a stripped interpreter
-// most have no name.
+// Matches CPython functions between two Python functions, or between main() and the first one. In a stripped
+// interpreter, most have no name.
 bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
   const absl::string_view name = frame.function();
   if (name.empty()) return frame.module() == interpreter;
@@ -93,7 +93,7 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
   };
   for (const StackFrame& frame : native) {
     if (Evaluates(frame) && next < python.size()) {
-      // Frames of calls from Python to C also lead there; a more informative name is kept.
+      // Frames of calls from Python to C match, too; a more informative name is kept.
       while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE && OnlyLeads(merged.back(), interpreter) &&
              (merged.size() > 1 || !merged.back().function().empty())) {
         merged.pop_back();

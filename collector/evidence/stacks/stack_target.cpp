@@ -1,4 +1,4 @@
-// A process with known stacks, for evidence_test: stack_target MODE [NUMBER]. Writes "ready" when it has reached its
+// A process with known stacks, for evidence_test: stack_target MODE [NUMBER]. Prints "ready" when it has reached its
 // final state.
 #include <pthread.h>
 #include <signal.h>
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
       for (;;) pause();
     }
   } else if (strcmp(mode, "brief") == 0) {
-    // Threads start and end, and soon the process ends.
+    // Threads start and exit, and soon the process exits.
     Ready(0);
     for (int i = 0; i < number; ++i) {
       pthread_t threads[16];

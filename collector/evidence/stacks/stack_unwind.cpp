@@ -38,8 +38,8 @@ struct CodeFile {
   MappedFile mapped;
   std::string path;  // the path under which the file can be opened here; empty if it cannot
   UniqueFd fd;
-  std::vector<char> image;  // the kernel's own code, which is in no file
-  std::string problem;      // why the file is not read
+  std::vector<char> image;  // the kernel's own code (vDSO), which is in no file
+  std::string problem;      // why the file cannot be read
   Dwfl_Module* module = nullptr;
   uint32_t number = 0;  // 1 + index into the reported modules; 0 if not reported yet
   bool indexed = false;
@@ -52,10 +52,10 @@ bool IsNcclLibrary(const std::string& path) {
   return absl::StartsWith(name, "libnccl") || absl::StartsWith(name, "librccl");
 }
 
-// Returns the error text of libdw's last call. A call may fail without a text.
+// Returns the error text of libdw's last call, which may have none.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
-  return text == nullptr ? "the unwinder fails and gives no reason" : text;
+  return text == nullptr ? "the unwinder failed without a reason" : text;
 }
 
 bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {
@@ -82,7 +82,7 @@ uint64_t BiasOf(Elf* elf, uint64_t start) {
   return 0;
 }
 
-// Removes "(...)" of the parameters; keeps "(anonymous namespace)", "operator()" and lambdas.
+// Removes the parameters "(...)"; keeps "(anonymous namespace)", "operator()" and lambdas.
 std::string WithoutParameters(const std::string& name) {
   int angle = 0, brace = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -107,7 +107,7 @@ std::string WithoutParameters(const std::string& name) {
   return name;
 }
 
-// The names of demangled function templates begin with their return type.
+// Demangled names of function templates start with the return type.
 std::string WithoutReturnType(const std::string& name) {
   if (absl::StrContains(name, "operator ")) return name;
   int depth = 0;
@@ -163,7 +163,7 @@ struct Unwinder::State {
   std::string attach_problem;
   std::vector<uint32_t> reported;  // files by module number
   std::map<uint64_t, StackFrame> frames;
-  // State of the current unwinding.
+  // State of the current unwind.
   const ThreadCapture* thread = nullptr;
   Addresses* out = nullptr;
   size_t limit = 0, live_reads = 0;
@@ -230,7 +230,7 @@ struct Unwinder::State {
       memcpy(result, t.stack.data() + (address - t.stack_base), sizeof *result);
       return true;
     }
-    // This is another stack (of signals), or more than was copied. Read the current memory.
+    // This is another stack (of signals), or more than was copied, so the current memory is read.
     if (++state->live_reads > kMostLiveReads) return false;
     return state->memory.Read(address, result, sizeof *result);
   }
@@ -257,9 +257,9 @@ struct Unwinder::State {
       return;
     }
     const std::string named = absl::StrCat("/proc/", pid, "/root", file->mapped.path);
-    // The mapped file, which exists even if the file's name is gone. Only privileged processes may open it.
+    // The mapped file, which exists even after its name was removed. Only privileged processes may open it.
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
-    // If neither can be opened, tries the name as seen from here, and compares the contents with the mapping.
+    // If neither can be opened, tries the name as this process sees it, and compares the contents with the mapping.
     for (const std::string& path : {named, mapped, file->mapped.path}) {
       UniqueFd fd = OpenRegular(path);
       if (!fd.ok()) continue;
@@ -268,10 +268,9 @@ struct Unwinder::State {
         file->path = path;
         return;
       }
-      file->problem = "the file on disk is a different one by now";
+      file->problem = "the file on disk has been replaced";
     }
-    if (file->problem.empty())
-      file->problem = file->mapped.deleted ? "the file was deleted" : "the file cannot be opened";
+    if (file->problem.empty()) file->problem = file->mapped.deleted ? "the file was deleted" : "cannot open the file";
   }
 
   void Index(CodeFile* file) {
@@ -290,7 +289,7 @@ struct Unwinder::State {
       if (address < file->mapped.start || address >= file->mapped.end) continue;
       file->symbols.push_back({address, symbol.st_size, name});
     }
-    // If one address has several names, a name with a size is preferred, then the first.
+    // If one address has several names, prefers a name with a size, then the first.
     std::stable_sort(file->symbols.begin(), file->symbols.end(), [](const SymbolEntry& a, const SymbolEntry& b) {
       return a.address != b.address ? a.address < b.address : (a.size != 0) < (b.size != 0);
     });
@@ -300,7 +299,7 @@ struct Unwinder::State {
     if (!file->indexed) Index(file);
     auto after = std::upper_bound(file->symbols.begin(), file->symbols.end(), pc,
                                   [](uint64_t a, const SymbolEntry& s) { return a < s.address; });
-    // A small function inside a larger one's range is rare; a few steps back find the one that covers the address.
+    // A small function is rarely inside a larger one's range; a few steps back find the one that covers the address.
     for (int step = 0; step < 16 && after != file->symbols.begin(); ++step) {
       --after;
       if (after->size != 0 ? pc - after->address < after->size : step == 0 && pc - after->address < kSizelessReach)
@@ -314,7 +313,7 @@ Unwinder::Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHel
     : state_(std::make_unique<State>(pid, helper)) {
   State& s = *state_;
   elf_version(EV_CURRENT);
-  // Does not look up debug files over the network, which would be slow and unwanted.
+  // Disables the lookup of debug files over the network, which would be slow and unwanted.
   unsetenv("DEBUGINFOD_URLS");
   for (MappedFile& mapped : MappedFiles(maps)) {
     if (!mapped.executable || s.files.size() >= kMostFiles) continue;
@@ -371,7 +370,7 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
   } else {
     addresses.problem = s.attach_problem;
   }
-  // Without any file or table, at least the current position is known.
+  // Without any file or table, at least the current address is known.
   if (addresses.pcs.empty()) addresses.pcs.push_back(thread.pc);
   return addresses;
 }
@@ -426,7 +425,7 @@ std::vector<StackModule> Unwinder::Modules() const {
     module.set_path(file.mapped.path);
     const unsigned char* bits = nullptr;
     GElf_Addr address = 0;
-    // It finds no build id before the file is open.
+    // libdwfl finds no build ID before the file is open.
     GElf_Addr bias = 0;
     const bool open = file.module != nullptr && dwfl_module_getelf(file.module, &bias) != nullptr;
     const int length = open ? dwfl_module_build_id(file.module, &bits, &address) : 0;

@@ -1,4 +1,4 @@
-// Unwinds call stacks from captured registers and stack memory, with elfutils' libdwfl. Reads ELF and DWARF of a
+// Unwinds call stacks from captured registers and stack memory, with elfutils' libdwfl. Reads ELF and DWARF from a
 // foreign process's files, which may be damaged or hostile, so only processes that may crash use this.
 #pragma once
 
@@ -18,14 +18,14 @@ class ProcessHelper;
 
 class Unwinder {
  public:
-  // Opens the code files; later calls need only the right to read. Symbols come from the files themselves and from
-  // separate debug files below /usr/lib/debug of this host and of the process's. `helper` may be null, and must outlive
+  // Opens the code files, so that later calls only need to read. Symbols come from the files themselves and from
+  // separate debug files below /usr/lib/debug of this host and of the process. `helper` may be null, and must outlive
   // it.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
-  // Addresses of the frames, innermost first, at most `limit`. `problem`: why the stack ends early; empty if it does
-  // not.
+  // Addresses of the frames, innermost first, at most `limit`. `problem`: why the stack is cut off; empty if it is
+  // complete.
   struct Addresses {
     std::vector<uint64_t> pcs;  // these addresses already point into the calling instruction
     bool truncated = false;
@@ -33,14 +33,14 @@ class Unwinder {
   };
   Addresses Unwind(const ThreadCapture& thread, size_t limit);
 
-  // Function, module and offset of an address; cached.
+  // Returns function, module and offset of an address, from a cache.
   const StackFrame& Describe(uint64_t pc);
-  // Adds source file and line if there is DWARF. This may take long.
+  // Adds source file and line if DWARF has them. This may take long.
   void AddLine(uint64_t pc);
 
-  // The files of the described frames; StackFrame::module counts from 1.
+  // Returns the files of the described frames; StackFrame::module counts from 1.
   std::vector<StackModule> Modules() const;
-  // Address of a symbol in a mapped file; 0 if there is no such symbol.
+  // Returns the address of a symbol in a mapped file; 0 if there is no such symbol.
   uint64_t Symbol(const MappedFile& file, const std::string& name);
 
  private:
@@ -48,7 +48,7 @@ class Unwinder {
   std::unique_ptr<State> state_;
 };
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the usual name, at most `limit`
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the common name, at most `limit`
 // characters.
 std::string ShortFunction(const std::string& symbol, size_t limit = 200);
 

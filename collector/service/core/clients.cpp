@@ -15,16 +15,15 @@ constexpr size_t kMostJobsInReply = 64;
 constexpr int kMostKin = 64;
 
 std::string NoSuchJob(const std::string& name, const std::string& known) {
-  return absl::StrCat(
-      "no job '", name, "' is known; ",
-      known.empty()
-          ? "no other job is known either: does an agent run on its hosts, and does this collector accept its key?"
-          : absl::StrCat("known: ", known));
+  return absl::StrCat("unknown job '", name, "'; ",
+                      known.empty() ? "no other job is known either. Does an agent run on the job's hosts, and does "
+                                      "this collector accept the agent's key?"
+                                    : absl::StrCat("known jobs: ", known));
 }
 
 }  // namespace
 
-// A watcher may name communicators. Then it watches only the job that has one of them, if there is such a job.
+// A watcher may name communicators. Then it watches only the job that has one of them, if there is one.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
@@ -87,11 +86,11 @@ void Clients::OnRequest(const wire::Received& received) {
     reply.set_done(true);
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
-  // For a peer behind a relay, the relay has checked the key.
+  // The relay has already checked the key of a peer behind it.
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
-  if (!may_look) return fail("this key is not an operator's or reader's");
+  if (!may_look) return fail("this request needs a key of role operator or reader");
   const std::vector<Job*> jobs = jobs_.Named(request.job());
   switch (request.kind()) {
     case ClientRequest::STATUS: {
@@ -110,7 +109,7 @@ void Clients::OnRequest(const wire::Received& received) {
           return;
         }
       }
-      if (watchers_.size() >= kMostWatchers) return fail("too many clients watch already");
+      if (watchers_.size() >= kMostWatchers) return fail("too many clients are already watching");
       watchers_.push_back({from, request.request(), request.job(), shared_.now + kWatchFor, shared_.now, {}});
       watchers_.back().kin.assign(request.kin().begin(),
                                   request.kin().begin() + std::min(request.kin_size(), kMostKin));
@@ -121,7 +120,7 @@ void Clients::OnRequest(const wire::Received& received) {
       if (request.missing_stacks() && request.fresh()) {
         if (!may_dump)
           return fail(
-              "this key may only look (role reader); taking stacks stops processes for a moment and needs a key of "
+              "this key is read-only (role reader); taking stacks stops processes for a moment and needs a key of "
               "role "
               "operator");
         if (std::string why = fresh_.Ask(jobs[0], from, request.request()); !why.empty()) return fail(why);
@@ -132,17 +131,15 @@ void Clients::OnRequest(const wire::Received& received) {
       return shared_.Send(from, wire::Type::kClientReply, reply);
     }
     case ClientRequest::DUMP: {
-      if (!may_dump) return fail("this key may only look (role reader); taking a dump needs a key of role operator");
+      if (!may_dump) return fail("this key is read-only (role reader); taking a dump needs a key of role operator");
       if (jobs.empty()) {
-        return fail(
-            request.job().empty()
-                ? std::string(
-                      "no job is known: does an agent run on its hosts, and does this collector accept its key?")
-                : NoSuchJob(request.job(), NamesOf(jobs_.Named(""))));
+        return fail(request.job().empty() ? std::string("no job is known. Does an agent run on the job's hosts, and "
+                                                        "does this collector accept the agent's key?")
+                                          : NoSuchJob(request.job(), NamesOf(jobs_.Named(""))));
       }
       if (jobs.size() > 1) return fail(absl::StrCat("which job? ", NamesOf(jobs)));
       Job* job = jobs[0];
-      if (job->asking.size() >= 64) return fail("too many clients already wait for a dump of this job");
+      if (job->asking.size() >= 64) return fail("too many clients are already waiting for a dump of this job");
       for (const auto& [address, number] : job->asking) {
         if (address == from && number == request.request()) return;  // the client sent this request again
       }
@@ -152,7 +149,7 @@ void Clients::OnRequest(const wire::Received& received) {
       reply.set_progress(absl::StrCat("asking ", job->All().size(), " ranks of job ", job->name, " for digests"));
       return shared_.Send(from, wire::Type::kClientReply, reply);
     }
-    default: return fail("this collector does not know this request: update it");
+    default: return fail("this collector does not support this request: update the collector");
   }
 }
 

@@ -16,7 +16,7 @@ class Clients {
   Clients(CoreShared* shared, JobTable* jobs) : shared_(*shared), jobs_(*jobs), fresh_(shared, jobs) {}
 
   void OnRequest(const wire::Received& received);
-  // Tells all who watch the job its state now. `incident`: null if none is new.
+  // Sends the job's current state to everyone who watches it. `incident`: null if none is new.
   void Tell(const std::string& key, const Incident* incident);
   void Tick();
   FreshStacks& fresh() { return fresh_; }

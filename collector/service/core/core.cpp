@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// If there was no tick for this long, this process itself was stopped, so no rank is blamed for that time.
+// After a gap of this length between two ticks, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 
@@ -43,7 +43,7 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
   }
 }
 
-// For a user who asked, or for an incident.
+// Handles stacks for a user's request, or for an incident.
 void CollectorCore::OnStacks(const wire::Received& received) {
   auto report = std::make_shared<StackReport>();
   if (!shared_.Decode(received.message, report.get()) || clients_.fresh().Take(*report)) return;
@@ -54,7 +54,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   const int64_t absent = shared_.Tick(mono_ns, real_ns);
   if (absent > kAbsence) {
     shared_.Say(
-        absl::StrCat("the collector did not run for ", DurationText(absent), "; no rank is blamed for that time"));
+        absl::StrCat("the collector was not running for ", DurationText(absent), "; no rank is blamed for that time"));
     jobs_.Rebase();
   }
   const int64_t now = shared_.now;

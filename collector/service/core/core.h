@@ -1,7 +1,7 @@
-// The collector's decisions, as a state machine. It decides about jobs and their generations, what is late, which ranks
-// are asked for what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or
-// clock. Its owner passes in received messages and the time, sends messages for it, and does its slow work. So a test
-// simulates hours in a second. docs/architecture.md describes the order of messages.
+// The collector's decisions, as a state machine: jobs and their generations, what is late, which ranks are asked for
+// what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or clock. Its
+// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test simulates
+// hours in a second. docs/architecture.md describes the order of messages.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ class CollectorCore : private JobEvents {
 
   // `mono_ns` never decreases; `real_ns` may jump, because it is only recorded.
   void Receive(int64_t mono_ns, const wire::Received& received);
-  // To be called ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
+  // Call ten times a second. Pauses of seconds between two calls are detected and do not count as waiting.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // Takes an incident whose gathering an earlier process began. Call it before anything is received.
+  // Takes over an incident whose gathering an earlier process began. Call it before anything is received.
   void Resume(const IncidentState& state) { incidents_.Resume(state); }
-  // Takes a hang that an earlier process declared, so that the hang is not declared again.
+  // Takes over a hang that an earlier process declared, so that it is not declared again.
   void Remember(DeclaredBefore before) { incidents_.book().before.push_back(std::move(before)); }
 
   const CoreCounters& counters() const { return shared_.counters; }
   // Returns whether gathering is in progress or work is running.
   bool busy() const { return shared_.working() || incidents_.book().gathering(); }
-  // The states of all jobs, those with problems first.
+  // Returns the states of all jobs, those with problems first.
   std::vector<JobState> States() const;
-  JobStatus StatusOf(const std::string& job) const;  // By name, or "name/step/restart"; an empty message if unknown.
+  JobStatus StatusOf(const std::string& job) const;  // by name, or "name/step/restart"; empty if unknown
 
  private:
   void Reported(Job* job) override { incidents_.TakeUp(job); }

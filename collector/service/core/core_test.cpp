@@ -97,7 +97,7 @@ TEST_F(CollectorCoreTest, EvidenceIsRequestedForTheCulpritAndFewOthers) {
   EXPECT_LT(asked.size(), 16u) << "not everybody";
 }
 
-// Stacks of more ranks of each class of victims arrive merged. They are in stacks.json and in the report.
+// Merged stacks of more ranks from each class of victims arrive. They are in stacks.json and in the report.
 TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
   Fleet fleet(Hung(2, 2, 8, 5), 2, out_);
   fleet.options.evidence_ranks = 4;
@@ -144,7 +144,7 @@ TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksDelayTheEvidenceOnlyBriefly) 
   EXPECT_LT(fleet.now - from, 8 * kSecond);
 }
 
-// `lockstep top` shows new stacks to a user who may stop a process.
+// `lockstep top` shows fresh stacks only to a user who may stop a process.
 TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -160,7 +160,7 @@ TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   EXPECT_THAT(fleet.replies[0].error(), HasSubstr("reader"));
   fleet.Ask(1, wire::Role::kOperator, request);
   ASSERT_EQ(fleet.replies.size(), 2u);
-  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("no rank keeps others waiting"));
+  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("no rank is waiting for another rank"));
   fleet.stop_ns = fleet.now;
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   fleet.replies.clear();
@@ -230,24 +230,24 @@ TEST_F(CollectorCoreTest, AgentsThatReconnectedToTheirRelayAreReached) {
     EXPECT_TRUE(asked(CollectRequest::EVERYTHING));
     EXPECT_EQ(asked(CollectRequest::EVIDENCE), before_evidence);
     EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": true"));
-    EXPECT_FALSE(fleet.Heard("nothing more arrived"));
+    EXPECT_FALSE(fleet.Heard("received nothing more"));
   }
 }
 
 TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
-  fleet.agents[1].no_rings = "no rings of node1: the disk is full";
+  fleet.agents[1].no_rings = "no rings from node1: the disk is full";
   fleet.Start();
   fleet.Pass(60 * kSecond);
   fleet.stop_ns = fleet.now;
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   EXPECT_TRUE(fleet.PassUntil(fleet.options.give_up_ns / 2, [&] { return !fleet.core->busy(); }));
-  EXPECT_TRUE(fleet.Heard("no rings of node1: the disk is full"));
+  EXPECT_TRUE(fleet.Heard("no rings from node1: the disk is full"));
   EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": false"));
-  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not arrive"));
+  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("full rings from node1 did not arrive"));
 }
 
-// The collector was killed after a folder was created and before its first file got its name.
+// The collector was killed after it created the folder, and before the first file got its name.
 TEST_F(CollectorCoreTest, AnIncidentFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
   for (const std::string& folder : {begun, other}) {
@@ -281,8 +281,8 @@ TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   std::set<std::string> acknowledged;
   for (int life = 0; life < 12; ++life) {
-    // The collector dies each time another chunk was acknowledged. Once, it dies when everything was written but no
-    // acknowledgment had arrived.
+    // The collector dies whenever another chunk was acknowledged. Once, it dies when everything was written but no
+    // acknowledgment had been sent.
     fleet.lose_acks = life == 3;
     fleet.PassUntil(30 * kSecond, [&] {
       size_t count = 0;
@@ -311,8 +311,8 @@ TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Digests alone may give another verdict than whole rings and stacks gave before. If nothing has moved since, it is the
-// same hang.
+// Digests alone may give a different verdict than whole rings and stacks gave before. If nothing has moved since, it is
+// the same hang.
 TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -327,11 +327,11 @@ TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
     fleet.Pass(120 * kSecond);
     EXPECT_EQ(Incidents().size(), 1u);
   }
-  EXPECT_TRUE(fleet.Heard("this was already declared"));
+  EXPECT_TRUE(fleet.Heard("already declared"));
   EXPECT_EQ(fleet.verdicts.size(), 1u);
 }
 
-// A collector killed repeatedly in each phase of an incident must continue where it was.
+// A collector that is killed repeatedly in any phase of an incident must continue where it was.
 class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
@@ -371,7 +371,7 @@ TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
   }
   for (FleetAgent& agent : fleet.agents) {
     agent.answers_digests = agent.answers_evidence = agent.sends_files = true;
-    agent.requests.clear();  // an agent makes a file once for each request
+    agent.requests.clear();  // an agent creates a file once per request
   }
   ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
   fleet.Pass(120 * kSecond);
@@ -401,7 +401,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
                          ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Returns a heartbeat with the hash of one rank at one number, in one communicator of two hosts.
+// Returns a heartbeat with the hash of one rank at one sequence number, in one communicator on two hosts.
 Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -422,7 +422,7 @@ Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint
   return beat;
 }
 
-// The rings are requested when the difference is first seen, long before the report, and once for each communicator.
+// The rings are requested when the difference is first seen, long before the report, and once per communicator.
 TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -475,7 +475,7 @@ TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 
-// A failed group takes its hashes back. However many communicators differ, only a few are gathered.
+// A failed group reverts its hashes. However many communicators differ, only a few are gathered.
 TEST_F(CollectorCoreTest, RetractedDesyncsLeaveNothingAndTheirNumberIsBounded) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -603,7 +603,7 @@ TEST_F(CollectorCoreTest, APauseOfTheCollectorBlamesNoRank) {
   fleet.Pass(60 * kSecond);
   fleet.now += 600 * kSecond;
   fleet.Pass(20 * kSecond);
-  EXPECT_TRUE(fleet.Heard("did not run for"));
+  EXPECT_TRUE(fleet.Heard("was not running for"));
   EXPECT_FALSE(fleet.Heard("silent"));
   EXPECT_TRUE(Incidents().empty());
 }
@@ -647,7 +647,7 @@ TEST_F(CollectorCoreTest, AVerdictIsPrintedEvenIfNothingCanBeWritten) {
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   EXPECT_THAT(fleet.printed[0], HasSubstr("rank 5"));
   fleet.Pass(10 * kSecond);
-  EXPECT_TRUE(fleet.Heard("not complete"));
+  EXPECT_TRUE(fleet.Heard("incomplete"));
   EXPECT_FALSE(fleet.core->busy());
 }
 
@@ -681,7 +681,7 @@ TEST_F(CollectorCoreTest, InvalidMessagesAreCountedAndDropped) {
     fleet.core->Receive(fleet.now, received);
   }
   EXPECT_GE(fleet.core->counters().malformed, 7u);
-  // Also sends an unrequested digest, a chunk of no incident, and invalid sets of ranks.
+  // Also sends an unrequested digest, a chunk of an unknown incident, and invalid sets of ranks.
   DigestEnvelope digest;
   digest.set_host("node0");
   digest.set_request(12345);

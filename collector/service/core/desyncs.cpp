@@ -16,7 +16,7 @@ constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, for co
 
 }  // namespace
 
-// The difference was seen again: its incident counts.
+// The difference was seen again, so its incident counts.
 void Desyncs::Confirm(Job* job, const Desync& desync) {
   const auto name = job->desync_incidents.find(desync.comm);
   Gathering* incident = name == job->desync_incidents.end() ? nullptr : book_.Find(name->second);

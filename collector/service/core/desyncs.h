@@ -13,8 +13,8 @@ class Desyncs {
       : shared_(*shared), book_(*book), rings_(*rings) {}
 
   // When a difference is first seen, requests the rings of the ranks that differ, and of a few others, before they are
-  // overwritten. When it is seen again, the incident counts. For each communicator, DesyncWatch reports each of these
-  // two events once.
+  // overwritten. When it is seen again, the incident counts. DesyncWatch reports each of these two events once per
+  // communicator.
   void Gather(Job* job, const Desync& desync);
   // Drops the incident, because a failed group reverted its operations and no member differs any more.
   void Abandon(Gathering* incident);

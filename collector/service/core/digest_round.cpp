@@ -21,9 +21,9 @@ namespace {
 constexpr size_t kMostMembershipsPerRank = 65536;
 constexpr size_t kMostMemberships = size_t{1} << 24;
 constexpr int kMostProblems = 64;
-constexpr size_t kReusedBytes = 65536;  // maximum for a digest: the memory of a larger one is not kept
+constexpr size_t kReusedBytes = 65536;  // a digest that takes more memory than this is not reused
 
-// Converts a digest's own numbers of communicators to indexes into `memberships`; removes invalid references.
+// Converts a digest's own communicator numbers to indexes into `memberships`; removes invalid references.
 void CheckReferences(const RankDigest& digest, Rank* rank) {
   absl::flat_hash_map<uint32_t, uint32_t> place;
   bool same = true;
@@ -54,7 +54,7 @@ void CheckReferences(const RankDigest& digest, Rank* rank) {
   std::erase_if(rank->network, [](const NetworkOp& op) { return op.membership == kNoIndex; });
 }
 
-// Returns whether `told` holds for all named members. False if none or more than `most` are named.
+// Returns whether `told` holds for all listed members. False if none or more than `most` are listed.
 template <typename Told>
 bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   uint64_t named = 0;
@@ -68,8 +68,8 @@ bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   return named > 0;
 }
 
-// Returns whether the ring has facts about the communicator that an analysis uses, beyond place and progress. The rest
-// (device, generation, times of single peers) would be a fifth of the round at 100,000 ranks, and is in the host's
+// Returns whether the ring has facts about the communicator that an analysis uses, besides place and progress. The rest
+// (device, generation, times of individual peers) would be a fifth of the round at 100,000 ranks, and is in the host's
 // file.
 bool AnalysisNeeds(const ring::CommSnapshot& recorded) {
   return !recorded.blocking || recorded.peers_lost != 0 || recorded.async_error_ns != 0 || !recorded.excluded.empty() ||
@@ -120,11 +120,11 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   }
   if (!digest.refused().empty()) {
     builder_.AddProblem(
-        {.text = absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)),
+        {.text = absl::StrCat(CleanUtf8(digest.host(), 256), " sent no digest: ", CleanUtf8(digest.refused(), 512)),
          .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
-  // A host's list of its own ranks is not kept once these have reported, because there are thousands.
+  // A host's list of its own ranks is dropped once they have reported, because there are thousands.
   const auto told = [this](int64_t rank) {
     return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank));
   };
@@ -192,7 +192,7 @@ void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
     ends.push_back(std::move(end));
   }
   EndingFacts facts;
-  facts.launcher = true;  // the launcher of a job on many hosts ends it if a rank fails
+  facts.launcher = true;  // the launcher of a job on many hosts kills it if a rank fails
   facts.ending_since_ns = ends_follow_ns;
   if (!ends.empty()) FindFirstEnds(facts, ends);
 }
@@ -200,7 +200,7 @@ void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
 void DigestRound::Analyse(const Facts& facts) {
   for (const DigestHole& hole : facts.holes) builder_.AddProblem({"", -1, hole.text, -1});
   if (malformed_ > kMostProblems)
-    builder_.AddProblem({"", -1, absl::StrCat(malformed_, " digests could not be used in all"), -1});
+    builder_.AddProblem({"", -1, absl::StrCat("in total, ", malformed_, " digests could not be used"), -1});
   builder_.ExpectRanks(facts.ranks_expected);
   bundle_ = builder_.Finish();
   FillMembers(facts.members, &bundle_);
@@ -300,7 +300,7 @@ void DigestRound::TakeEvidence(const HostEvidence& evidence) {
     *header.mutable_process() = report.process();
     Process seen = DecodeRank(header).process;
     Process& process = bundle_.ranks[found->second].process;
-    // A digest has only the kernel's part of the stack.
+    // A digest contains only the kernel's part of the stack.
     if (seen.evidence != nullptr && !seen.stack.empty()) {
       process.stack.clear();
       process.stack_later.clear();
@@ -333,7 +333,8 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
     for (int i = 0; i < std::min(finding.culprit_ranks_size(), 16); ++i) take(finding.culprit_ranks(i));
   }
   for (const Finding& finding : verdict_.findings()) {
-    // The rank's neighbors wait for it directly. Farther links are classes of victims with one representative each.
+    // The rank's neighbors wait for it directly. More distant ranks are classes of victims with one representative
+    // each.
     const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (const ChainLink& link : finding.chain()) {
       const bool next = std::any_of(link.waits_for().begin(), link.waits_for().end(),
@@ -351,7 +352,7 @@ std::vector<int32_t> DigestRound::StackRanks(size_t most, const std::vector<int3
   const std::set<int32_t> left_out(others.begin(), others.end());
   for (const Finding& finding : verdict_.findings()) {
     for (const ChainLink& link : finding.chain()) {
-      // Spread over the class, because neighbors share a host and often a state.
+      // Chooses ranks across the class, because neighbors share a host and often a state.
       const int count = std::min(link.ranks_size(), kOfEachClass);
       for (int i = 0; i < count && ranks.size() < most; ++i) {
         const int32_t rank = link.ranks(static_cast<int>(int64_t{i} * link.ranks_size() / count));

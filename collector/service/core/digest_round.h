@@ -1,5 +1,5 @@
-// Turns digests of a job's ranks into a verdict. From messages of hosts it makes the analysis' bundle, the verdict, and
-// the facts about its root that the detector needs. Does no I/O: a thread of the collector runs it while another
+// Turns digests of a job's ranks into a verdict: builds a bundle from the hosts' messages, analyzes it, and derives the
+// facts about its root that the detector needs. Does no I/O: one thread of the collector runs it while another
 // continues to receive. Used by one thread at a time.
 //
 // The ages in an answer were true at an unknown moment between the request and the answer, so they count from the
@@ -25,10 +25,10 @@
 
 namespace lockstep {
 
-// The rank of a packed RankDigest, without parsing the rest; -1 if it is not one.
+// Returns the rank of a packed RankDigest without parsing the rest; -1 if it is not one.
 int32_t RankOfDigest(const std::string& packed);
 
-// Missing data, for the verdict's list of what is unknown.
+// Missing data, for the verdict's list of unknowns.
 struct DigestHole {
   std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
   std::string host;       // empty if several
@@ -38,25 +38,25 @@ struct DigestHole {
 
 class DigestRound {
  public:
-  // Adds a host's message, or a part of it, from the network. Invalid parts are skipped and reported.
+  // Adds a host's message, or a part of it, from the network. Skips and reports invalid parts.
   void Add(const DigestEnvelope& digest, int64_t received_ns);
 
   struct Facts {
     std::string job;
     int32_t ranks_expected = 0;
     std::vector<DigestHole> holes;
-    std::vector<KnownMembers> members;  // for communicators of ranks without a digest
+    std::vector<KnownMembers> members;  // for communicators with ranks that sent no digest
     HostClocks clocks;
-    int64_t asked_ns = 0;  // when the digests were requested, on the clock to which `clocks` converts
+    int64_t asked_ns = 0;  // when the digests were requested, on the clock that `clocks` converts to
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
     int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
-    // How long nothing has moved, according to the observer of the job; 0 to derive it from the digests.
+    // How long nothing has moved, as observed in the job; 0 to derive it from the digests.
     int64_t stalled_ns = 0;
   };
-  // Computes bundle, verdict and root from everything added. Nothing may be added afterwards.
+  // Computes bundle, verdict and root from everything added so far. Nothing may be added afterwards.
   void Analyse(const Facts& facts);
-  // Takes the digests that an earlier process of the collector stored, instead of new ones.
+  // Uses the digests that an earlier collector process stored, instead of new ones.
   void Adopt(Bundle bundle);
   // Repeats the computation with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
@@ -64,23 +64,23 @@ class DigestRound {
   void StoodStill(int64_t stalled_ns);
   // Sets the folder where users will find the ranks' files.
   void LiesIn(const std::string& folder);
-  // Newer samples of processes that are in the bundle, requested at `asked_ns`. They may arrive in any order: for each
+  // Adds newer samples of processes in the bundle, requested at `asked_ns`. They may arrive in any order: for each
   // rank, the one that was requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
-  // Computes root() again from newer samples. Takes time linear in all ranks.
+  // Computes root() again from newer samples, in time linear in all ranks.
   void LookForRoot();
-  // Takes stacks and process states of ranks in the bundle; Reanalyse() uses them.
+  // Adds stacks and process states of ranks in the bundle. Reanalyse() uses them.
   void TakeEvidence(const HostEvidence& evidence);
 
   const Bundle& bundle() const { return bundle_; }
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // The ranks whose evidence is requested: the culprits, their neighbors in the chain, and one of each class of
-  // victims; at most this many.
+  // Returns the ranks to request evidence from, at most this many: the culprits, their neighbors in the chain, and one
+  // of each class of victims.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // The ranks that send only stacks, in one tree: more of each class of victims, and none of `others`; at most this
-  // many.
+  // Returns the ranks to request only merged stacks from, at most this many: more of each class of victims, and none of
+  // `others`.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // Returns how long the ranks of the first finding have not moved; -1 if unknown.
   int64_t still_ns() const { return root_.still_ns; }
@@ -102,7 +102,7 @@ class DigestRound {
   absl::flat_hash_map<int32_t, Motion> motion_;
   int64_t asked_ns_ = 0, now_ns_ = 0;
   absl::flat_hash_map<int32_t, size_t> place_;  // maps a rank to an index in the bundle
-  // Boot id, and the monotonic clock of that boot in the answer.
+  // Boot ID, and the answer's monotonic clock of that boot.
   std::vector<std::pair<std::string, int64_t>> answered_;
   RankDigest digest_;  // reused to save allocations
   int malformed_ = 0;

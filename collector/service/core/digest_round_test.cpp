@@ -1,4 +1,4 @@
-// Tests what a round keeps of its digests.
+// Tests what a round keeps from its digests.
 #include "collector/service/core/digest_round.h"
 #include "analyzer/util/time_units.h"
 
@@ -33,7 +33,7 @@ Membership Member(int32_t rank) {
   return membership;
 }
 
-// Returns one rank's digest as its agent sends it, with a communicator for each of `memberships`.
+// Returns one rank's digest as its agent sends it, with one communicator per entry of `memberships`.
 DigestEnvelope Envelope(int32_t number, const std::vector<Membership>& memberships) {
   static constexpr const char* kIds[] = {"00000000000000a1", "00000000000000a2", "00000000000000a3",
                                          "00000000000000a4", "00000000000000a5", "00000000000000a6"};

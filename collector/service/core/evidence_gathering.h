@@ -1,4 +1,4 @@
-// Asks a few ranks for evidence, and merges the answers: process states, stacks.
+// Requests evidence from a few ranks, and merges the answers: process states, stacks.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ class EvidenceGathering {
       : shared_(*shared), jobs_(*jobs), book_(*book) {}
 
   void Start(Gathering* incident);
-  // Asks again where needed. Returns whether nothing more is expected.
+  // Repeats requests if needed. Returns whether nothing more is expected.
   bool Tick(Gathering* incident);
   void OnEvidence(const wire::Received& received);
-  // Stacks that were merged by relays, or come from one host. Stacks that arrive after the time for evidence are kept,
+  // Takes stacks that relays merged, or that come from one host. Keeps stacks that arrive after the time for evidence,
   // too.
   void OnStacks(std::shared_ptr<StackReport> report);
-  // Writes the stacks so far to the incident's folder.
+  // Writes the stacks received so far to the incident's folder.
   void WriteStacksOf(Gathering* incident);
 
  private:

@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-// The newest operation of a communicator that is known not to have finished.
+// A communicator's newest operation that is known to be unfinished.
 struct Flying {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t sequence = -1;        // negative for sends and receives
   uint32_t started = 0;         // number of ranks whose GPU is known to have reached the operation
   bool start_recorded = false;  // if false, ignore `started`
 };
-// Indexed by communicator. Takes time linear in the operations of the bundle.
+// Returns them by communicator, in time linear in the operations of the bundle.
 absl::flat_hash_map<uint64_t, Flying> FlyingOf(const Bundle& bundle);
 
 }  // namespace lockstep

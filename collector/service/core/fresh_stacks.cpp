@@ -15,9 +15,9 @@ constexpr size_t kMostLines = 200;
 }  // namespace
 
 std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_request) {
-  if (requests_.size() >= kMostFresh) return "too many clients already wait for stacks";
+  if (requests_.size() >= kMostFresh) return "too many clients are already waiting for stacks";
   Request fresh;
-  // Takes the ranks that the analysis names or, without them, the ranks that others wait for.
+  // Uses the ranks that the analysis names or, if there are none, the ranks that others wait for.
   if (job->detector.level() != Level::kMoving) {
     for (const RootView& root : job->detector.finding().roots) {
       if (fresh.wanted.size() < shared_.options.fresh_ranks) fresh.wanted.Add(root.rank);
@@ -30,7 +30,7 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
     }
   });
   if (fresh.wanted.empty())
-    return "no rank keeps others waiting, so there are no stacks to take (f finds a rank, d takes a dump)";
+    return "no rank is waiting for another rank, so there are no stacks to take (f finds a rank, d takes a dump)";
   fresh.to = to;
   fresh.client_request = client_request;
   fresh.request = shared_.NextRequest();
@@ -43,7 +43,7 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
   jobs_.AskHosts(*job, request, fresh.wanted);
   ClientReply reply;
   reply.set_request(client_request);
-  reply.set_progress(absl::StrCat("taking stacks of ranks ", fresh.wanted.Text()));
+  reply.set_progress(absl::StrCat("taking stacks from ranks ", fresh.wanted.Text()));
   shared_.Send(to, wire::Type::kClientReply, reply);
   requests_.push_back(std::move(fresh));
   return "";

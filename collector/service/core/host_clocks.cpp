@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// Quartz clocks of two hosts drift apart by less than this.
+// The quartz clocks of two hosts drift apart by less than this.
 constexpr int64_t kDriftPerMillion = 100;
 
 int64_t Drift(int64_t from_ns, int64_t to_ns) {

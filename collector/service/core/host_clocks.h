@@ -1,5 +1,5 @@
-// Converts the monotonic clocks of many hosts to the collector's own. It uses only that a message cannot arrive before
-// it was sent, in either direction. Wall clocks, which people and daemons set, are not used. Pure.
+// Converts the monotonic clocks of many hosts to the collector's own. It relies only on the fact that a message cannot
+// arrive before it was sent, in either direction. It ignores wall clocks, which people and daemons change. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class HostClocks {
   void Received(const std::string& boot_id, int64_t sent_ns, int64_t received_ns);
   // The host stamped `answered_ns` (its clock) on the answer to a message that was sent at `asked_ns` (this host's).
   void Answered(const std::string& boot_id, int64_t asked_ns, int64_t answered_ns);
-  // Converts a host's time. Returns nullopt if the host's clock is not bounded from both sides. Old bounds are widened
-  // by 100 parts in a million.
+  // Converts a host's time. Returns nullopt if the host's clock is not bounded on both sides. Old bounds are widened by
+  // 100 parts per million.
   std::optional<Moment> At(const std::string& boot_id, int64_t host_ns) const;
 
  private:

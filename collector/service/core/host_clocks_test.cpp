@@ -19,7 +19,7 @@ TEST(HostClocksTest, MessagesInOneDirectionBoundOneSideOnly) {
 TEST(HostClocksTest, TheBoundsContainTheTrueTime) {
   std::mt19937_64 random(7);
   HostClocks clocks;
-  // The other host's clock is three hours ahead and 50 parts in a million faster.
+  // The other host's clock is three hours ahead and runs 50 parts per million faster.
   const auto theirs = [](int64_t ours) { return ours + 3 * 3600 * kSecond + ours / 20'000; };
   for (int64_t now = 0; now < 600 * kSecond; now += kSecond) {
     const auto delay = [&] { return static_cast<int64_t>(random() % static_cast<uint64_t>(20 * kMs)) + kMs / 5; };

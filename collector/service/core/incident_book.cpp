@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostSaid = 64;  // texts of one incident
+constexpr size_t kMostSaid = 64;  // maximum number of texts per incident
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// All incidents of this process, and what every part of their gathering says about them.
+// All incidents of this process, and what all parts of their gathering share.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ class IncidentBook {
   IncidentBook(CoreShared* shared, JobTable* jobs, Clients* clients)
       : shared_(*shared), jobs_(*jobs), clients_(*clients) {}
 
-  // Adds an incident of the job, with a name and folder that no other has. `suffix`: of the folder's name.
+  // Adds an incident of the job, with a unique name and folder. `suffix` is appended to the folder's name.
   Gathering* Add(const Job& job, const std::string& suffix);
   // Adds an incident that an earlier process began.
   Gathering* Add(const IncidentState& state);
   Gathering* Find(const std::string& name);
   std::vector<Gathering*> All();
-  bool gathering() const;  // an incident is not complete
+  bool gathering() const;  // whether any incident is incomplete
   void Sweep();            // forgets old incidents
 
   // Runs `run` as a task, and then `done` on the core's thread, unless the core or the incident is gone.
   void WorkFor(Gathering* incident, CoreTask::Lane lane, std::function<void()> run,
                std::function<void(Gathering*)> done);
-  // Logs each text once for an incident.
+  // Logs each text once per incident.
   void SayOnce(Gathering* incident, const std::string& text);
-  // Tells the clients that asked for it, and all who watch the job.
+  // Informs the clients that requested it, and everyone who watches the job.
   void Tell(Gathering* incident, const std::string& progress, bool done);
-  // Runs the user's command for a declared hang or a confirmed desync. Called once the evidence is there, because the
-  // action depends on it. The mark in the folder prevents a second call.
+  // Runs the user's command for a declared hang or a confirmed desync. Called once the evidence has arrived, because
+  // the command's action depends on it. The mark in the folder prevents a second run.
   void TellProgram(Gathering* incident);
-  // Nothing of it can be kept.
+  // Gives up an incident of which nothing can be stored.
   void Close(Gathering* incident);
 
-  // What earlier processes declared, so that it is not declared again.
+  // What earlier processes declared, to avoid declaring it again.
   std::vector<DeclaredBefore> before;
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
-// Takes the evidence of an incident whose digests are lost.
+// Reads the evidence of an incident whose digests are lost.
 std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {
@@ -149,9 +149,9 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
             [this, written, then](Gathering* incident) {
               incident->working = false;
               if (!written->status.ok()) {
-                book_.SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
+                book_.SayOnce(incident, absl::StrCat("incomplete: ", written->status.message()));
                 if (*incident->store == nullptr) {
-                  // Nothing of it can be stored. The facts that are known were reported.
+                  // Nothing of it can be stored. The known facts were already reported.
                   book_.Close(incident);
                   incident->incident.clear_path();
                   book_.Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()),
@@ -184,7 +184,7 @@ void Incidents::AfterEvidence(Gathering* incident) {
   for (const auto& [host, gathering] : incident->evidence) {
     if (gathering.done || gathering.ranks.empty()) continue;
     incident->missing.push_back(
-        absl::StrCat("no evidence arrived in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
+        absl::StrCat("evidence did not arrive in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
   incident->state.evidence_done = true;
   if (incident->round == nullptr) return AfterVerdict(incident);
@@ -201,7 +201,7 @@ void Incidents::AfterEvidence(Gathering* incident) {
       [this, error](Gathering* incident) {
         if (!error->ok()) book_.SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         if (incident->without_digests) {
-          // The earlier verdict stays until all data is there.
+          // The earlier verdict stays until all data has arrived.
           incident->working = false;
           incident->round = nullptr;
           return AfterVerdict(incident);
@@ -237,7 +237,7 @@ void Incidents::StartFinal(Gathering* incident) {
         (*store)
             ->Commit()
             .status()
-            .IgnoreError();  // The chunk was not acknowledged, so the agent sends it again, and it is refused then.
+            .IgnoreError();  // The chunk was not acknowledged, so the agent sends it again and is then refused.
         for (const IncidentStore::File& file : (*store)->Files()) {
           const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
           if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
@@ -261,7 +261,7 @@ void Incidents::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it reported the verdict, so the program gets it now.
+                // An earlier collector process ended before it delivered the verdict, so the command gets it now.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   book_.TellProgram(gathering);
@@ -272,7 +272,8 @@ void Incidents::StartFinal(Gathering* incident) {
               shared_.Say(absl::StrCat("job ", gathering->people, ": incident ",
                                        incident->whole() ? "complete in " : "as complete as possible, in ",
                                        gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
-              book_.Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk",
+              book_.Tell(gathering,
+                         incident->whole() ? "everything is on disk" : "everything that could be gathered is on disk",
                          true);
             });
       });
@@ -295,7 +296,7 @@ void Incidents::TakeUp(Job* job) {
 void Incidents::Resume(const IncidentState& state) {
   Gathering* incident = book_.Add(state);
   incident->working = true;
-  shared_.Say(absl::StrCat("incident ", state.name, " was not complete: resuming"));
+  shared_.Say(absl::StrCat("incident ", state.name, " was incomplete: resuming"));
   const auto store = incident->store;
   const StoreLimits limits = shared_.options.store;
   struct Result {
@@ -325,7 +326,7 @@ void Incidents::Resume(const IncidentState& state) {
       [this, result](Gathering* incident) {
         incident->working = false;
         if (!result->status.ok()) {
-          book_.SayOnce(incident, absl::StrCat("it cannot be resumed: ", result->status.message()));
+          book_.SayOnce(incident, absl::StrCat("cannot resume it: ", result->status.message()));
           return book_.Close(incident);
         }
         incident->ready = true;

@@ -1,5 +1,5 @@
-// The course of an incident: verdict from digests, evidence, whole rings, final verdict; and its continuation by a
-// later process.
+// The phases of an incident: verdict from digests, evidence, whole rings, final verdict; and how a later process
+// resumes them.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ class Incidents {
         rings_(shared, jobs, &book_),
         desyncs_(shared, &book_, &rings_) {}
 
-  // Begins with the job's last round. `decision`: null if a user asked for a dump.
+  // Starts from the job's last round. `decision`: null if a user requested a dump.
   void Make(Job* job, const Decision* decision);
-  // Takes an incident whose gathering an earlier process began.
+  // Takes over an incident whose gathering an earlier process began.
   void Resume(const IncidentState& state);
-  // Gives the job its incidents whose gathering began before this process started.
+  // Assigns to the job its incidents from before this process started.
   void TakeUp(Job* job);
   void Tick();
 
@@ -38,7 +38,8 @@ class Incidents {
 
  private:
   void Tick(Gathering* incident);
-  // From the round's bundle. Prints it first, because a full disk must not withhold a verdict from users.
+  // Writes the verdict from the round's bundle. Prints it first, because a full disk must not withhold a verdict from
+  // users.
   void WriteVerdict(Gathering* incident, std::function<void(Gathering*)> then);
   void AfterEvidence(Gathering* incident);
   void AfterVerdict(Gathering* incident);

@@ -118,7 +118,7 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
            0});
     }
   }
-  if (!left.empty()) add({absl::StrCat("no digest arrived in time from ranks ", left.Text()), "", left, 0});
+  if (!left.empty()) add({absl::StrCat("digests did not arrive in time from ranks ", left.Text()), "", left, 0});
   if (!duplicates.empty()) {
     add({absl::StrCat("ranks ", duplicates.Text(), " are reported by several hosts: one of each is left out"),
          "",
@@ -217,10 +217,10 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (status->blind_size() < 64) status->add_blind(line);
   }
   if (job.last_incident != nullptr) {
-    // The rest of the incident may be large, and is in its folder.
+    // The rest of the incident may be large; its folder has it.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
-    // Links are measured only from whole records, so these values are from the last analysis of those.
+    // Links are measured only from full records, so these values come from the last analysis of such records.
     for (const Finding& finding : incident->verdict().findings()) {
       if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }
@@ -254,11 +254,11 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
   if (request.communicator() != 0) {
     const MergedComm* comm = progress.Find(request.communicator());
     if (comm == nullptr) {
-      reply->set_error("no rank has used such a communicator");
+      reply->set_error("no rank has used this communicator");
       return;
     }
     reply->add_lines(absl::StrCat("communicator ", comm->name.empty() ? "" : comm->name + " ", absl::Hex(comm->id),
-                                  ", ", comm->size, " members, ", comm->known, " of them known"));
+                                  ", ", comm->size, " members, ", comm->known, " known"));
     reply->add_lines(absl::StrCat("collectives issued: ", CountText(comm->issued_min), " to ",
                                   CountText(comm->issued_max), ", the last ", DurationText(now - comm->reached_ns),
                                   " ago"));
@@ -283,7 +283,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
                           : seen.in_d.Contains(request.rank())    ? "in uninterruptible sleep (D)"
                                                                   : "running";
       reply->add_lines(absl::StrCat("rank ", request.rank(), " on ", name, ": ", state,
-                                    host.silent ? ", its agent is silent" : "", ", heard ",
+                                    host.silent ? ", its agent is silent" : "", ", last heard from ",
                                     DurationText(now - host.heard_ns), " ago"));
     }
     if (!found) reply->add_lines(absl::StrCat("no host has reported rank ", request.rank()));
@@ -308,7 +308,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
     }
     return;
   }
-  reply->set_error("ask for a communicator, a rank or the stacks of the missing");
+  reply->set_error("ask for a communicator, a rank or the stacks of missing ranks");
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What the collector knows of one generation of one job: its reporters, its ranks, its open requests.
+// What the collector knows about one generation of one job: who reports it, its ranks, its open requests.
 #pragma once
 
 #include <compare>
@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-// Where a message is sent: a connection, and the relays behind it.
+// Where to send a message: a connection, and the relays behind it.
 struct Address {
   uint64_t peer = 0;
   std::vector<uint64_t> route;
@@ -31,7 +31,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// One relay's number for a job, if several have the same name.
+// One relay's number for a job, if several jobs have the same name.
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -47,7 +47,7 @@ struct PeerInfo {
   int64_t beat_ns = 0;  // the sender's last heartbeat for any job
 };
 
-// The ranks in one sender's last heartbeat.
+// The ranks in a sender's last heartbeat.
 struct RanksSeen {
   Ranks alive, stopped, in_d, ended;
   uint64_t records_lost = 0;
@@ -60,13 +60,13 @@ struct RanksSeen {
 struct JobHost {
   Address address;
   bool direct = false;  // heartbeats come directly from the host's agent, not through a relay
-  uint32_t child = 0;   // number for the merged progress; only for direct ones
+  uint32_t child = 0;   // number for the merged progress; only if direct
   uint32_t life = 0;    // JobIdentity.life: the agent's number for jobs with the same name
   int64_t heard_ns = 0;
   bool silent = false;
   std::string boot_id;
-  RanksSeen seen;  // only for direct ones
-  Ranks ranks;     // as named in the host's digest or heartbeats
+  RanksSeen seen;  // only if direct
+  Ranks ranks;     // as listed in the host's digest or heartbeats
 };
 
 struct JobRelay {
@@ -89,7 +89,7 @@ struct Job {
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
   std::map<RelayKey, JobRelay> relays;          // by connection
-  absl::flat_hash_set<uint64_t> communicators;  // communicators that the job's senders have named
+  absl::flat_hash_set<uint64_t> communicators;  // communicators that the job's senders have reported
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
   Ranks duplicates;  // ranks that several hosts claim
   int64_t began_real_ns = 0, heard_ns = 0;
@@ -102,67 +102,67 @@ struct Job {
   std::map<uint64_t, std::string> desync_incidents;  // maps a communicator to the name of the incident
   uint32_t restarts_inside = 0;   // how often the job's ranks continued in new communicators after a hang
   int64_t restarted_real_ns = 0;  // time of the last restart
-  int64_t level_real_ns = 0;      // when the current level (moving, late, hung) began
+  int64_t level_real_ns = 0;      // start of the current level (moving, late, hung)
   Level level = Level::kMoving;
-  bool lived = false;  // a rank of the job was alive at some time since this collector started
-  bool over = false;   // all ranks have ended, or no sender reports about the job any more
+  bool lived = false;  // a rank of the job has been alive since this collector started
+  bool over = false;   // all ranks have exited, or nobody reports the job any more
 
   // The current round of digests or samples.
   uint64_t request = 0;  // 0 if none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The number of the last round of all ranks, and the number of the second request to missing ranks (0 if not yet
-  // sent).
+  // The number of the last round of all ranks, and that of the second request to missing ranks (0 if not sent yet).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
   int64_t patience_ns = 0;    // time limit of a round of all ranks, derived from earlier answers
   bool gather_again = false;  // an answer arrived after its round had ended, so the next round waits longer
-  // Samples requested since: maps the number to the time. Answers are used whenever they arrive.
+  // Samples requested since, by number, with the time of the request. Answers are used whenever they arrive.
   std::map<uint64_t, int64_t> sample_requests;
   struct HeldSample {
     std::shared_ptr<DigestEnvelope> digest;
     int64_t asked_ns = 0, received_ns = 0;
   };
-  std::vector<HeldSample> held;  // arrived while a round was judged
+  std::vector<HeldSample> held;  // arrived while a round was being judged
   size_t held_bytes = 0;
   int64_t said_late_ns = 0, said_round_ns = 0;  // when lateness, and a round, were last reported; 0 for never
   bool said_cause = false;                      // the last reported round named a cause
   Ranks wanted, got;
-  // Maps host and request number to the number of received messages.
+  // Number of messages received, by host and request number.
   std::map<std::pair<std::string, uint64_t>, uint32_t> parts;
   std::set<std::string> complete;                    // hosts from which all parts have arrived
-  std::vector<DigestHole> holes;                     // missing data in the last round of all ranks
-  std::shared_ptr<DigestRound> round;                // the current round, or the last one
-  std::vector<std::pair<Address, uint64_t>> asking;  // clients that wait for a requested dump
+  std::vector<DigestHole> holes;                     // data that was missing from the last round of all ranks
+  std::shared_ptr<DigestRound> round;                // the current round, or else the last one
+  std::vector<std::pair<Address, uint64_t>> asking;  // clients that are waiting for a requested dump
   bool asked_everything = false;
   bool dump_wanted = false;
   std::string incident;  // name of the last incident
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
-  // Returns whether a communicator has members without any report so far.
+  // Returns whether a communicator has members that nobody has reported so far.
   bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
 // Equal for jobs with the same user, name, step and restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// Matches a job name from a user or a tool. Names are "train", "train/0/1" or "train/step/1", each optionally with "#2"
-// or the like at the end or after the first part. Without it, all jobs of that name match.
+// How a job's name matches a name from a user or a tool. Such names are "train", "train/0/1" or "train/step/1", each
+// optionally with a suffix like "#2" at the end or after the first part. Without a suffix, all jobs with that name
+// match.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
-// Returns some of the job's communicators, which identify the job; at most 64.
+// Returns up to 64 of the job's communicators, which identify the job.
 std::vector<uint64_t> KinOf(const Job& job);
-// The state of a job, and the culprits if it does not move.
+// The state of a job, and the culprits if it is hung.
 struct JobState {
   std::string job, state;         // "moving", "late", "hung", "ended"
   std::vector<Culprit> culprits;  // culprits in the first finding of the last incident's verdict, at most 8
 };
 JobState StateOf(const Job& job);
-// The job as shown to users and by `lockstep top`, "7 of 8 ranks". Communicators in the same state are one line.
+// Fills in the job as users see it in `lockstep top`, "7 of 8 ranks". Communicators in the same state become one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// These two fill parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
+// Fill in parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
 // pipeline's name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);

@@ -26,7 +26,7 @@ void ToMessage(const RankRuns& runs, RankSet* message) {
   }
 }
 
-// "tp_217" -> "tp_#"
+// Returns "tp_#" for "tp_217".
 std::string Pattern(const std::string& name) {
   std::string pattern;
   for (char c : name) {
@@ -39,7 +39,7 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
-// Returns the cause of the waits: the name of a communicator or, without one, the ranks at the root.
+// Returns the cause of the waits: a communicator's name or, if it has none, the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)
@@ -49,7 +49,7 @@ std::string RootName(const Job& job) {
   return absl::StrCat(CountOf(roots) == 1 ? "rank " : "ranks ", RunsText(roots, 2));
 }
 
-// Returns the operation in flight if the last digests show it and it has not moved since; otherwise null.
+// Returns the operation in flight if the last digests show it and the communicator has not moved since, or else null.
 const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
   if (job.detector.level() == Level::kMoving || comm.moved_ns > job.flying_ns) return nullptr;
   const auto found = job.flying.find(comm.id);
@@ -59,7 +59,7 @@ const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
 }  // namespace
 
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
-  // Equal communicators are combined into one line: same size, kind of name, state and second of age.
+  // Communicators with the same size, kind of name, state and age in seconds become one line.
   using Fold = std::tuple<int32_t, std::string, int64_t, bool, uint32_t, std::string>;
   std::map<Fold, CommunicatorStatus> lines;
   uint32_t total = 0;
@@ -134,10 +134,10 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   }
 }
 
-// Frameworks create a pipeline from ascending ranks, so a member's place among them is its stage.
+// Frameworks create pipeline communicators from ascending ranks, so a member's index is its stage.
 void FillStages(const Job& job, JobStatus* status) {
   struct Place {
-    // Stage -1: the rank is in several of the largest size, for example one communicator for each pair.
+    // Stage -1: the rank is in several communicators of the largest size, for example one per pair.
     int32_t size = 0, stage = -1;
   };
   absl::flat_hash_map<int32_t, Place> places;

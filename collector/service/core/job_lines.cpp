@@ -52,8 +52,8 @@ std::string OperationText(const Decision& decision) {
 
 std::string LateText(const Decision& decision) {
   return absl::StrCat(OperationText(decision), ": ",
-                      !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " not in it yet"
-                      : !decision.waiting.empty() ? RanksOfRuns(decision.waiting) + " in it, not finished"
+                      !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " missing"
+                      : !decision.waiting.empty() ? RanksOfRuns(decision.waiting) + " in it and unfinished"
                                                   : "not finished",
                       " for ", DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns), ")");
 }
@@ -61,7 +61,7 @@ std::string LateText(const Decision& decision) {
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   HostFindings findings;
   std::set<std::string> told;
-  // Maps what is unknown, and why, to hosts.
+  // Hosts by what is unknown, and why.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;
   const auto blind = [&](const std::string& host, const std::string& what, const std::string& why) {
     if (why.empty()) return;
@@ -98,7 +98,8 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
       const size_t name = path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1;
       for (const auto& other : kOthers) {
         if (path.compare(name, strlen(other.file), other.file) != 0) continue;
-        blind(host, absl::StrCat("traffic of ", other.name, " not recorded on "), "stacks there contain its library");
+        blind(host, absl::StrCat("traffic of ", other.name, " not recorded on "),
+              "its library appears in stacks there");
       }
     }
   }

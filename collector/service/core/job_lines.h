@@ -1,4 +1,4 @@
-// The lines of `lockstep top` about a job, in addition to its tables.
+// Additional lines of `lockstep top` about a job, besides its tables.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct TimedLine {
   int64_t at_ns = 0;  // on the collector's clock; 0 if the line has no time
   std::string text;
 };
-// Appends a line, and removes the oldest beyond 32.
+// Appends a line, and drops the oldest ones beyond 32.
 void Keep(std::vector<TimedLine>* lines, TimedLine line);
 // "12 s ago: text"
 std::string WithAge(const TimedLine& line, int64_t now);
@@ -25,7 +25,7 @@ std::string OperationText(const Decision& decision);
 // "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
 std::string LateText(const Decision& decision);
 
-// Facts about hosts from the evidence of a bundle, without stacks. Each fact appears once, whichever rank of the host
+// Facts about hosts from a bundle's evidence, without stacks. Each fact appears once, whichever rank of the host
 // reported it.
 struct HostFindings {
   std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first for each host

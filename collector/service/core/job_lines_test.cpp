@@ -23,11 +23,11 @@ TEST(JobLinesTest, ALateArrivalShowsRankPlaceOperationAndDuration) {
   decision.limit_ns = 5 * kSecond;
   decision.waiting = RunsOf({1737, 1738});
   decision.missing = RunsOf({1736});
-  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)");
+  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
   decision.missing = RunsOf({3, 8, 9});
-  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 3, 8-9 not in it yet for 5.1 s (limit 5.0 s)");
+  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 3, 8-9 missing for 5.1 s (limit 5.0 s)");
   decision.missing.clear();
-  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 1737-1738 in it, not finished for 5.1 s (limit 5.0 s)");
+  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 1737-1738 in it and unfinished for 5.1 s (limit 5.0 s)");
   decision.waiting.clear();
   decision.comm_name.clear();
   decision.sequence = 0;
@@ -80,7 +80,7 @@ TEST(JobLinesTest, HardwareIsReportedOnceAHostAndUnreadableLogsOnceAReason) {
       findings.blind,
       ElementsAre(
           "hardware errors not read on node3, node4, node5 and 2 more: /dev/kmsg: Operation not permitted",
-          "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: stacks there contain its library"));
+          "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: its library appears in stacks there"));
   EXPECT_EQ(FindingsOfHosts(bundle, 100 * kSecond, 1).hardware.size(), 1u);
   EXPECT_THAT(FindingsOfHosts(Bundle(), 0, 16).hardware, IsEmpty());
 }

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Maximum number of small messages (late reports and ends) that wait, and maximum size of each.
+// Limits for small messages (late reports and exits) that wait: their number, and the size of each.
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // maximum number of communicators of one job
@@ -51,7 +51,7 @@ void JobTable::Heard(uint64_t peer) {
   if (const auto info = peers_.find(peer); info != peers_.end()) info->second.heard_ns = shared_.now;
 }
 
-// An agent's relay answers again, so from now on the agent reports through it.
+// An agent's relay is reachable again, so from now on the agent reports through it.
 void JobTable::OnBye(const wire::Received& received) {
   for (auto& [key, job] : jobs_) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
@@ -68,7 +68,7 @@ Job* JobTable::Find(const std::string& key) {
   return found == jobs_.end() ? nullptr : found->second.get();
 }
 
-// Senders are identified by their process, over any connection.
+// A sender is identified by its process, over any connection.
 JobTable::SenderKey JobTable::KeyOfSender(const wire::Received& received, const JobIdentity& identity,
                                           const std::string& host) const {
   const auto peer = peers_.find(received.peer);
@@ -101,12 +101,12 @@ Job* JobTable::JobNumber(const JobIdentity& identity, int number) {
   job->began_real_ns = job->level_real_ns = shared_.RealNow();
   job->met_ns = shared_.now;
   job->heard_ns = shared_.now;
-  shared_.Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
+  shared_.Say(absl::StrCat("new job ", job->name, " of user ", identity.uid(),
                            number > 0 ? ": it shares no communicator with the other job of this name" : ""));
   return (jobs_[key] = std::move(job)).get();
 }
 
-// Returns the job of a heartbeat. Jobs with the same name are separated (collector/common/namesakes.h).
+// Returns the job of a heartbeat. Separates jobs with the same name (collector/common/namesakes.h).
 Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host) {
   const JobIdentity& identity = heartbeat.job();
   if (!Plausible(identity)) {
@@ -139,13 +139,13 @@ Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat,
     if (other == family.heard.end()) continue;
     if (Job* from = Find(move.from == 0 ? base : absl::StrCat(base, "#", move.from + 1)))
       LeaveJob(from, other->second.sender);
-    // The sender then reports everything again, which is assigned to the other job.
+    // The sender then repeats all its reports, which are assigned to the other job.
     SendWelcome({other->second.sender.peer, {}}, wire::kProtocol);
   }
   return number == Namesakes::kUndecided ? nullptr : JobNumber(identity, number);
 }
 
-// Returns the job of a report other than a heartbeat. Null if the job is unknown (yet).
+// Returns the job of a report other than a heartbeat, or null if the job is still unknown.
 Job* JobTable::JobSaid(const wire::Received& received, const JobIdentity& identity, const std::string& host) {
   const std::string base = BaseKeyOf(identity);
   const auto family = families_.find(base);
@@ -154,7 +154,7 @@ Job* JobTable::JobSaid(const wire::Received& received, const JobIdentity& identi
       number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
-  // The sender is behind another relay now, or is a restarted agent. This is unambiguous if there is only one such job.
+  // The sender is now behind another relay, or is a restarted agent. This is unambiguous if there is only one such job.
   Job* only = nullptr;
   for (auto at = jobs_.lower_bound(base); at != jobs_.end() && at->first.compare(0, base.size(), base) == 0; ++at) {
     if (BaseKeyOf(at->second->identity) != base) continue;
@@ -186,8 +186,8 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
   if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
-// Notes what an agent of the job says of its host. Returns the number of the agent among those that report
-// communicators; nothing: the message does not count.
+// Stores what an agent reports about its host. Returns the agent's number among those that report communicators, or
+// nothing if the message does not count.
 std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
                                             const std::string& host, RanksSeen seen, Job* job) {
   if (job->hosts.count(host) == 0 && job->hosts.size() >= shared_.options.most_hosts) {
@@ -195,7 +195,7 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
     return std::nullopt;
   }
   JobHost& entry = job->hosts[host];
-  // An agent reports ended processes and their replacements separately. The living process counts.
+  // An agent reports exited processes and their replacements separately. The living process counts.
   if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty())
     return std::nullopt;
   entry.life = heartbeat.job().life();
@@ -206,7 +206,7 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
   if (entry.silent) {
     entry.silent = false;
     job->detector.HostBack(host);
-    shared_.Say(absl::StrCat("job ", job->name, ": the agent of ", host, " reports again"));
+    shared_.Say(absl::StrCat("job ", job->name, ": the agent of ", host, " is reporting again"));
   }
   if (const auto peer = peers_.find(received.peer); peer != peers_.end()) {
     entry.boot_id = peer->second.boot_id;
@@ -228,14 +228,14 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
   return entry.child;
 }
 
-// The same for a relay, which speaks for many agents.
+// The same for a relay, which reports for many agents.
 uint32_t JobTable::FromRelay(const wire::Received& received, const Heartbeat& heartbeat, RanksSeen seen, Job* job) {
   const RelayKey at{received.peer, heartbeat.job().life()};
   const bool fresh = job->relays.count(at) == 0;
   JobRelay& relay = job->relays[at];
   const auto peer = peers_.find(received.peer);
   if (fresh) {
-    // The same relay may be listed under an earlier connection.
+    // The same relay may still be listed under an earlier connection.
     for (auto old = job->relays.begin(); old != job->relays.end();) {
       const auto info = peers_.find(old->first.peer);
       if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() &&
@@ -290,7 +290,7 @@ void JobTable::FollowCommunicators(const Heartbeat& heartbeat, uint32_t child, J
   }
 }
 
-// Urgent messages overtake the heartbeat that identifies their job, so they wait for it for some seconds.
+// Urgent messages overtake the heartbeat that identifies their job, so they wait for it for a few seconds.
 void JobTable::Hold(const JobIdentity& identity, const wire::Received& received) {
   if (early_.size() < kMostEarly && received.message.body.size() <= kMostEarlyBytes && Plausible(identity)) {
     early_.push_back({BaseKeyOf(identity), received, shared_.now});
@@ -352,7 +352,7 @@ void JobTable::OnEnded(const wire::Received& received) {
   job->detector.Ended(shared_.now, ended.rank(), kind);
 }
 
-// A host's agent or a relay no longer reports this job.
+// The host's agent, or a relay, no longer reports this job.
 void JobTable::LeaveJob(Job* job, const SenderKey& sender) {
   if (const auto relay = job->relays.find({sender.peer, sender.life}); !sender.direct && relay != job->relays.end()) {
     job->detector.progress().Forget(relay->second.child, shared_.now);
@@ -429,8 +429,9 @@ void JobTable::OnHello(const wire::Received& received) {
   if (!shared_.Decode(received.message, &hello)) return;
   std::string refused;
   if (hello.min_protocol() > wire::kProtocol) {
-    refused = absl::StrCat("it speaks protocol ", hello.min_protocol(), " and newer, this collector (",
-                           shared_.options.version, ") at most ", wire::kProtocol, ": update the collector");
+    refused =
+        absl::StrCat("it needs protocol ", hello.min_protocol(), " or newer, but this collector (",
+                     shared_.options.version, ") supports only up to ", wire::kProtocol, ": update the collector");
   }
   if (received.message.header.route.empty()) {
     PeerInfo& peer = peers_[received.peer];

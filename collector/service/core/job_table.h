@@ -1,5 +1,5 @@
-// The jobs, who reports about each, and the assignment of reports to jobs: heartbeats, late reports, ends, silence, and
-// jobs of the same name.
+// The jobs, who reports each, and the assignment of reports to jobs: heartbeats, late reports, exits, silence, and jobs
+// with the same name.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace lockstep {
 
-// What a report means for other parts of the core.
+// What a report means for the other parts of the core.
 class JobEvents {
  public:
   virtual ~JobEvents() = default;
-  // A heartbeat of the job was taken.
+  // A heartbeat of the job arrived.
   virtual void Reported(Job* job) = 0;
   // Members of a communicator made different calls; the job continues.
   virtual void Differs(Job* job, const Desync& desync) = 0;
@@ -48,19 +48,19 @@ class JobTable {
   // Returns the living jobs with that name or, if none is alive, all jobs with it. "NAME#1" is the first of several.
   std::vector<Job*> Named(const std::string& name);
   bool HasNamesake(const Job& job) const;
-  // Like FillStatus, but if several jobs have one name, the first has a number too.
+  // Like FillStatus, but if several jobs have the same name, the first one also gets a number.
   void Fill(const Job& job, JobStatus* status) const;
-  // Asks each host that has some of the ranks (empty: each host) by the number under which that host knows the job.
+  // Asks each host that has some of the ranks (empty: each host), using the host's own number for the job.
   void AskHosts(const Job& job, CollectRequest request, const Ranks& ranks);
   // Runs `run` as a task, and then `done` on the core's thread, unless the core or the job is gone.
   void WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done);
 
-  // This process did not run for a while: nobody was silent in that time.
+  // This process did not run for a while, so nobody was silent during that time.
   void Rebase();
-  // Once a second: who is silent, and which jobs are over.
+  // Once a second: finds silent senders, and jobs that are over.
   void LookForSilence();
-  // Every few seconds: forgets what is old, and counts what is left. `hold_early_ns`: limit for a message about an
-  // unknown job.
+  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns`: limit for a message about an unknown
+  // job.
   void Sweep(int64_t hold_early_ns);
 
  private:
@@ -80,7 +80,7 @@ class JobTable {
     Namesakes sorted;  // senders, indexed by SenderKey::key
     std::map<std::string, Heard> heard;
   };
-  // A message about a job that is not known yet.
+  // A message about a job that is still unknown.
   struct Early {
     std::string base;
     wire::Received received;

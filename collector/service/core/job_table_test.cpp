@@ -20,7 +20,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
-  // Another host has ranks of the same name, user and numbers, but other communicators.
+  // Another host has a job with the same name, user and rank numbers, but other communicators.
   FleetAgent other;
   other.peer = 999;
   other.host = "elsewhere";
@@ -42,7 +42,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
   EXPECT_EQ(fleet.core->StatusOf("train").agents(), 4u);
   EXPECT_EQ(fleet.core->StatusOf("train#2").agents(), 1u);
-  // Another user's job is always another job.
+  // Another user's job is always a different job.
   heartbeat.mutable_job()->set_uid(2000);
   fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
   ClientRequest request;
@@ -90,7 +90,7 @@ FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   return relay;
 }
 
-// Each relay has its own number for the two jobs. A relay's report about one job is never assigned to the other.
+// Each relay numbers the two jobs in its own way. A relay's report about one job is never assigned to the other.
 TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -100,13 +100,13 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
     Heartbeat heartbeat = FromRelay(fleet, 0, ranks, {}, issued);
     heartbeat.mutable_job()->set_life(life);
     heartbeat.mutable_moved(0)->set_id(comm);
-    if (comm == 0xa) heartbeat.add_blind("node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+    if (comm == 0xa) heartbeat.add_blind("node3: cannot look for new rings: /mnt/nfs has not responded for 120 s");
     fleet.Say(relay, wire::Type::kHeartbeat, heartbeat, wire::Role::kRelay);
   };
   const auto second = [&](uint64_t issued) {
     beat(&one, 0, Ranks::Between(0, 3), 0xa, issued);
     beat(&one, 1, Ranks::Between(0, 3), 0xb, issued);
-    beat(&two, 0, Ranks::Between(4, 7), 0xb, issued);  // here the jobs come in the opposite order
+    beat(&two, 0, Ranks::Between(4, 7), 0xb, issued);  // this relay numbers the jobs in the opposite order
     beat(&two, 1, Ranks::Between(4, 7), 0xa, issued);
     fleet.Pass(kSecond);
   };
@@ -118,7 +118,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   // An agent's blind spot is reported once, for the job that may be affected.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
-            "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+            "node3: cannot look for new rings: /mnt/nfs has not responded for 120 s");
   EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
   // One job is late; the other moves.
   LateReport late;
@@ -141,7 +141,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   request.set_job("train#1");
   fleet.Ask(1, wire::Role::kOperator, request);
   EXPECT_TRUE(fleet.replies.back().error().empty()) << fleet.replies.back().error();
-  // This is the name that `lockstep top` prints, with step and restart count at the end.
+  // `lockstep top` prints this name, with step and restart count at the end.
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(3);
   for (const char* name : {"train#1//0", "train#2//0"}) {
@@ -218,7 +218,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   fleet.Start();
   FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
-  // The reports come seconds apart, so one is always behind the other.
+  // The reports arrive seconds apart, so one is always behind the other.
   fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
   fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 0, high, {}, 47), wire::Role::kRelay);
   for (int second = 0; second < 60; ++second) {
@@ -227,13 +227,13 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
     if (second == 1) {
       Heartbeat over = FromRelay(fleet, 0, {}, {}, 0);
       over.set_over(true);
-      fleet.Say(&one, wire::Type::kHeartbeat, over, wire::Role::kRelay);  // the other's report is lost
+      fleet.Say(&one, wire::Type::kHeartbeat, over, wire::Role::kRelay);  // the other relay's report is lost
     }
     fleet.Pass(kSecond);
   }
   EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
   EXPECT_FALSE(fleet.Heard("silent"));
-  EXPECT_TRUE(fleet.Heard("no agent reports the job any more"));
+  EXPECT_TRUE(fleet.Heard("no agent reports this job any more"));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
   EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
   EXPECT_EQ(fleet.core->counters().rounds, 0u);
@@ -259,7 +259,7 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatIsUsed) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
-// A relay that lost an agent's connection reports the agent as silent for a while. If the agent reports directly now,
+// A relay that lost an agent's connection reports the agent as silent for a while. If the agent now reports directly,
 // nothing is missing.
 TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
@@ -283,7 +283,7 @@ TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that ended before this collector started is over, whatever its last numbers are.
+// A generation that ended before this collector started is over, whatever its last numbers were.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

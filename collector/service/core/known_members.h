@@ -1,5 +1,5 @@
-// Determines the members of communicators if some of their rings are not available. A ring contains only the members of
-// its own process; the collector knows all members from heartbeats.
+// Finds the members of communicators if some of their rings are unavailable. A ring contains only the members of its
+// own process; the collector knows all members from heartbeats.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct KnownMembers {
   uint64_t comm = 0;
   std::vector<int32_t> ranks;  // all members of the communicator, ascending
 };
-// Members of communicators that contain one of `missing`, if all their members are known.
+// Returns the members of communicators that contain one of `missing`, if all their members are known.
 std::vector<KnownMembers> MembersWith(const MergedProgress& progress, const Ranks& missing);
-// Assigns member places without data to the remaining ranks. Frameworks number members by ascending rank. If the known
-// members do not ascend, the places of several missing ranks are a guess.
+// Assigns member indexes without data to the remaining ranks. Frameworks number members by ascending rank. If the known
+// members do not ascend, the indexes of several missing ranks are a guess.
 void FillMembers(const std::vector<KnownMembers>& known, Bundle* bundle);
 
 }  // namespace lockstep

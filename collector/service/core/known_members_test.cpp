@@ -65,7 +65,7 @@ TEST(KnownMembersTest, HeartbeatsShowTheMissingRanks) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1));
 }
 
-// The host's power fails, so nothing reports its end. The waits of the others are known from before.
+// The host loses power, so nothing reports its exit. The waits of the others were reported before.
 TEST(KnownMembersTest, OnlyALostHostIsTheCause) {
   const support::TempFolder folder;
   testing::Job job(2, 2, 2, 4);

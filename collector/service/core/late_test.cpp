@@ -1,4 +1,4 @@
-// Tests digests and samples that come late, in another order, or not at all. Decisions must rest on known data and be
+// Tests digests and samples that arrive late, out of order, or not at all. Decisions must rest on known data and be
 // made in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   EXPECT_LE(FullRequests(fleet->agents[0]), 4);
 }
 
-// A rank that waits, or is missing where others wait, is a victim in most hangs.
+// In most hangs, a rank that waits, or that others wait for, is a victim.
 TEST_F(LateAnswers, NoRankIsNamedBeforeTheCauseIsKnown) {
   const auto fleet = Stalled(2);
   const int64_t silent_until = fleet->now + 15 * kSecond;
@@ -179,7 +179,7 @@ TEST_F(LateAnswers, TheNewestSampleCountsInWhateverOrderTheyArrive) {
   EXPECT_GE(since, 10u);
 }
 
-// The first request to one host, or its answer, is lost.
+// The first request to a host, or its answer, is lost.
 TEST_F(LateAnswers, AMissingAgentIsAskedOnceMore) {
   const auto fleet = Stalled(2);
   FleetAgent& agent = AgentOf(fleet.get(), kCulprit);
@@ -196,7 +196,7 @@ TEST_F(LateAnswers, AMissingAgentIsAskedOnceMore) {
   }
 }
 
-// One part of an answer is lost, or all parts are late. No rank may be missing, and none may be counted twice.
+// One part of an answer is lost, or all parts are late. No rank may be missing, and none may count twice.
 TEST_F(LateAnswers, PartsThatArriveTwiceAreOneAnswer) {
   for (const bool lost : {true, false}) {
     const auto fleet = Stalled(4);

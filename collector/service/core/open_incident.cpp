@@ -169,8 +169,8 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes the folder of an earlier process that was killed before it had written the state, which is written first. No
-// user was notified of that incident.
+// Removes the folder of an earlier process that was killed before it wrote the state, which comes first. No user heard
+// of that incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -213,7 +213,7 @@ bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
 }
 
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
-  std::vector<std::pair<int64_t, std::string>> folders;  // paired with the time of their last write
+  std::vector<std::pair<int64_t, std::string>> folders;  // by the time of their last write
   for (const std::string& name : NamesIn(out)) {
     const std::string folder = absl::StrCat(out, "/", name);
     struct stat info {};
@@ -331,7 +331,7 @@ absl::Status WriteState(const IncidentState& state) {
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
-  // The state comes first, because an incident with a state will be finished in any case.
+  // Writes the state first, because an incident with a state is always finished.
   absl::Status result = whole ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
@@ -379,8 +379,8 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Returns the index of the ring's finding about this communicator that names fewer ranks than the hashes do. It is the
-// same event, more exact. Returns -1 if there is none.
+// Returns the index of the analysis's finding about this communicator that names fewer ranks than the hashes do: the
+// same event, more exactly. Returns -1 if there is none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
@@ -406,7 +406,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
   if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
-    // The finding contains more than the hashes alone.
+    // The finding contains more than the hashes show.
     verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
     for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
     return;
@@ -425,7 +425,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
   first.set_summary(desync.text);
   first.set_advice(
-      "compare what the code of these ranks did between the two numbers; the job continues, and its results may be "
+      "compare what these ranks' code did between the two collectives; the job continues, but its results may be "
       "wrong");
   first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
@@ -448,7 +448,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   Ranks known;
   for (const Rank& rank : bundle->ranks) known.Add(rank.rank);
   for (const auto& [host, ranks] : state->hosts) {
-    if (host.empty()) continue;  // the names of hosts behind relays were not known
+    if (host.empty()) continue;  // the names of hosts behind relays are still unknown
     struct stat info {};
     Ranks unknown = ranks;
     unknown.Subtract(known);
@@ -465,11 +465,11 @@ absl::Status FinaliseFolder(const std::string& folder) {
     missing.push_back(host);
     Problem problem;
     problem.text =
-        absl::StrCat("whole rings of ", host, " did not arrive: of ranks ", ranks.Text(), " only digests are there");
+        absl::StrCat("full rings from ", host, " did not arrive: only digests exist for ranks ", ranks.Text());
     problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }
-  // For a desync, the rings of few ranks were requested: missing data of the others proves nothing.
+  // For a desync, only the rings of a few ranks were requested: missing data of the others proves nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
   state->redacted = RedactionOf(*bundle);
   Verdict verdict = replay::Conclude(*bundle);
@@ -485,8 +485,8 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
-  // Everything is written, so the archive delays nobody. Its answer is added to the files; without an answer they do
-  // not change.
+  // Everything is written, so the archive delays nobody. Its answer is added to the files; without an answer they stay
+  // unchanged.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));

@@ -1,4 +1,5 @@
-// An incident during gathering: the open requests, and the state that a restarted collector needs to continue.
+// An incident while it is being gathered: the open requests, and the state that a restarted collector needs to
+// continue.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +32,17 @@ struct DesyncFacts {
   std::string where;       // `text` without the ranks
 };
 
-// This state is stored as ".gathering.json" in the folder until the incident is complete.
+// The state that is stored as ".gathering.json" in the folder until the incident is complete.
 struct IncidentState {
   std::string redacted;  // level from RedactionOf(); not stored with the state
   std::string name, folder;
   JobIdentity identity;
-  std::vector<uint64_t> comms;  // some communicators of the job, which distinguish it from others of the same name
+  std::vector<uint64_t> comms;  // some of the job's communicators, which tell it apart from others with the same name
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not requested
   bool everything = false;
   bool declared = false;       // not a manual dump, so the command of --on-verdict runs
-  bool evidence_done = false;  // whether the verdict with evidence is written
-  std::string people;          // name of the job for people
+  bool evidence_done = false;  // whether the verdict with evidence has been written
+  std::string people;          // the job's name for users
   std::map<std::string, Ranks> hosts;
   std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
@@ -52,23 +53,24 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// The states of all incidents below `out` that are not complete. Folders that cannot be read are named in *problems.
+// Returns the states of all incomplete incidents below `out`. Lists unreadable folders in *problems.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
-// This file exists if the command of --on-verdict was started for the incident in this folder.
+// Returns the path of the mark file, which exists if the command of --on-verdict was started for the incident in this
+// folder.
 std::string ToldMark(const std::string& folder);
 
-// A hang that an earlier process of the collector declared, by the first lines of its verdict.
+// A hang that an earlier collector process declared, with the first lines of its verdict.
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
-  uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, and no hang
+  uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, not a hang
   int64_t captured_real_ns = 0;
-  bool known = false;  // false: the incident's verdict cannot be read, so it may be any verdict
+  bool known = false;  // false: the incident's verdict is unreadable, so it may be any verdict
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
   // Returns whether this is the same hang, and nothing has moved since. Whole rings and stacks may have given the
-  // earlier hang another verdict than digests give.
+  // earlier hang a different verdict than digests give.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
 // Returns the newest incidents below `out`, at most `most`.
@@ -93,35 +95,35 @@ struct Gathering {
   enum class Phase { kVerdict, kEvidence, kEverything, kFinal, kDone };
   IncidentState state;
   std::string job;     // key of the job, which may no longer exist
-  std::string people;  // the job's name for people
+  std::string people;  // the job's name for users
   std::string json;    // verdict of the incident, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
   bool ready = false;    // the incident's folder exists
   bool dead = false;     // no file can be written there
   bool resumed = false;  // an earlier process of the collector began this incident
-  // The earlier process was killed before it stored the digests, so `round` takes evidence and is not analyzed.
+  // The earlier process was killed before it stored the digests, so `round` only collects evidence and is not analyzed.
   bool without_digests = false;
   std::set<std::string> whole;         // hosts whose whole rings were on disk before they were requested
   std::shared_ptr<DigestRound> round;  // null: the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
-      std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane
+      std::make_shared<std::unique_ptr<IncidentStore>>();  // the disk lane uses it
   Incident incident;
   std::map<std::string, HostGathering> evidence, everything;
-  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // used by the disk lane
+  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // the disk lane uses it
   Ranks stacks_of;                                                    // ranks that were examined for the incident
   std::vector<std::string> stacks_refused;
   int64_t phase_ns = 0, done_ns = 0;
   bool working = false;
   std::vector<std::pair<Address, uint64_t>> asking;
-  std::map<std::string, Address> unacknowledged;  // chunks written and not committed: id -> sender
+  std::map<std::string, Address> unacknowledged;  // chunks that are written but not committed: ID -> sender
   bool committing = false;
   std::set<std::string> said;
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// The finding from a desync's hashes. It comes first, unless an analysis of the gathered data already shows the desync.
-// That is so if the analysis names some of these ranks because of a call on this communicator. Then its finding comes
-// first, with the hashes as evidence.
+// Adds the finding from a desync's hashes. It comes first, unless the analysis of the gathered data already shows the
+// desync: it names some of these ranks because of a call on this communicator. Then that finding comes first, with the
+// hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // The files of an incident. All errors name the file.
@@ -132,13 +134,13 @@ absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& te
 // "stacks.json".
 absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
                          const std::vector<std::string>& refused);
-// Every rank of the round in one file, "digests.lsd": the data for an analysis until the hosts' own files arrive.
-// `evidence_alone`: only ranks with evidence.
+// Writes every rank of the round into one file, "digests.lsd": the data for an analysis until the hosts' own files
+// arrive. `evidence_alone`: only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
-// Loads the folder, analyzes the present files and rewrites verdict, report and manifest. For a separate process,
+// Loads the folder, analyzes the files in it and rewrites verdict, report and manifest. Runs in a separate process,
 // because the files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
-// Reads what FinaliseFolder has left for its caller.
+// Reads what FinaliseFolder left for its caller.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);
 
 }  // namespace lockstep

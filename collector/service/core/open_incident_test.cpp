@@ -11,16 +11,18 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const DesyncFacts kPair = {
-    "the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to "
+    "the ranks of communicator tp_2 (size 2) have issued different operations up to collective #1,440, and the same "
+    "operations up to "
     "#1,424; "
-    "ranks 4-5 differ, and the hashes alone do not show which of them are wrong",
+    "ranks 4-5 differ from the others, but the hashes alone do not show which side is wrong",
     0x94bd,
     1440,
     "tp_2",
     2,
     {4, 5},
     true,
-    "the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to "
+    "the ranks of communicator tp_2 (size 2) have issued different operations up to collective #1,440, and the same "
+    "operations up to "
     "#1,424"};
 
 Finding Skipped(const char* comm, int64_t seq, int32_t rank) {
@@ -57,7 +59,7 @@ TEST(AddDesyncTest, ARankThatTheRingsNameComesFirstAndOnlyOnce) {
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);
 }
 
-// Another communicator, a later call, other ranks than the pair, and a hypothesis do not belong to this desync.
+// Another communicator, a later call, ranks outside the pair, and a hypothesis do not belong to this desync.
 TEST(AddDesyncTest, OtherFindingsComeAfterThisDesync) {
   Finding guess = Skipped("00000000000094bd", 1425, 5);
   guess.set_hypothesis(true);

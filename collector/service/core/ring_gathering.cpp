@@ -40,8 +40,8 @@ void RingGathering::Ask(Gathering* incident, const std::string& host, HostGather
     shared_.Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // The host is behind a relay, perhaps another one now, or behind the same one over another connection. The route of
-    // its digest does not lead there.
+    // The host is behind a relay, perhaps a different one now, or the same one over another connection. The route of
+    // its digest is outdated.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
@@ -74,9 +74,8 @@ void RingGathering::OnChunk(const wire::Received& received) {
     return refuse("the incident is closed");
   }
   if (gathered_bytes_ + chunk->raw_bytes() > shared_.options.quota) {
-    book_.SayOnce(incident,
-                  absl::StrCat("the quota of ", shared_.options.quota, " bytes is reached: further data is refused"));
-    return refuse("the collector's quota is reached");
+    book_.SayOnce(incident, absl::StrCat("reached the quota of ", shared_.options.quota, " bytes; refusing more data"));
+    return refuse("the collector has reached its quota");
   }
   if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > shared_.options.most_waiting_chunk_bytes) {
     ++shared_.counters.chunks_put_off;  // the agent sends the chunk again
@@ -116,7 +115,7 @@ void RingGathering::OnChunk(const wire::Received& received) {
             return shared_.Send(from, wire::Type::kAck, ack);
           case IncidentStore::Put::kLater:
             ++shared_.counters.chunks_put_off;
-            if (!result->why.empty()) book_.SayOnce(incident, result->why + "; chunks stay at the agents");
+            if (!result->why.empty()) book_.SayOnce(incident, result->why + "; agents keep their chunks and retry");
             return;
         }
       });
@@ -139,7 +138,7 @@ void RingGathering::Commit(Gathering* incident) {
       [this, result](Gathering* incident) {
         incident->committing = false;
         if (!result->ids.ok()) {
-          book_.SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks stay at the agents"));
+          book_.SayOnce(incident, absl::StrCat(result->ids.status().message(), "; agents keep their chunks and retry"));
           incident->unacknowledged.clear();
           return;
         }
@@ -171,14 +170,14 @@ bool RingGathering::Tick(Gathering* incident) {
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() &&
         shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
-      gathering.done = true;  // ranks whose hosts are unknown; all hosts that have some have sent them
+      gathering.done = true;  // ranks whose hosts are unknown; all known hosts have sent theirs
       --left;
       continue;
     }
     if (shared_.now - gathering.heard_ns > shared_.options.give_up_ns) {
       gathering.given_up = true;
       --left;
-      book_.SayOnce(incident, absl::StrCat("nothing more arrived from ", host, " for ",
+      book_.SayOnce(incident, absl::StrCat("received nothing more from ", host, " for ",
                                            DurationText(shared_.options.give_up_ns), ": continuing without it"));
       continue;
     }
@@ -196,7 +195,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (gathering.asked || gathering.done || gathering.given_up) continue;
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
     if (job == nullptr || known == job->hosts.end() || known->second.silent) {
-      // The agent may connect again, or may still have to connect after a restart of the collector.
+      // The agent may reconnect, or may still have to connect after a restart of the collector.
       if (shared_.now - incident->phase_ns > shared_.options.give_up_ns) gathering.given_up = true;
       continue;
     }

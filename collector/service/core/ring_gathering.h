@@ -1,4 +1,4 @@
-// Requests the rings of every host, a few hosts at a time, and acknowledges data on disk.
+// Requests the rings of every host, a few hosts at a time, and acknowledges data that is on disk.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class RingGathering {
   // Asks the next hosts. Returns whether all hosts have sent everything, or will send nothing more.
   bool Tick(Gathering* incident);
   void OnChunk(const wire::Received& received);
-  // Makes what was written durable, and acknowledges it.
+  // Makes everything written durable, and acknowledges it.
   void Commit(Gathering* incident);
 
  private:

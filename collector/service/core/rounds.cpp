@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSaySame = 30 * kSecond;
 constexpr size_t kMostSampleRequests = 64;  // maximum number of requests whose answers are still used
-// Maximum number and size of the answers that wait while a round is judged.
+// Limits for answers that wait while a round is being judged: their number and total size.
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;
 
 bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED; }
@@ -81,7 +81,7 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
   const uint32_t part = ++job->parts[{host, request}];
   if (!digest->refused().empty() || part >= std::max<uint32_t>(digest->parts(), 1)) job->complete.insert(host);
   if (job->again_request != 0 && job->got.Intersects(ranks)) {
-    // The first answer did arrive after all, so ranks that are already in the round are left out.
+    // The first answer arrived after all, so ranks that are already in the round are left out.
     google::protobuf::RepeatedPtrField<std::string> packed;
     packed.Swap(digest->mutable_ranks());
     for (std::string& one : packed) {
@@ -93,11 +93,11 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
                [round = job->round, digest = std::move(digest), now = shared_.now] { round->Add(*digest, now); });
 }
 
-// Takes the answer to any sample, because a slow agent's answer arrives after the next request.
+// Accepts the answer to any sample, because a slow agent's answer arrives after the next request.
 void Rounds::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
   const int64_t asked_ns = job->sample_requests[digest->request()];
   if (job->analysing) {
-    // While a round is judged, nothing else may change it, so samples wait.
+    // While a round is being judged, nothing else may change it, so samples wait.
     const size_t bytes = digest->ByteSizeLong();
     if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
       ++shared_.counters.digests_late;
@@ -189,8 +189,8 @@ bool Rounds::IsIn(Job* job) {
   if (since >= shared_.options.digest_most_ns) return true;
   const int64_t quiet = shared_.now - job->digest_ns;
   if (job->samples) return since >= shared_.options.digest_least_ns && quiet >= shared_.options.digest_quiet_ns;
-  // As long as no host has answered, all may be slow: asking again, or continuing without them, would only make them
-  // slower.
+  // As long as no host has answered, all may be slow: asking again, or continuing without them, would only slow them
+  // down further.
   if (job->got.empty() || since < std::max(shared_.options.digest_least_ns, job->patience_ns)) return false;
   if (quiet < std::max(shared_.options.digest_quiet_ns, since / 4)) return false;
   if (job->again_request != 0) return true;
@@ -198,10 +198,10 @@ bool Rounds::IsIn(Job* job) {
   return false;
 }
 
-// Asks again if a request or an answer was lost in a full queue; a slow agent gets its time by this.
+// Asks again in case a request or an answer was lost in a full queue. This also gives a slow agent more time.
 void Rounds::AskOnceMore(Job* job) {
   job->again_request = shared_.NextRequest();
-  job->digest_ns = shared_.now + shared_.options.digest_quiet_ns;  // wait for this long twice for the answers
+  job->digest_ns = shared_.now + shared_.options.digest_quiet_ns;  // waits for this long again for the answers
   Ranks missing = job->wanted;
   missing.Subtract(job->got);
   if (missing.empty()) return;
@@ -288,7 +288,7 @@ bool Rounds::WasDeclared(Job* job, const Decision& decision) {
     if (before->desync_comm != 0 || before->identity.SerializeAsString() != identity ||
         !before->Is(job->round->verdict(), shared_.RealNow() - decision.age_ns))
       continue;
-    shared_.Say(absl::StrCat("job ", job->name, ": this was already declared: ", before->folder));
+    shared_.Say(absl::StrCat("job ", job->name, ": already declared: ", before->folder));
     incidents_.book().before.erase(before);
     return true;
   }
@@ -298,7 +298,7 @@ bool Rounds::WasDeclared(Job* job, const Decision& decision) {
 void Rounds::Declare(Job* job, const Decision& decision) {
   if (WasDeclared(job, decision)) return;
   if (IsStall(job->round->verdict().verdict())) return incidents_.Make(job, &decision);
-  // The digests alone look like those of a job that may still move, but the detector knows more.
+  // The digests alone look as if the job may still move, but the detector knows more.
   job->analysing = true;
   const std::shared_ptr<DigestRound> round = job->round;
   const Decision held = decision;
@@ -317,7 +317,7 @@ void Rounds::Decide(Job* job, const Decision& decision) {
       Keep(&job->lates, {shared_.now, LateText(decision)});
       // One rank that stops makes thousands of communicators late. The decision log lists all of them.
       if (job->said_late_ns == 0 || shared_.now - job->said_late_ns > kSaySame) {
-        // Missing members are most likely victims themselves, so nobody is named before the cause is known.
+        // Missing members are most likely victims themselves, so nobody is blamed before the cause is known.
         shared_.Say(absl::StrCat("job ", job->name, ": late: ", OperationText(decision), " is in flight for ",
                                  DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns),
                                  "); looking for the cause"));

@@ -1,4 +1,4 @@
-// Requests digests, has them analyzed and judges: from late to a verdict.
+// From late to a verdict: requests digests, has them analyzed, and judges.
 #pragma once
 
 #include <cstdint>

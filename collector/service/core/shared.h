@@ -1,4 +1,5 @@
-// What every part of the core uses: its owner, the clock, the counters, the numbers of requests, messages and tasks.
+// What every part of the core uses: its owner, the clock, the counters, and the numbers for requests, messages and
+// tasks.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,15 @@ struct CoreOptions {
   std::vector<std::string> fallback;  // fallback endpoints for peers whose relay is silent
   DetectorLimits limits;
   StoreLimits store;
-  uint64_t quota = uint64_t{1} << 40;  // maximum bytes of all incidents that this process gathers
+  uint64_t quota = uint64_t{1} << 40;  // maximum size of all incidents that this process gathers, in bytes
   // A job is not judged while members of its communicators are unknown, until this long after this process first heard
-  // of it. After a restart agents report one by one, so the others would seem to be missing.
+  // of it. After a restart, agents report one by one, so the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
   int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
   int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
-  // A round of digests ends when all have arrived. After the first limit, it ends once nothing arrived for the second
-  // (or for a quarter of the time so far) and the missing hosts were asked again. It ends after the third limit at the
-  // latest.
+  // A round of digests ends when all have arrived. After the first limit, it ends if nothing arrived during the second
+  // limit (or a quarter of the time so far) and the missing hosts were asked again. It ends after the third limit at
+  // the latest.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;           // limit for all evidence
   size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken when a user asks
@@ -40,16 +41,16 @@ struct CoreOptions {
   size_t evidence_ranks = 64;
   size_t merged_ranks = 256;     // number of ranks that send only stacks
   size_t everything_hosts = 16;  // number of hosts that are asked for whole rings at the same time
-  // Maximum number of rounds for silent desyncs in one job, and of ranks in each round.
+  // Maximum number of rounds for silent desyncs per job, and of ranks per round.
   size_t desync_gatherings = 4, desync_ranks = 64;
-  int64_t desync_confirm_ns = 60'000'000'000;   // a difference that is not seen again within this time is ignored
-  int64_t ask_again_ns = 10'000'000'000;        // limit for a host without an answer before it is asked again
-  int64_t give_up_ns = 60'000'000'000;          // the limit after which the incident continues without the host
-  size_t most_jobs = 1024, most_hosts = 65536;  // maximum in one job
+  int64_t desync_confirm_ns = 60'000'000'000;  // a difference that is not seen again within this time is ignored
+  int64_t ask_again_ns = 10'000'000'000;       // limit for a host without an answer before it is asked again
+  int64_t give_up_ns = 60'000'000'000;  // after this time without an answer, the incident continues without the host
+  size_t most_jobs = 1024, most_hosts = 65536;  // maximum per job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
-// Slow work for a thread of the owner. Tasks of one lane run one after the other in order.
+// Slow work for one of the owner's threads. Tasks of one lane run one after another, in order.
 struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
@@ -68,7 +69,7 @@ class CoreActions {
   // Prints a verdict in the form of verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // Runs the command of --on-verdict, if there is one. `folder`: of the incident; empty if nothing can be written.
+  // Runs the command of --on-verdict, if there is one. `folder`: the incident's; empty if nothing can be written.
   virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) = 0;
   // Loads the incident's folder, analyzes it and rewrites its verdict files; runs on the final lane, possibly in
   // another process.
@@ -92,7 +93,7 @@ class CoreShared {
   CoreShared(const CoreShared&) = delete;
   CoreShared& operator=(const CoreShared&) = delete;
 
-  // Sets both clocks; messages move only the monotonic one. Returns the time since the last call, or 0.
+  // Sets both clocks; messages advance only the monotonic one. Returns the time since the last call, or 0.
   int64_t Tick(int64_t mono_ns, int64_t real_ns);
   int64_t RealNow() const { return real_ns_ + (now - tick_ns_); }
 
@@ -100,13 +101,13 @@ class CoreShared {
   // Returns whether this process gave out the number.
   bool Gave(uint64_t request) const { return request > request_base_ && request <= (request_base_ | requests_); }
 
-  // Counts a message that cannot be read.
+  // Decodes a message, and counts it if it is invalid.
   bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
   void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
   void Say(const std::string& line) { actions->Say(line); }
   // Runs `run` as a task, and then `done` on the core's thread, unless the core is gone.
   void Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done);
-  // Without anything to do afterwards; not counted by working().
+  // The same without follow-up work; not counted by working().
   void Work(CoreTask::Lane lane, std::function<void()> run) {
     actions->Work({lane, std::move(run), [](int64_t) {}});
   }

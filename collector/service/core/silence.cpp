@@ -10,18 +10,18 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while another's continue
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while those of another job continue
 
 }  // namespace
 
-// The sender no longer reports this job, but it is not silent.
+// Returns whether the sender no longer reports this job, although it is not silent.
 bool JobTable::PassedOver(uint64_t peer, int64_t heard_ns) const {
   const auto info = peers_.find(peer);
   return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver &&
          shared_.now - info->second.beat_ns < shared_.options.silent_after_ns;
 }
 
-// Ranks of a silent sender may have been started elsewhere. After a long silence they are forgotten.
+// Ranks of a silent sender may have been started elsewhere. After a long silence, they are forgotten.
 void JobTable::LookForSilentFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {
@@ -35,7 +35,7 @@ void JobTable::LookForSilentFamilies() {
         family->second.sorted.Silent(heard->first);
       ++heard;
     }
-    // The numbers of the family's jobs are kept as long as the family has jobs.
+    // The numbers of the family's jobs are kept for as long as the family has jobs.
     const bool over = family->second.heard.empty() && std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
                         return BaseKeyOf(job.second->identity) == family->first;
                       });
@@ -59,7 +59,7 @@ void JobTable::LookWhetherOver(Job* job) {
   job->over = over;
   if (over)
     shared_.Say(absl::StrCat("job ", job->name,
-                             !anybody     ? ": no agent reports the job any more"
+                             !anybody     ? ": no agent reports this job any more"
                              : job->lived ? " has ended"
                                           : " had already ended"));
   events_.BeganOrEnded(job);

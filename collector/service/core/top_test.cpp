@@ -33,7 +33,7 @@ class CoreTopTest : public support::FolderTest {
     job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
     bundle_ = job.Run();
     for (size_t i = 0; i < bundle_.comms.size(); ++i)
-      bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // ids have the form that rings use
+      bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // IDs have the same form as in rings
   }
   Bundle bundle_;
 };
@@ -78,7 +78,7 @@ TEST_F(CoreTopTest, AHangIsShownWithHardwareVictimsAndLateArrivals) {
   EXPECT_THAT(status.late_arrivals(0),
               AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
   EXPECT_TRUE(fleet.Heard("late: ")) << absl::StrJoin(fleet.said, "\n");
-  // The first line is the root, which the others name as their cause. The second is the other operation.
+  // The first line is the root, which the others show as their cause. The second is the other operation.
   ASSERT_GT(status.communicators_size(), 1);
   EXPECT_EQ(status.communicators(0).standing(), "root");
   const std::string root = status.communicators(0).name();

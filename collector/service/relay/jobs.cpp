@@ -1,4 +1,4 @@
-// The part of Relay that separates jobs with the same name, and knows which of them still have reporters.
+// The part of Relay that separates jobs with the same name, and tracks which of them still have reporters.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostEarly = 4096;  // maximum number of small messages: late reports and ends
+constexpr size_t kMostEarly = 4096;  // maximum number of small messages: late reports and exits
 constexpr size_t kMostEarlyBytes = 16384;
 
 std::string BaseOf(JobIdentity identity) {
@@ -21,8 +21,8 @@ std::string ChildKey(uint32_t number, uint32_t life) { return absl::StrCat(numbe
 
 }  // namespace
 
-// Returns the child's job among those with the same name. A child that seemed to belong to another job is asked to
-// report everything again.
+// Returns the child's job among those with the same name. A child that was assigned to the wrong job is asked to report
+// everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
   std::vector<uint64_t> comms;
@@ -68,7 +68,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// Finds this relay's identity for the child's job `said`. Returns false if it is unknown yet; then the message waits.
+// Finds this relay's identity for the child's job `said`. Returns false if it is still unknown; then the message waits.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);

@@ -13,18 +13,18 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kLateExpires = 60 * kSecond;
-constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while another's continue
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while those of another job continue
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
 constexpr size_t kMostStacks = 64;  // maximum number of requests with open stacks
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
-constexpr size_t kReusedBytes = 16384;  // maximum for a heartbeat: the memory of a larger one is not kept
-// If a heartbeat is lost, its numbers are not sent again unless something moves. So all are sent again at this
+constexpr size_t kReusedBytes = 16384;  // a heartbeat that takes more memory than this is not reused
+// If a heartbeat is lost, its numbers are repeated only when something moves. So everything is repeated at this
 // interval.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
-constexpr int64_t kRetryFull = 5'000'000;  // pause before the next try if the upstream's queue is full
+constexpr int64_t kRetryFull = 5'000'000;  // pause before the next attempt if the upstream's queue is full
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
 constexpr int kMostBlind = 64, kMostBlindOfHost = 4;
@@ -121,19 +121,19 @@ void Relay::FromUpstream(wire::Message message) {
   message.header.route.pop_back();
   counters_.answers++;
   if (!server_->Send(peer, message).ok())
-    counters_.answers_lost++;  // the side without the answer requests or sends it again
+    counters_.answers_lost++;  // whoever misses the answer requests or sends it again
 }
 
 void Relay::Welcomed(const Welcome& welcome) {
   if (!welcome.refused().empty()) {
-    Say(absl::StrCat("relay: ", upstream_->endpoint(), " refuses it: ", welcome.refused()));
+    Say(absl::StrCat("relay: ", upstream_->endpoint(), " refuses this relay: ", welcome.refused()));
     return;
   }
   welcomed_ = true;
-  everything_ = true;  // also after a mere reconnection, because messages in transit may be lost
+  everything_ = true;  // also after a reconnection, because messages in transit may be lost
   if (upstream_instance_ == welcome.instance()) return;
-  // The upstream is another collector, or another relay. The children report again what is not kept here: ends, waits,
-  // members. Unsent ends and waits are dropped, because a wait that was late then may be over.
+  // The upstream is another collector, or another relay. The children repeat everything that is not kept here: exits,
+  // waits, members. Unsent exits and waits are dropped, because a wait that was late then may be over.
   std::erase_if(urgent_, [this](const wire::Message& message) {
     const bool told_again = message.header.type == wire::Type::kLate || message.header.type == wire::Type::kEnded;
     if (told_again) urgent_bytes_ -= message.body.size();
@@ -175,7 +175,7 @@ void Relay::FromChild(wire::Received received) {
   }
   switch (received.message.header.type) {
     case wire::Type::kHello:
-      // A relay's child sends Hello to the relay; none passes through.
+      // A child relay sends its Hello to this relay; no Hello is forwarded.
       return received.message.header.route.empty() ? OnHello(received) : void(counters_.malformed++);
     case wire::Type::kBye: return Drop(received.peer);
     case wire::Type::kHeartbeat: return OnHeartbeat(received);
@@ -320,7 +320,7 @@ void Relay::OnLate(const wire::Received& received) {
   LateReport& merged = late.report;
   late.waiting.Unite(Ranks::FromOrNone(report.waiting()));
   late.missing.Unite(Ranks::FromOrNone(report.missing()));
-  // The longest wait represents all waits, with the limit that applies to it.
+  // The longest wait represents all waits, with its own limit.
   if (report.in_flight_ns() > merged.in_flight_ns()) {
     merged.set_in_flight_ns(report.in_flight_ns());
     merged.set_limit_ns(report.limit_ns());
@@ -331,7 +331,7 @@ void Relay::OnLate(const wire::Received& received) {
   if (late.sent_ns != 0) merged.clear_host();
   late.heard_ns = now_;
   late.dirty = true;
-  // The first report is sent at once; those that follow are sent together.
+  // The first report is sent at once; later ones are sent together.
   if (late.sent_ns == 0 && welcomed_) SendLate(&late);
 }
 
@@ -414,7 +414,7 @@ bool Relay::Concerned(const Child& child, const ChildJob& known, const std::stri
          known.in_d.Intersects(ranks);
 }
 
-// Each child has its own numbers for jobs with one name.
+// Each child has its own numbers for jobs with the same name.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
   if (!wire::DecodeBody(message, &request).ok()) {
@@ -426,7 +426,7 @@ void Relay::Distribute(const wire::Message& message) {
   Ranks ranks = Ranks::FromOrNone(request.ranks());
   ranks.Unite(Ranks::FromOrNone(request.merged()));
   for (const auto& [peer, child] : children_) {
-    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // the child's jobs are not known yet
+    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // the child's jobs are still unknown
     for (const auto& [said, known] : child.jobs) {
       if (!Concerned(child, known, job, ranks)) continue;
       if (said == job) {
@@ -500,7 +500,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) {  // sent in the first part
+      if (next > 0) {  // only in the first part
         beat.clear_recorders();
         beat.clear_blind();
       }
@@ -524,13 +524,13 @@ void Relay::Housekeep() {
   counters_.children_silent = 0;
   std::vector<uint64_t> over;
   for (auto& [peer, child] : children_) {
-    child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs only sends pings
+    child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs sends only pings
     const int64_t unheard = now_ - child.heard_ns;
     if (unheard <= options_.silent_after_ns && !child.gone) child.silent = false;
     if (!child.gone && unheard > options_.silent_after_ns / 2) {
       wire::Message ping;
       ping.header.type = wire::Type::kPing;
-      (void)server_->Send(peer, ping);  // shows whether the connection still exists
+      (void)server_->Send(peer, ping);  // checks whether the connection still exists
       if (!server_->Knows(peer)) {
         // The child's ranks may report through another child, so its numbers no longer count.
         child.gone = child.silent = true;
@@ -545,7 +545,7 @@ void Relay::Housekeep() {
       Quiet(child);
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
-    // The child reports, but not this job any more. The job has ended, or another generation of it has begun.
+    // The child reports, but no longer this job: the job has ended, or another generation of it has begun.
     std::vector<std::string> left;
     for (const auto& [key, said] : child.jobs) {
       const bool passed_over = child.beat_ns - said.heard_ns > kPassedOver;

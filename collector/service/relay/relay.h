@@ -1,8 +1,8 @@
-// A relay connects agents (or other relays) to the collector, so that neither the collector's connections nor its
-// messages grow with the number of hosts. Digests, evidence, chunks and ends of processes pass through unchanged, with
-// the token of their connection added to the route. Answers follow the route back, so the relay stores none of them. It
-// merges heartbeats and late reports of its children. It stores no file: after its death the children report everything
-// again, because their next Welcome names another instance.
+// A relay connects agents (or other relays) to the collector, so that the collector's connections and messages do not
+// grow with the number of hosts. It forwards digests, evidence, chunks and process exits unchanged, and adds the token
+// of their connection to the route. Answers follow the route back, so the relay stores none of them. It merges
+// heartbeats and late reports from its children. It stores no file: after it dies, the children report everything
+// again, because their next Welcome shows another instance.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@
 namespace lockstep {
 
 struct RelayOptions {
-  wire::ServerOptions server;         // address to which the children connect
+  wire::ServerOptions server;         // address that the children connect to
   wire::ClientOptions upstream;       // the collector, or the next relay
   std::vector<std::string> fallback;  // sent to the children; empty for the upstream endpoints
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t late_ns = 250'000'000;  // late reports of one wait that follow the first are sent together after this time
+  int64_t late_ns = 250'000'000;  // later reports of one wait are sent together after this time
   int64_t silent_after_ns = 5'000'000'000;
   int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
   // Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are
-  // sent again). Beyond the second, the children are not read, so the network holds them back.
+  // sent again). Beyond the second limit, the children are not read, so the network slows them down.
   size_t most_chunk_bytes = size_t{64} << 20;
   size_t most_urgent_bytes = size_t{128} << 20;
   size_t most_children = 16384, most_jobs = 1024;
@@ -57,8 +57,8 @@ class Relay {
   static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
   ~Relay();
 
-  // Does all work that is due. Call it if one of the descriptors is readable, and at the latest at NextNs(). Returns
-  // how many messages of children it took.
+  // Does all work that is due. Call it when a descriptor is readable, and at NextNs() at the latest. Returns how many
+  // messages from children it handled.
   int Step(int64_t mono_ns, int64_t real_ns);
   int server_fd() const { return server_->fd(); }
   int upstream_fd() const { return upstream_->fd(); }
@@ -99,7 +99,7 @@ class Relay {
     bool fresh = false;  // something arrived since the last heartbeat
     int64_t heard_ns = 0;
   };
-  // Reports of one wait by many children.
+  // Reports of one wait from many children.
   struct Late {
     LateReport report;
     Ranks waiting, missing;
@@ -107,7 +107,7 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
-  // Stacks of many children for one request, only those not yet sent: the receiver merges again.
+  // Unsent stacks from many children for one request; the receiver merges again.
   struct Stacks {
     StackReport report;  // without tree and ranks
     StackTree tree;
@@ -151,11 +151,11 @@ class Relay {
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
-  Heartbeat beat_;                                    // reused for the message being read, to save allocations
+  Heartbeat beat_;                                    // reused for each message, to save allocations
   std::map<uint64_t, Child> children_;                // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes>
-      namesakes_;  // by serialized identity, without the number that separates jobs of one name; senders by ChildKey()
+  std::map<std::string, Namesakes> namesakes_;  // by serialized identity, without the number that separates jobs with
+                                                // the same name; senders by ChildKey()
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;

@@ -351,7 +351,7 @@ TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   EXPECT_TRUE(Of(Type::kLate).empty());
 }
 
-// Two jobs with one name behind one relay: heartbeats, late reports, ends and requests of each stay separate.
+// Two jobs with the same name behind one relay: heartbeats, late reports, exits and requests of each stay separate.
 TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -383,7 +383,7 @@ TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   EXPECT_EQ(*Ranks::From(last(0)->alive()), Ranks::Between(0, 7));
   EXPECT_EQ(*Ranks::From(last(1)->alive()), Ranks::Between(0, 7));
 
-  // A request goes to the hosts of its job, with the number that each host gave the job.
+  // A request goes to the job's hosts, with each host's own number for the job.
   CollectRequest request;
   *request.mutable_job() = JobOf();
   request.mutable_job()->set_life(1);
@@ -403,7 +403,7 @@ TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   EXPECT_EQ(asked(*b), 0u);
   EXPECT_EQ(asked(*both), 0u);
 
-  // Late ranks and ends are reported under the relay's number.
+  // Late ranks and exits are reported with the relay's number.
   LateReport late;
   *late.mutable_job() = JobOf();
   late.set_communicator(0xb1);
@@ -425,7 +425,8 @@ TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   EXPECT_EQ(Of(Type::kEnded)[0]->message.header.route.size(), 1u);
 }
 
-// Hosts that seemed to belong to one job belong to two. The wrongly assigned host reports everything again.
+// Hosts that seemed to belong to one job belong to two. The host that was assigned to the wrong job reports everything
+// again.
 TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -437,7 +438,7 @@ TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   const size_t welcomes = b->welcomes.size();
   ASSERT_TRUE(rest->client->Send(BeatOf("node2", Ranks::Between(4, 7), 41, 0xa1)).ok());
   ASSERT_TRUE(Wait([&] { return b->welcomes.size() > welcomes; }));
-  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance, so nothing else starts again
+  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance, so nothing else starts over
   beats_.clear();
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -467,7 +468,7 @@ TEST_F(RelayTest, TheEndOfAJobIsForwardedWhenTheLastChildReportsIt) {
   ASSERT_TRUE(Wait([&] { return beats_.back().over(); }));
 }
 
-// Equal stacks of many hosts are merged on their way up. Stacks that arrive in several messages give the same tree.
+// Equal stacks from many hosts are merged on the way up. Stacks that arrive in several messages give the same tree.
 TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
   StackTree all;
   Ranks ranks;

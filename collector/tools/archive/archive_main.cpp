@@ -41,7 +41,7 @@ struct Options {
   bool insecure = false, json = false, sql = false;
   double every_s = 0, retry_s = 0;
   uint64_t spool_limit = 0;
-  int64_t time_limit_ms = 0;  // of `before`, which verdicts call
+  int64_t time_limit_ms = 0;  // limit for `before`, the query of a verdict
   QueryArguments query;
   RedactLevel redact = RedactLevel::kNo;
 };
@@ -81,11 +81,11 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   options.time_limit_ms = parsed.Number("time-limit-ms");
   if (options.verb == "query" && options.words.size() != 1) return parsed.Wrong("query takes the name of one query");
   if (options.verb == "jobs" && options.words.size() != 1) return parsed.Wrong("jobs takes one file");
-  if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no folders");
+  if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no incident folders");
   if (options.verb.empty() && options.words.empty() == options.follow.empty())
-    return parsed.Wrong("give incident folders, or --follow DIR");
+    return parsed.Wrong("give one or more incident folders, or --follow DIR");
   if (!(options.verb == "query" && options.sql) && options.to.empty())
-    return parsed.Wrong("give the archive's address: --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
+    return parsed.Wrong("missing the archive's address: give --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
   return options;
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   target->password = EnvironmentValue("LOCKSTEP_ARCHIVE_PASSWORD");
   if (!options.password_file.empty()) {
     absl::StatusOr<std::string> text = ReadWholeFile(options.password_file, kMostPassword, Links::kRefuse);
-    if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password's file: ", text.status().message()));
+    if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password file: ", text.status().message()));
     while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
     target->password = *text;
   }
@@ -107,7 +107,7 @@ bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || 
 
 using Clock = std::chrono::steady_clock;
 
-// Sends incidents through the spool. Rows that are refused permanently are reported and set aside; others wait.
+// Sends incidents through the spool. Reports and sets aside rows that are refused permanently; the others wait.
 class Sender {
  public:
   Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
@@ -144,7 +144,7 @@ class Sender {
     const absl::Status put =
         spool_.Put(*name, [&](const RowSink& sink) { return MakeRows(folder, *name, sink, &notes); });
     if (!put.ok()) {
-      // A full spool is tried again; an unreadable folder is reported once.
+      // A full spool is tried again. An unreadable folder is reported once.
       if (!absl::IsResourceExhausted(put)) taken_.insert(folder);
       Fail(absl::StrCat(folder, ": ", put.message()));
       return;
@@ -157,7 +157,7 @@ class Sender {
     }
   }
 
-  // Sends everything in the spool. Returns false if the server became unreachable before the end.
+  // Sends everything in the spool. Returns false if the server became unreachable on the way.
   bool Flush() {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
@@ -185,7 +185,7 @@ class Sender {
   }
 
   bool Took(const std::string& folder) const { return taken_.count(folder) > 0; }
-  // Folders that are gone do not need to be remembered.
+  // Forgets folders that no longer exist.
   void Forget(const std::set<std::string>& present) {
     std::erase_if(taken_, [&](const std::string& folder) { return present.count(folder) == 0; });
   }
@@ -217,7 +217,7 @@ class Sender {
     return absl::OkStatus();
   }
 
-  // Repeats with growing pauses while the server is unreachable, for as long as the options allow in total.
+  // Repeats the work with growing pauses while the server is unreachable, for as long as the options allow.
   template <typename Work>
   absl::Status Try(const Work& work) {
     std::chrono::duration<double> pause(0.1);
@@ -230,9 +230,9 @@ class Sender {
       const auto now = Clock::now();
       if (until_ == Clock::time_point{}) {
         until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.retry_s));
-        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; trying again"));
+        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; retrying"));
       }
-      // Prevents all waiting processes from starting again at once.
+      // Spreads the retries of many waiting processes.
       const auto wait = pause * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
       if (now + wait > until_ || Http::stopped()) return status;
       poll(nullptr, 0, static_cast<int>(wait.count() * 1000));
@@ -263,7 +263,7 @@ std::vector<std::string> FoldersBelow(const std::string& root) {
 }
 
 void Follow(const Options& options, Sender* sender) {
-  Say(absl::StrCat("follows ", options.follow));
+  Say(absl::StrCat("following ", options.follow));
   std::string away;
   while (!Http::stopped()) {
     const std::vector<std::string> folders = FoldersBelow(options.follow);
@@ -301,7 +301,8 @@ int SendAll(const Options& options, Http* http) {
   Sender sender(options, http, files);
   if (!options.follow.empty()) {
     Follow(options, &sender);
-    Say(absl::StrCat("ends; ", sender.sent(), " incidents were sent, ", files.Files().size(), " wait in ", folder));
+    Say(absl::StrCat("exiting; ", sender.sent(), " incidents were sent, ", files.Files().size(), " are waiting in ",
+                     folder));
     return kDone;
   }
   absl::Status ready = sender.Prepare();
@@ -311,17 +312,17 @@ int SendAll(const Options& options, Http* http) {
   }
   for (const std::string& word : options.words) {
     if (Http::stopped()) break;
-    // Needs memory for only one incident: each is sent before the next is made, while there is a server.
+    // Holds only one incident in memory: while the server is reachable, each is sent before the next is built.
     sender.Take(word, false);
     if (ready.ok() && !sender.Flush()) ready = absl::UnavailableError("");
   }
   const bool reached = ready.ok() && sender.Flush();
   const size_t waiting = files.Files().size();
   std::string text = absl::StrCat("sent ", sender.sent(), sender.sent() == 1 ? " incident" : " incidents");
-  if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were there");
+  if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were already there");
   if (waiting > 0)
-    absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " waits in " : " wait in ", folder,
-                    " (lockstep archive send tries again)");
+    absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " is waiting in " : " are waiting in ", folder,
+                    " (lockstep archive send retries)");
   if (!reached && !sender.away().empty()) absl::StrAppend(&text, "; ", sender.away());
   Say(text);
   if (sender.failed()) return kFailed;
@@ -350,7 +351,8 @@ int Query(const Options& options, Store* store) {
   return written ? kDone : kFailed;
 }
 
-// For verdicts (analyzer/report/before.h): reads a question from standard input, and always answers on standard output.
+// For verdicts (analyzer/report/before.h): reads a question from standard input, and always writes an answer to
+// standard output.
 int AnswerVerdict(const Options& options, Store* store) {
   std::string question;
   for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())
@@ -368,14 +370,14 @@ int SendJobs(const Options& options, Store* store) {
   absl::StatusOr<std::string> text = std::string();
   if (options.words[0] == "-") {
     for (int c = getchar(); c != EOF && text->size() < kMostJobs; c = getchar()) text->push_back(static_cast<char>(c));
-    if (text->size() == kMostJobs) text = absl::InvalidArgumentError("more than is read at once; give fewer lines");
+    if (text->size() == kMostJobs) text = absl::InvalidArgumentError("too much input; give fewer lines at a time");
   } else {
     text = ReadWholeFile(options.words[0], kMostJobs, Links::kRefuse);
   }
   const absl::StatusOr<std::vector<JobDay>> days = text.ok() ? ReadJobDays(*text, time(nullptr)) : text.status();
   absl::Status status = days.status();
   if (status.ok()) status = store->Prepare();
-  // Servers limit the partitions of an insert, so rows are inserted day by day.
+  // Servers limit the partitions of one insert, so rows are inserted day by day.
   std::map<std::string, std::string> by_day;
   if (status.ok()) {
     for (const JobDay& day : *days) {

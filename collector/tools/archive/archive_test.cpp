@@ -124,7 +124,7 @@ TEST(Queries, HaveADescriptionAndNoUnusedArgument) {
     EXPECT_EQ(statement->find("x' OR"), std::string::npos);
   }
   EXPECT_FALSE(ReadyQuery("schema_1", {}).ok());
-  EXPECT_FALSE(ReadyQuery("host", {}).ok());  // a query of all hosts' rows would take long
+  EXPECT_FALSE(ReadyQuery("host", {}).ok());  // without a host, the query would read all rows
   EXPECT_NE(ReadyQuery("nothing", {}).status().message().find("culprits"), absl::string_view::npos);
 }
 
@@ -226,7 +226,7 @@ TEST_F(ArchiveTest, AnIncidentHasTheSameNameInAnyFolder) {
   }
   unlink((folder_ + "/manifest.json").c_str());
   ASSERT_EQ(mkfifo((folder_ + "/manifest.json").c_str(), 0600), 0);
-  EXPECT_FALSE(NameIncident(folder_).ok());  // and naming does not wait for a writer
+  EXPECT_FALSE(NameIncident(folder_).ok());  // reading the name does not wait for a writer
 }
 
 TEST_F(ArchiveTest, AVerdictBecomesRows) {

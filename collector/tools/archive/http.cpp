@@ -46,11 +46,11 @@ bool IsName(const std::string& text) {
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   const auto wrong = [](const std::string& what) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the archive's address is http://HOST:PORT/DATABASE or https://..: ", what));
+        absl::StrCat("the archive's address must be http://HOST:PORT/DATABASE or https://...: ", what));
   };
   const size_t scheme = url.find("://");
   const std::string kind = scheme == std::string::npos ? "" : url.substr(0, scheme);
-  if (kind != "http" && kind != "https") return wrong(absl::StrCat("'", Printable(url, 200), "' begins with neither"));
+  if (kind != "http" && kind != "https") return wrong(absl::StrCat("'", Printable(url, 200), "' starts with neither"));
   std::string rest = url.substr(scheme + 3);
   for (char c : rest) {
     if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 127 || c == '?' || c == '#' ||
@@ -59,22 +59,21 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
     }
   }
   const size_t slash = rest.find('/');
-  if (slash == std::string::npos) return wrong("no database is named");
+  if (slash == std::string::npos) return wrong("it has no database name");
   Target target;
   target.database = rest.substr(slash + 1);
   if (!IsName(target.database))
-    return wrong(
-        "the name of the database may contain only letters, digits and underscores, and must not begin with a digit");
+    return wrong("the database name may contain only letters, digits and underscores, and must not start with a digit");
   std::string authority = rest.substr(0, slash);
   if (const size_t at = authority.rfind('@'); at != std::string::npos) {
     target.user = authority.substr(0, at);
     authority.erase(0, at + 1);
     if (target.user.find(':') != std::string::npos) {
       return wrong(
-          "do not put a password into the URL, where every user of the machine can read it: use --password-file, "
+          "do not put a password into the URL, where every user on the machine can read it: use --password-file, "
           "LOCKSTEP_ARCHIVE_PASSWORD_FILE or LOCKSTEP_ARCHIVE_PASSWORD");
     }
-    if (target.user.empty()) return wrong("an empty user");
+    if (target.user.empty()) return wrong("the user name is empty");
   }
   const size_t colon = authority.rfind(':');
   const bool bracket = authority.find(']') != std::string::npos;
@@ -84,12 +83,12 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
     port = authority.substr(colon + 1);
   }
   int number = 0;
-  if (host.empty()) return wrong("no host is named");
+  if (host.empty()) return wrong("it has no host name");
   if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535)
-    return wrong("the port is a number from 1 to 65535");
+    return wrong("the port must be a number from 1 to 65535");
   if (kind == "http" && !insecure && host != "localhost" && !IsLoopback(host)) {
     return wrong(
-        "use https for another machine, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) in a network that you trust");
+        "use https for another machine, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) on a network that you trust");
   }
   target.base = absl::StrCat(kind, "://", host, ":", number, "/");
   return target;
@@ -113,8 +112,8 @@ bool IsPassing(long http_status, const std::string& answer) {
     for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i)
       code = code * 10 + (answer[i] - '0');
   }
-  // Timeouts, too many queries or parts, lack of memory, network errors, and replicas that are missing or read only for
-  // now.
+  // Timeouts, too many queries or parts, memory limits, network errors, and replicas that are missing or temporarily
+  // read-only.
   for (int passing : {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
     if (code == passing) return true;
   }
@@ -125,8 +124,8 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
                                        const std::vector<std::pair<std::string, std::string>>& settings,
                                        int64_t limit_ms, size_t most_bytes) {
   CURL* curl = curl_;
-  if (curl == nullptr) return absl::InternalError("libcurl does not start");
-  if (stopped()) return absl::CancelledError("ended by a signal");
+  if (curl == nullptr) return absl::InternalError("cannot start libcurl");
+  if (stopped()) return absl::CancelledError("interrupted by a signal");
   curl_easy_reset(curl);
   std::string url = target_.base;
   char join = '?';
@@ -173,10 +172,10 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   curl_slist_free_all(headers);
-  if (stopped()) return absl::CancelledError("ended by a signal");
+  if (stopped()) return absl::CancelledError("interrupted by a signal");
   if (taken.too_long)
     return absl::OutOfRangeError(
-        absl::StrCat("the answer of ", target_.base, " is longer than ", most_bytes, " bytes"));
+        absl::StrCat("the answer from ", target_.base, " is longer than ", most_bytes, " bytes"));
   if (result != CURLE_OK) {
     const std::string why =
         absl::StrCat(target_.base, ": ", Printable(error[0] != '\0' ? error : curl_easy_strerror(result), 300));
@@ -187,7 +186,7 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
   }
   if (status == 200) return std::move(taken.text);
   std::string said = Printable(taken.text, 400);
-  const std::string why = absl::StrCat(target_.base, " answers ", status, said.empty() ? "" : ": ", said);
+  const std::string why = absl::StrCat(target_.base, " answered ", status, said.empty() ? "" : ": ", said);
   if (IsPassing(status, taken.text)) return absl::UnavailableError(why);
   if (status == 401 || status == 403) return absl::PermissionDeniedError(why);
   return absl::FailedPreconditionError(why);

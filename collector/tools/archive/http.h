@@ -1,5 +1,5 @@
-// One HTTP connection to ClickHouse, by libcurl. Answers are untrusted: their length is bounded, and redirects are not
-// followed.
+// One HTTP connection to ClickHouse, through libcurl. Answers are untrusted: their length is limited, and redirects are
+// not followed.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace lockstep::archive {
 struct Target {
   std::string base;  // "http://HOST:PORT/"
   std::string database;
-  std::string user;  // empty for the server's default
+  std::string user;  // empty for the server's default user
   std::string password;
-  std::string ca_file;  // empty for the system's
+  std::string ca_file;  // empty for the system's certificates
 };
 
 // Parses "http://[USER@]HOST[:PORT]/DATABASE". Refuses a password in it, because all users can read command lines.
-// Refuses http to other hosts unless `insecure`. InvalidArgument names the problem.
+// Refuses http to other hosts unless `insecure`. InvalidArgument describes the problem.
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure);
 
-// Used by one thread.
+// One thread uses this object.
 class Http {
  public:
   explicit Http(Target target);
@@ -34,12 +34,12 @@ class Http {
   Http& operator=(const Http&) = delete;
 
   // Runs a statement, followed by `body` if it is an INSERT. `settings` apply to the query. Returns the answer, at most
-  // `most_bytes`. Unavailable and DeadlineExceeded are temporary; other errors are for the user.
+  // `most_bytes`. Unavailable and DeadlineExceeded are temporary; other errors need the user.
   absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body,
                                    const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms,
                                    size_t most_bytes);
   const Target& target() const { return target_; }
-  // From now on no transfer begins, and a running one ends. For signal handlers.
+  // Ends a running transfer, and prevents new ones. For signal handlers.
   static void Stop();
   static bool stopped();
 
@@ -48,8 +48,8 @@ class Http {
   void* curl_ = nullptr;
 };
 
-// Returns whether the error may be temporary, from the answer's text. ClickHouse answers nearly all errors with 500;
-// its own code decides.
+// Returns whether the answer describes a temporary error. ClickHouse answers almost all errors with 500, so its own
+// code in the text decides.
 bool IsPassing(long http_status, const std::string& answer);
 
 }  // namespace lockstep::archive

@@ -23,7 +23,7 @@ constexpr size_t kMostText = 1000, kMostJob = 256;
 constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
                  kMostLinks = 1000, kMostSpeeds = 1000;
 constexpr size_t kMostNames = 64;
-// kEarliest and kLatest are the beginnings of the years 2000 and 2100.
+// The start of the years 2000 and 2100.
 constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
 
 std::string Text(const Json& json, const char* name, size_t most = kMostText) {
@@ -84,7 +84,7 @@ absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
   return json;
 }
 
-// Hosts of the culprits, each listed once, those with most culprits first.
+// Hosts of the culprits, each once, those with the most culprits first.
 Json HostsOf(const Json& finding) {
   std::vector<std::pair<std::string, int>> hosts;
   size_t looked = 0;
@@ -118,7 +118,7 @@ Json PlacesOf(const Json& finding) {
   return places;
 }
 
-// The rows that are derived from verdict.json.
+// The rows that come from verdict.json.
 class VerdictRows {
  public:
   VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes)
@@ -129,7 +129,7 @@ class VerdictRows {
     for (const Json& finding : Part(verdict, "findings", true)) {
       if (!finding.is_object()) continue;
       if (number == kMostFindings) {
-        absl::StrAppend(notes_, "more than ", kMostFindings, " findings: the rest is left out\n");
+        absl::StrAppend(notes_, "more than ", kMostFindings, " findings; the rest are left out\n");
         break;
       }
       Json row = Row();
@@ -256,7 +256,7 @@ class VerdictRows {
     for (const Json& culprit : Part(finding, "culprits", true)) {
       if (!culprit.is_object()) continue;
       if (here++ == kMostCulprits || culprits_ == kMostCulpritRows) {
-        absl::StrAppend(notes_, "finding ", number, " names more culprits than are kept (", here - 1, ")\n");
+        absl::StrAppend(notes_, "finding ", number, " names more culprits than the ", here - 1, " that are kept\n");
         break;
       }
       ++culprits_;
@@ -292,7 +292,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   absl::StatusOr<Json> manifest = Parsed(folder + "/manifest.json", kMostManifest);
   if (absl::IsNotFound(manifest.status())) {
     return Exists(folder + "/verdict.json") || Exists(folder + "/verdict.txt")
-               ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json (yet): it is not finished"))
+               ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json yet: it is unfinished"))
                : absl::InvalidArgumentError(
                      absl::StrCat(folder, " is not an incident folder: it has no manifest.json"));
   }
@@ -303,7 +303,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   name.real_ns = Ns(*manifest, "captured_real_ns");
   if (name.real_ns < kEarliest || name.real_ns > kLatest) {
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, "/manifest.json does not say when it was taken (captured_real_ns)"));
+        absl::StrCat(folder, "/manifest.json has no valid capture time (captured_real_ns)"));
   }
   name.job = Text(*manifest, "job", kMostJob);
   name.step = Text(*manifest, "step", 64);

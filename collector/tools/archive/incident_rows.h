@@ -1,5 +1,5 @@
-// The rows that the archive keeps of one incident folder. Folders are untrusted: every field is checked, texts are cut,
-// and all counts are bounded.
+// The rows that the archive stores for one incident folder. Folders are untrusted: every field is checked, texts are
+// truncated, and all counts are limited.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace lockstep::archive {
 
-// Reads the folder's manifest. FailedPrecondition if the incident is not finished (yet), InvalidArgument if this is not
-// an incident folder.
+// Reads the folder's manifest. FailedPrecondition if the incident is unfinished, InvalidArgument if this is not an
+// incident folder.
 absl::StatusOr<IncidentName> NameIncident(const std::string& folder);
 
-// Rows of findings, culprits, creations and links from verdict.json, and operations (with the links' hosts) from
-// index.lsi if it exists. The row of incidents comes last, so its presence proves that the others exist. *notes gets
-// one line for everything that was left out.
+// Makes rows of findings, culprits, creations and links from verdict.json, and rows of operations (with the links'
+// hosts) from index.lsi if it exists. The incident's own row comes last, so its presence proves that the others exist.
+// Adds one line to *notes for everything that was left out.
 absl::Status MakeRows(const std::string& folder, const IncidentName& name, const RowSink& sink, std::string* notes);
 
 }  // namespace lockstep::archive

@@ -13,7 +13,7 @@
 namespace lockstep::archive {
 namespace {
 
-// kEarliestSecond and kLatestSecond are the beginnings of the years 2000 and 2100.
+// The start of the years 2000 and 2100.
 constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
 constexpr int64_t kLongest = 400 * kDay;
 constexpr size_t kMostJobDays = 1'000'000;
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
       return absl::InvalidArgumentError(
           absl::StrCat("line ", number, ": ", what, ": ", Printable(std::string(line), 100)));
     };
-    if (fields.size() < 3 || fields[0].empty()) return wrong("not JOB|START|END[|RANKS]");
+    if (fields.size() < 3 || fields[0].empty()) return wrong("expected JOB|START|END[|RANKS]");
     if (fields[1] == "Unknown" || fields[1] == "None") continue;
     JobDay day;
     day.job = CleanUtf8(fields[0], 256);
@@ -53,8 +53,8 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
     if (!Time(fields[1], &begin)) return wrong("no start");
     if (fields[2] != "Unknown" && !Time(fields[2], &end)) return wrong("no end");
     if (fields.size() > 3 && !fields[3].empty() && !absl::SimpleAtoi(fields[3], &day.ranks))
-      return wrong("no number of ranks");
-    if (end < begin || end - begin > kLongest) return wrong("it ends before it begins, or runs for more than 400 days");
+      return wrong("the number of ranks is not a number");
+    if (end < begin || end - begin > kLongest) return wrong("it ends before it starts, or runs for more than 400 days");
     for (int64_t at = begin; at < end;) {
       const int64_t next = std::min(end, (at / kDay + 1) * kDay);
       if (days.size() == kMostJobDays)

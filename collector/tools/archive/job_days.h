@@ -1,4 +1,4 @@
-// Run times of jobs by day, for rates over job-days.
+// The time that jobs ran on each day, for rates per job-day.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace lockstep::archive {
 
 struct JobDay {
-  std::string day, job;  // "2026-11-22", UTC
-  uint64_t seconds = 0;  // seconds of that day
+  std::string day, job;  // as "2026-11-22", in UTC
+  uint64_t seconds = 0;  // seconds on that day
   uint32_t ranks = 0;    // 0 if unknown
 };
 
 // Parses lines JOB|START|END[|RANKS], as `sacct -X -n -P -o JobID,Start,End,NTasks` prints them, with local times
-// ("2026-11-20T10:00:00") or seconds since 1970. An END of "Unknown" means now. Jobs that never began ("Unknown",
-// "None") are skipped. Splits the job of each line into days. InvalidArgument names the first invalid line.
+// ("2026-11-20T10:00:00") or seconds since 1970. "Unknown" as the END means now. Skips jobs that never started
+// ("Unknown", "None"). Splits each job by day. InvalidArgument names the first invalid line.
 absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t now_s);
 
 }  // namespace lockstep::archive

@@ -35,7 +35,7 @@ struct Group {
   std::string clock;
 };
 
-// What the hosts of an incident have together. A host counts with its time on the GPU, else with its time in the call.
+// Sums over the hosts of an incident. A host counts with its time on the GPU, or else with its time in the call.
 struct Total {
   uint64_t operations = 0;
   std::vector<int64_t> medians_ns;
@@ -63,13 +63,13 @@ absl::Status AddTotals(const IncidentName& name, std::map<Key, Total>* totals, c
   return absl::OkStatus();
 }
 
-// A link or a pipe in a foreign folder is not an index.
+// Rejects links and pipes, because the folder is untrusted.
 bool PlainFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// Points of measured bandwidth by rank; and the hosts of each communicator that has one.
+// Measured bandwidths by rank, and the hosts of each communicator that has one.
 class Rates {
  public:
   Rates(const IndexReader& index, const std::unordered_map<int32_t, size_t>& by_rank, OperationFacts* facts) {
@@ -127,7 +127,7 @@ class Rates {
 
 void Durations::Add(int64_t ns) {
   if (ns < 0) return;
-  // The index has a resolution of a microsecond, so such a call is one of the shortest, not an unmeasured one.
+  // The index has a resolution of one microsecond, so 0 means a very short call, not an unmeasured one.
   if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;
@@ -149,13 +149,12 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
   const std::string path = folder + "/index.lsi";
   if (!PlainFile(path)) {
     absl::StrAppend(notes, "no index.lsi in ", Printable(folder, 300),
-                    ": no aggregates of operations (lockstep view, or a collector, makes it)\n");
+                    ": no operation aggregates (lockstep view or a collector creates this file)\n");
     return absl::OkStatus();
   }
   const absl::StatusOr<std::unique_ptr<IndexReader>> opened = IndexReader::Open(path);
   if (!opened.ok()) {
-    absl::StrAppend(notes, "no aggregates of operations: ", Printable(std::string(opened.status().message()), 300),
-                    "\n");
+    absl::StrAppend(notes, "no operation aggregates: ", Printable(std::string(opened.status().message()), 300), "\n");
     return absl::OkStatus();
   }
   const IndexReader& index = **opened;
@@ -235,7 +234,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
     }
   }
   if (left_out > 0)
-    absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
+    absl::StrAppend(notes, left_out, " operation rows are left out; the limit is ", kMostOperationRows, "\n");
   if (absl::Status status = AddTotals(name, &totals, sink); !status.ok()) return status;
   return index.Unchanged();
 }

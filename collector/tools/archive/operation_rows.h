@@ -1,4 +1,4 @@
-// Per-operation aggregates of an incident from its index.lsi: by class of communicator, function, size and host.
+// Aggregates of an incident's operations, from its index.lsi: by communicator class, function, size and host.
 #pragma once
 
 #include <map>
@@ -11,22 +11,22 @@ namespace lockstep::archive {
 
 struct OperationFacts {
   std::map<std::string, std::vector<std::string>>
-      comm_hosts;  // by communicator identity, for those with a measured bandwidth; at most 32 hosts
+      comm_hosts;  // only communicators with a measured bandwidth, by identity; at most 32 hosts each
 };
 
-// Processes one host at a time, so that memory does not grow with the job. Durations become histograms with 4 % steps.
-// A missing or damaged index gives a note and no rows.
+// Processes one host at a time, so that memory use does not grow with the job. Durations become histograms with 4 %
+// steps. A missing or damaged index adds a note and no rows.
 absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
                                OperationFacts* facts, std::string* notes);
 
-// Durations in steps of 4 %, for medians and percentiles of any number of them.
+// A histogram of durations in 4 % steps, for medians and percentiles of any number of values.
 class Durations {
  public:
-  // Adds nanoseconds from the index. 0, which is below its resolution of a microsecond, counts as half of one. Negative
-  // values do not count.
+  // Adds nanoseconds from the index. 0 is below its resolution of one microsecond and counts as half of one. Negative
+  // values are ignored.
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
-  // `q` is 0 to 1; returns -1 if there are no durations.
+  // `q` is 0 to 1. Returns -1 if there are no durations.
   int64_t Quantile(double q) const;
 
  private:

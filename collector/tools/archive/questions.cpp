@@ -24,7 +24,7 @@ constexpr int kLastIncidents = 1000;  // maximum number of incidents for a verdi
 
 bool IsSchema(const std::string& name) { return name.compare(0, 7, "schema_") == 0; }
 
-// The first line of a file is its purpose.
+// The first line of a query file describes it.
 std::string Purpose(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.compare(0, 3, "-- ") == 0 ? line.substr(3) : "";
@@ -41,7 +41,7 @@ std::vector<std::string> Names(const Json& json, const char* name) {
   return names;
 }
 
-// Only incidents before this moment count.
+// Only incidents before this time count.
 int64_t UntilOf(const Json& question) {
   const auto at = question.find("until_real_ns");
   const int64_t until = at != question.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
@@ -150,7 +150,7 @@ absl::StatusOr<std::string> BestStatement(const std::string& question) {
                                   SizeClass(whole("bytes")), ", ", whole("ranks"), ", ", whole("hosts"), ")"));
     }
   }
-  if (keys.empty()) return absl::InvalidArgumentError("the question names no operation");
+  if (keys.empty()) return absl::InvalidArgumentError("the question contains no operation");
   return absl::StrCat(
       "SELECT operation, size_class, ranks, hosts, max(bus_bytes_per_s) AS best, uniqExact(incident) AS incidents FROM "
       "speeds WHERE real_ns < ",
@@ -175,7 +175,7 @@ std::string BestAnswer(const absl::StatusOr<Answer>& answer) {
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster) {
   const Json json = ParseJson<Json>(question);
   if (!json.is_object()) return absl::InvalidArgumentError("the question is not a JSON object");
-  // What the verdicts named first. An incident whose verdict found nothing has no culprit.
+  // The culprits of the latest verdicts. An incident without findings has no culprit.
   const std::string last =
       absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''", " AND real_ns < ",
                    UntilOf(json), cluster.empty() ? "" : absl::StrCat(" AND cluster = ", Quoted(cluster)),
@@ -221,7 +221,8 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
     }
   };
   const std::vector<std::string> hosts = Names(json, "hosts");
-  // If a single host was never named, that is worth reporting. For many hosts, or a line of code, it is not.
+  // For a single host, it is worth reporting that no verdict ever named it. For many hosts, or a line of code, it is
+  // not.
   add("host", hosts, hosts.size() > 1);
   add("code place", Names(json, "places"), true);
   return dump({{"before", before}});

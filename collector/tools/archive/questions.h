@@ -1,4 +1,4 @@
-// The archive's queries: those of users, and those for verdicts.
+// The archive's queries: those for users, and those for verdicts.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 namespace lockstep::archive {
 
 struct QueryArguments {
-  int days = 0;  // 0 for the query's own default
+  int days = 0;  // 0 for the query's default
   int limit = 100;
   std::string host, place, job, cluster;
 };
 
-// "culprits": "Hosts and lines of code that ..", in the order of their names.
+// Names and purposes, such as "culprits": "Hosts and lines of code that ..", ordered by name.
 std::vector<std::pair<std::string, std::string>> ReadyQueries();
-// The statement with its {arguments} filled in. NotFound names the existing queries.
+// Returns the statement with its {arguments} filled in. NotFound lists the existing queries.
 absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments);
 
-// For users: aligned columns, at most `columns` wide, plain characters. For programs: an array of objects.
+// For users: aligned columns, at most `columns` wide, in plain characters. For programs: an array of objects.
 std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 
-// A verdict's question (analyzer/report/before.h) and its answer, {"before": [..]} or {"error": ".."}.
-// `cluster`: only its incidents are counted, because host names are unique only within a cluster; empty for all.
+// A verdict's question (analyzer/report/before.h) and its answer, {"before": [..]} or {"error": ".."}. `cluster` limits
+// the count to one cluster, because host names are unique only within a cluster; empty for all.
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 
-// The best bus bandwidth of earlier incidents for a verdict's operations, sizes and scales: {"best": [..]}.
+// The best bus bandwidth in earlier incidents for a verdict's operations, sizes and scales: {"best": [..]}.
 absl::StatusOr<std::string> BestStatement(const std::string& question);
 std::string BestAnswer(const absl::StatusOr<Answer>& answer);
 

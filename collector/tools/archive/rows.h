@@ -1,4 +1,4 @@
-// Rows of the archive's tables, and the first columns of each row of an incident.
+// Rows of the archive's tables, and the columns with which each row of an incident starts.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ using Json = nlohmann::ordered_json;
 // Called for each row; an error stops the caller.
 using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;
 
-// The identity of an incident and of each of its rows. It does not depend on the place of the folder.
+// Identifies an incident, and each of its rows. It does not depend on the folder's path.
 struct IncidentName {
   std::string job, incident;  // incident: "JOB/STEP/RESTART/UID@TIME_NS"
-  std::string day;            // "2026-11-22", UTC
+  std::string day;            // as "2026-11-22", in UTC
   int64_t real_ns = 0;
   std::string step, tool_version;
-  std::string cluster;  // empty if none was given
+  std::string cluster;  // empty if unknown
   uint32_t restart_count = 0;
   void Begin(Json* row) const;  // day, at, cluster, job, incident
 };
@@ -28,7 +28,7 @@ struct IncidentName {
 // Rounded down to a power of two; 0 for 0.
 uint64_t SizeClass(uint64_t bytes);
 
-// "dp_*" for "dp_17": communicators whose names differ only in numbers are of one class.
+// Returns "dp_*" for "dp_17": communicators whose names differ only in numbers form one class.
 std::string CommClass(const std::string& name);
 
 }  // namespace lockstep::archive

@@ -32,7 +32,7 @@ bool IsTable(const std::string& name) {
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-// FNV-1a, only for file names; an incident's identity is inside the file.
+// FNV-1a, only for file names. The file itself contains the incident's identity.
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -57,7 +57,7 @@ absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes
     mkdir(folder.substr(0, slash).c_str(), 0700);
   struct stat info {};
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create the spool ", folder, ": ", strerror(errno)));
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
     return absl::UnavailableError(absl::StrCat("the spool ", folder, " is not a writable folder"));
   }
@@ -148,8 +148,7 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
     const Json json = ParseJson<Json>(line.substr(sizeof kFirst - 1));
     if (json.is_string()) reader.incident_ = json.get<std::string>();
   }
-  if (reader.incident_.empty())
-    return absl::DataLossError(absl::StrCat(path, " does not begin like a file of the spool"));
+  if (reader.incident_.empty()) return absl::DataLossError(absl::StrCat(path, " does not start like a spool file"));
   return reader;
 }
 
@@ -162,14 +161,14 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
       has_held_ = false;
     } else if (!Line(&line)) {
       if (line.empty() && feof(file_) != 0) return batch;
-      return absl::DataLossError("a line of the spool has no end");
+      return absl::DataLossError("a line in the spool is incomplete");
     }
     const size_t tab = line.find('\t');
     const std::string table = line.substr(0, tab);
-    // The server parses the text after the tab as JSON and nothing else, so here it only has to be an object.
+    // The server parses the text after the tab as JSON, so here it only has to look like an object.
     if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
         line.back() != '}') {
-      return absl::DataLossError("a line of the spool is not valid");
+      return absl::DataLossError("a line in the spool is invalid");
     }
     if (!batch.rows.empty() && (table != batch.table || batch.rows.size() + line.size() > most_bytes)) {
       held_ = std::move(line);

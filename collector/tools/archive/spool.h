@@ -1,6 +1,6 @@
-// Incidents as rows on disk, between their folder and the server: incidents that wait while the server is unreachable,
-// and unfinished ones after a kill. There is one file for each incident, complete or absent. Any number of processes
-// may use one folder.
+// Incidents as rows on disk, on their way from their folder to the server: they wait here while the server is
+// unreachable, and survive a kill. One file per incident, complete or missing. Any number of processes may share one
+// folder.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace lockstep::archive {
 
 class Spool {
  public:
-  // Creates the folder (0700). Removes unfinished files in it that are older than an hour.
+  // Creates the folder (0700). Removes unfinished files that are older than an hour.
   static absl::StatusOr<Spool> Open(const std::string& folder, uint64_t most_bytes);
 
-  // Writes the rows from `make`. ResourceExhausted if the spool is full; the incident then stays in its folder.
+  // Writes the rows that `make` produces. ResourceExhausted if the spool is full; the incident then stays in its
+  // folder.
   absl::Status Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make);
   bool Has(const IncidentName& name) const;
   // Paths, oldest incident first.
   std::vector<std::string> Files() const;
   static void Remove(const std::string& path);
-  // Keeps an invalid file under another name, for inspection.
+  // Renames an invalid file, for inspection.
   static void SetAside(const std::string& path);
   const std::string& folder() const { return folder_; }
 
@@ -35,20 +36,20 @@ class Spool {
   std::string PathOf(const IncidentName& name) const;
 };
 
-// Rows of one table in the file's order: at least one, and at most `most_bytes` together.
+// Rows of one table in the file's order: at least one row, at most `most_bytes` in total.
 struct SpooledBatch {
   std::string table, rows;
 };
 class SpoolReader {
  public:
-  // The incident's identity is in the first line. DataLoss if the file is not valid.
+  // The first line contains the incident's identity. DataLoss if the file is invalid.
   static absl::StatusOr<SpoolReader> Open(const std::string& path);
   ~SpoolReader();
   SpoolReader(SpoolReader&& other) noexcept;
   SpoolReader& operator=(SpoolReader&&) = delete;
 
   const std::string& incident() const { return incident_; }
-  // An empty table marks the end.
+  // Returns an empty table at the end.
   absl::StatusOr<SpooledBatch> Next(size_t most_bytes);
 
  private:

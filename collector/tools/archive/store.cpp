@@ -52,7 +52,7 @@ std::string Quoted(const std::string& text) {
 
 absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
   const PlainJson json = ParseJson(text);
-  const auto wrong = absl::DataLossError("the server does not answer like ClickHouse");
+  const auto wrong = absl::DataLossError("the server does not respond like ClickHouse");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
   if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns)
@@ -83,8 +83,8 @@ absl::Status Store::Prepare() {
   Http server(everywhere);
   const auto make = [this](const std::string& statement) {
     absl::Status status;
-    // If two programs create one table at once, one may get an error that its folder exists. The table is complete soon
-    // after.
+    // If two programs create the same table at once, one may get an error that its folder exists. The table is complete
+    // soon after.
     for (int tries = 0; tries < 20; ++tries) {
       status = http_->Post(statement, nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
       if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&
@@ -112,11 +112,11 @@ absl::Status Store::Prepare() {
   if (!version.ok()) return version.status();
   int number = 0;
   if (version->rows.size() != 1 || !absl::SimpleAtoi(version->rows[0][0], &number))
-    return absl::DataLossError("the server does not report the version of the schema");
+    return absl::DataLossError("the server does not report the schema version");
   if (number > kSchemaVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the tables of ", database, " were created by a newer lockstep (schema ", number,
-                     ", this one knows ", kSchemaVersion, "): nothing is written; use that version"));
+        absl::StrCat("the tables of ", database, " were created by a newer Lockstep (schema ", number,
+                     ", this one supports ", kSchemaVersion, "): nothing was written; use the newer version"));
   }
   for (int step = number + 1; step <= kSchemaVersion; ++step) {
     for (const absl::string_view statement :
@@ -136,7 +136,7 @@ absl::StatusOr<bool> Store::Has(const std::string& incident, const std::string& 
   if (!answer.ok()) return answer.status();
   uint64_t count = 0;
   if (answer->rows.size() != 1 || answer->rows[0].size() != 1 || !absl::SimpleAtoi(answer->rows[0][0], &count))
-    return absl::DataLossError("the server counts no rows");
+    return absl::DataLossError("the server returned no row count");
   return count > 0;
 }
 
@@ -155,7 +155,7 @@ absl::Status Store::Merge(const std::string& table, const std::string& day) {
 }
 
 absl::StatusOr<Answer> Store::Ask(const std::string& statement, int64_t limit_ms) {
-  // readonly=2: only the given settings may change. After an error in the middle, half an answer must not be returned.
+  // readonly=2 still lets the given settings change. After an error in the middle, no partial answer may be returned.
   const absl::StatusOr<std::string> text =
       http_->Post(absl::StrCat(statement, "\nFORMAT JSONCompact"), nullptr,
                   {{"readonly", "2"},

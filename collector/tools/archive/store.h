@@ -1,4 +1,4 @@
-// The archive's tables on the server: creating them, existing rows, inserts, answers.
+// The archive's tables on the server: creates them, inserts rows, and runs queries.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ constexpr size_t kMostAnswerBytes = size_t{16} << 20;
 
 struct Answer {
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;  // as text
-  std::vector<bool> numeric;                   // for each column
+  std::vector<std::vector<std::string>> rows;  // values as text
+  std::vector<bool> numeric;                   // one entry per column
 };
 
-// Used by one thread. Errors like Http's: Unavailable and DeadlineExceeded are temporary.
+// One thread uses this object. Errors are those of Http: Unavailable and DeadlineExceeded are temporary.
 class Store {
  public:
   explicit Store(Http* http) : http_(http) {}
 
-  // Creates the database and the missing tables. FailedPrecondition if the schema is newer than this program's.
+  // Creates the database and the missing tables. FailedPrecondition if the schema is newer than this program.
   absl::Status Prepare();
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
-  // Inserts rows as JSON, one per line. Repeated rows become one after a merge, and at once for readers with FINAL.
+  // Inserts rows as JSON, one per line. Repeated rows become one after a merge; readers with FINAL see one at once.
   absl::Status Insert(const std::string& table, const std::string& rows);
-  // Makes repeated rows of this day ("2026-11-22") one at once, so that sums over many days need not compare rows.
+  // Merges repeated rows of this day ("2026-11-22") now, so that sums over many days need not compare rows.
   absl::Status Merge(const std::string& table, const std::string& day);
   // Runs a read-only statement.
   absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
@@ -39,7 +39,7 @@ class Store {
   Http* http_;
 };
 
-// 'text' as a literal of ClickHouse's SQL, for any bytes.
+// Returns 'text' as a ClickHouse SQL literal, for any bytes.
 std::string Quoted(const std::string& text);
 // Parses FORMAT JSONCompact. DataLoss for anything else.
 absl::StatusOr<Answer> ParseAnswer(const std::string& text);

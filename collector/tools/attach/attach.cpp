@@ -68,7 +68,7 @@ std::string JobLine(const FoundJob& job) {
                       job.ranks[0].pid, job.ranks.size() > 1 ? " ..)" : ")");
 }
 
-// Returns the job to look at. Null if there is none or more than one, which this function reports.
+// Returns the job to examine. Reports and returns null if there is none or more than one.
 const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* status) {
   if (!options.slurm.empty())
     std::erase_if(found->jobs, [&](const FoundJob& job) { return job.slurm_id != options.slurm; });
@@ -82,18 +82,18 @@ const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* stat
   }
   const bool named = !options.pids.empty() || !options.job.empty() || !options.slurm.empty();
   Say(absl::StrCat(
-      named ? "no process of this host matches the request"
-            : "no process of a distributed job was found on this host: none has RANK, SLURM_PROCID or the like in its "
+      named ? "no process on this host matches the request"
+            : "found no process of a distributed job on this host: none has RANK, SLURM_PROCID or similar in its "
               "environment, or NCCL loaded. Give the PIDs of the ranks",
       found->unreadable > 0 ? absl::StrCat(". ", found->unreadable,
-                                           " processes of other users could not be examined: run it as root "
-                                           "(sudo lockstep attach), or as the user of the job")
+                                           " processes of other users could not be examined: run this as root "
+                                           "(sudo lockstep attach), or as the job's user")
                             : ""));
   *status = kNoVerdict;
   return nullptr;
 }
 
-// Text that was taken from the job's files.
+// Text from the job's files.
 struct Text {
   std::string bytes;
   int64_t written_ns = 0;  // 0 means now
@@ -117,7 +117,7 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
 
 std::string DumpPath(int32_t rank) { return absl::StrCat(kTorch, "/torch_rank_", rank); }
 
-// Returns the real times of the dumps, by rank. `served` has dumps of other ranks from the debug server, without call
+// Returns the real times of the dumps, by rank. `served` has dumps from the debug server for other ranks, without call
 // sites.
 std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::map<int32_t, std::string> served,
                                     Texts* texts) {
@@ -151,19 +151,19 @@ absl::Status WriteTexts(const Texts& texts, const std::string& folder) {
     const timespec times[] = {written, written};
     utimensat(AT_FDCWD, path.c_str(), times, 0);
   }
-  // Only if the folder is empty.
+  // Removes only empty folders.
   for (const char* name : {kLogs, kTorch}) rmdir(absl::StrCat(folder, "/", name).c_str());
   return absl::OkStatus();
 }
 
-// What a look at the job on this host shows.
+// Everything that was observed of the job on this host.
 struct Seen {
   std::vector<Rank> ranks;
   Texts texts;
-  std::map<int32_t, int64_t> dumped;  // maps each rank with a PyTorch dump to the dump's real time
+  std::map<int32_t, int64_t> dumped;  // by rank: the real time of the rank's PyTorch dump
 };
 
-// Adds what was observed of a process to the calls that texts and dumps show of it.
+// Adds the observed process to the rank's calls from texts and dumps.
 void AddSeen(Rank seen, Rank* told) {
   told->world_size = std::max(told->world_size, seen.world_size);
   told->local_rank = seen.local_rank;
@@ -179,7 +179,7 @@ void AddSeen(Rank seen, Rank* told) {
   told->source = seen.source;
 }
 
-// Makes a bundle of the calls from the texts and dumps in `folder`, with the observed processes as its ranks.
+// Builds a bundle from the calls in the texts and dumps in `folder`; the observed processes are its ranks.
 Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   Bundle bundle;
   std::vector<std::string> paths;
@@ -187,7 +187,7 @@ Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
     std::string path = absl::StrCat(folder, "/", name);
     if (access(path.c_str(), F_OK) == 0) paths.push_back(std::move(path));
   }
-  // Having no texts, or texts without calls, is no error.
+  // Missing texts, or texts without calls, are not an error.
   if (absl::StatusOr<Bundle> told = LoadPaths(paths); !paths.empty() && told.ok()) bundle = *std::move(told);
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
@@ -227,8 +227,8 @@ std::vector<ExitRecord> Exits(const Bundle& bundle) {
   return exits;
 }
 
-// NCCL's RAS: a line protocol. Since 2.28.7 it can answer in JSON, which lists every rank. Older ones refuse the format
-// and answer in text.
+// NCCL's RAS uses a line protocol. Since 2.28.7 it can answer in JSON, which lists every rank. Older versions refuse
+// the format and answer in text.
 std::string QueryRas(int port) {
   constexpr size_t kMostAnswer = 64 << 20;
   std::string answer = QueryLocal(port, "timeout 2\nset format json\nverbose status\n", kMostAnswer, kRasLimit);
@@ -237,7 +237,7 @@ std::string QueryRas(int port) {
   return answer;
 }
 
-// RAS numbers ranks within communicators. These lines name the ranks of its processes by all addresses of this host.
+// RAS numbers ranks within communicators. These lines map its processes to ranks, by all addresses of this host.
 std::string RasProcesses(const FoundJob& job) {
   std::set<std::string> hosts = {"127.0.0.1", "::1"};
   ifaddrs* all = nullptr;
@@ -262,7 +262,7 @@ std::string RasProcesses(const FoundJob& job) {
 }
 
 Seen LookAt(const AttachOptions& options, const FoundJob& job) {
-  Say(absl::StrCat("looking at ", JobLine(job), "; this takes a few seconds"));
+  Say(absl::StrCat("examining ", JobLine(job), "; this takes a few seconds"));
   std::vector<pid_t> pids;
   for (const RankProcess& rank : job.ranks) pids.push_back(rank.pid);
   if (const std::optional<Mapped> mapped = ReadMapped(pids[0], "liblockstep.so"); mapped && mapped->lockstep) {
@@ -271,7 +271,7 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
                      folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }
   Seen seen;
-  // Output of programs cannot be redacted, so it is left out entirely if redaction is requested.
+  // Program output cannot be redacted, so it is left out if redaction is requested.
   const bool texts_wanted = options.redact == RedactLevel::kNo;
   if (texts_wanted) AddLogs(job, pids, &seen.texts);
   TorchDumpReader torch(job, options.ask_torch, kTorchLimit);
@@ -308,7 +308,7 @@ IncidentFacts FactsOf(const Bundle& bundle) {
   return facts;
 }
 
-// Writes the dump of this host's ranks to standard output, for merging several hosts.
+// Writes the dump of this host's ranks to standard output, to be merged with those of other hosts.
 int Stream(const AttachOptions& options, const FoundJob& job) {
   const ScratchFolder scratch("lockstep-attach");
   Seen seen = LookAt(options, job);
@@ -356,7 +356,7 @@ int Deliver(Bundle bundle, const std::string& folder, const std::function<void(c
   return ExitStatus(verdict);
 }
 
-// Returns the folder to write. Empty if that is impossible, which this function reports.
+// Returns the folder to write. Reports why and returns "" if there is none.
 std::string FolderFor(const AttachOptions& options, const std::string& job) {
   std::string folder = options.out.empty() ? DefaultIncidentFolder(job, RealtimeNs()) : options.out;
   const std::string why = WhyNoIncidentFolder(folder);
@@ -365,7 +365,7 @@ std::string FolderFor(const AttachOptions& options, const std::string& job) {
   return "";
 }
 
-// What to look at instead of this host.
+// The targets to examine instead of this host.
 struct Elsewhere {
   std::vector<Target> targets;
   std::map<std::string, Pod> pods;  // by name; empty if the targets are hosts
@@ -405,7 +405,7 @@ void SayPods(const Verdict& verdict, const Elsewhere& elsewhere) {
   }
 }
 
-// Lists the hosts without an answer. The verdict mentions them only if ranks are missing.
+// Lists the targets that did not answer. The verdict mentions them only if ranks are missing.
 void SayWhereNot(const Bundle& bundle) {
   constexpr size_t kShown = 4;
   size_t count = 0;
@@ -430,7 +430,7 @@ int AttachElsewhere(const AttachOptions& options) {
   if (!options.slurm.empty()) words.insert(words.end(), {"--slurm", options.slurm});
   if (options.ask_torch) words.push_back("--ask-torch");
   const size_t count = elsewhere->targets.size();
-  Say(absl::StrCat("looking at ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
+  Say(absl::StrCat("examining ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
                    "; this takes a few seconds"));
   absl::StatusOr<Bundle> bundle = LookAtTargets(elsewhere->targets, words, kHostLimit);
   if (!bundle.ok()) {
@@ -476,7 +476,7 @@ int AttachHere(const AttachOptions& options) {
 int Attach(const AttachOptions& options) {
   // Each target has its own limit.
   if (!options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
-  // If the kernel has locked a process's memory forever, reading the process's /proc entries never returns.
+  // If the kernel holds a process's memory lock forever, reading the process's /proc entries never returns.
   const pid_t child = fork();
   if (child < 0) {
     Say(absl::StrCat("cannot start a process: ", strerror(errno)));
@@ -490,7 +490,7 @@ int Attach(const AttachOptions& options) {
   if (ended == child && WIFEXITED(status)) return WEXITSTATUS(status);
   if (ended == 0) kill(child, SIGKILL);
   Say(ended == 0 ? absl::StrCat("gave up after ", DurationText(kGiveUp),
-                                ": the kernel does not return from a read of one of the processes")
+                                ": reading one of the processes is stuck in the kernel")
                  : std::string("the process that examines the job was killed"));
   return kNoVerdict;
 }

@@ -26,7 +26,7 @@ constexpr size_t kMostEnvironment = 4 << 20, kMostMaps = 16 << 20;
 constexpr int32_t kMostRank = 1 << 20;
 constexpr int kMostParents = 64;
 
-// Variables that launchers set. The first that is set counts, as in the recorder.
+// Variables that launchers set. The first one that is set counts, as in the recorder.
 constexpr const char* kRanks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 constexpr const char* kWorlds[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 constexpr const char* kLocals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"};
@@ -38,7 +38,7 @@ constexpr const char* kNames[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_
 constexpr const char* kKeys[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "SLURM_STEP_ID",  "TORCHELASTIC_RUN_ID",
                                  "MASTER_ADDR",  "MASTER_PORT",  "PMIX_NAMESPACE", "PMI_JOBID",
                                  "PBS_JOBID",    "LSB_JOBID",    "FLUX_JOB_ID",    "TORCHELASTIC_RESTART_COUNT"};
-// Programs that start ranks, and may have the variables of a rank themselves.
+// Programs that start ranks, and may themselves have the variables of a rank.
 constexpr const char* kStarters[] = {"bash",
                                      "sh",
                                      "dash",
@@ -60,7 +60,7 @@ constexpr const char* kStarters[] = {"bash",
                                      "hydra_pmi_proxy",
                                      "slurmstepd",
                                      "tee"};
-// PyTorch's name for data loader processes. Such a process may outlive its rank, and is no rank.
+// PyTorch's name for data loader processes, which are not ranks and may outlive theirs.
 constexpr absl::string_view kLoader = "pt_data_";
 constexpr const char* kLibraries[] = {"libnccl", "librccl", "libtorch", "libgloo", "libmpi"};
 
@@ -157,7 +157,7 @@ bool OpensGpu(const std::string& folder) {
   return false;
 }
 
-// A loopback address is another one in each container that has a network of its own.
+// Each container with its own network has its own loopback address.
 bool IsLoopback(absl::string_view address) {
   return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost") || address == "::1";
 }
@@ -196,7 +196,7 @@ class Finder {
       if (absl::StartsWith(candidate.process.command, kLoader)) continue;
       (candidate.process.rank >= 0 ? named : unnamed).push_back(std::move(candidate));
     }
-    // A launcher under a scheduler has the scheduler's rank number. Its children have RANK.
+    // A launcher under a scheduler has the scheduler's rank number, while its children have RANK.
     std::set<pid_t> launchers;
     for (const Candidate& candidate : named) {
       if (candidate.told) launchers.merge(Above(candidate.parent));
@@ -220,7 +220,7 @@ class Finder {
     }
     std::sort(found.jobs.begin(), found.jobs.end(),
               [](const FoundJob& a, const FoundJob& b) { return a.name < b.name; });
-    // Two jobs with one name, such as two starts in one allocation, are distinguished by their first process.
+    // Jobs with the same name, such as two starts in one allocation, are told apart by their first process.
     std::map<std::string, int> names;
     for (const FoundJob& job : found.jobs) ++names[job.name];
     for (FoundJob& job : found.jobs) {
@@ -311,7 +311,7 @@ class Finder {
       job.world = std::max(job.world, candidate.process.world);
       known.insert(candidate.process.rank);
     }
-    // If numbers are missing, or two processes have the same number, all ranks are renumbered.
+    // If some numbers are missing or duplicate, all ranks are renumbered.
     job.numbered = known.size() < ranks.size() || *known.begin() < 0;
     if (job.numbered) {
       std::sort(ranks.begin(), ranks.end(),
@@ -346,7 +346,7 @@ class Finder {
     if (all && job->world <= kMostHere) {
       for (int32_t rank = 0; rank < job->world; ++rank) expected[rank] = rank;
     } else if (first.local_world > 0 && first.local_world <= kMostHere && first.local_rank >= 0) {
-      // Launchers give a host consecutive ranks. If the present ranks do not fit, nothing is concluded.
+      // Launchers give each host consecutive ranks. If the ranks here do not fit that, nothing is concluded.
       const int32_t base = first.rank - first.local_rank;
       for (const Candidate& candidate : ranks) {
         if (candidate.process.rank - candidate.process.local_rank != base) return;
@@ -355,7 +355,7 @@ class Finder {
     }
     for (const Candidate& candidate : ranks) expected.erase(candidate.process.rank);
     for (const auto& [rank, local] : expected) job->ended.push_back({.rank = rank, .local_rank = local});
-    // An ended process that was not reaped has no variables. Its rank is known only if exactly one rank is missing.
+    // A zombie has no variables. Its rank is known only if exactly one rank is missing.
     std::vector<pid_t> left;
     for (const auto& [pid, stat] : stats_) {
       const auto parent = [parent = stat.parent](const Candidate& c) { return c.parent == parent; };

@@ -1,5 +1,5 @@
-// Finds processes of distributed jobs on this host that run without Lockstep: by the variables of launchers, and by
-// mapped libraries.
+// Finds processes of distributed jobs on this host that run without Lockstep, by launcher variables and mapped
+// libraries.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ struct RankProcess {
 // A rank of the job that is expected on this host and missing.
 struct EndedRank {
   int32_t rank = -1, local_rank = -1;
-  pid_t pid = 0;         // the ended process if its parent has not reaped it; 0: none
+  pid_t pid = 0;         // the zombie process, if there is one; 0: none
   int wait_status = -1;  // the exit status, as waitpid returns it; -1: unknown
 };
 
@@ -29,7 +29,7 @@ struct FoundJob {
   std::string name;  // safe in a file name
   std::string slurm_id;
   uint32_t restart_count = 0;
-  int32_t world = 0;               // 0: not known
+  int32_t world = 0;               // 0: unknown
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
   bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
@@ -38,7 +38,7 @@ struct FoundJob {
 
 struct Discovery {
   std::vector<FoundJob> jobs;  // by name
-  size_t unreadable = 0;       // number of other users' processes, whose environment this process may not read
+  size_t unreadable = 0;       // number of other users' processes whose environment this process may not read
 };
 
 // `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: mount point of

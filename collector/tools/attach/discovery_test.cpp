@@ -166,7 +166,7 @@ TEST_F(DiscoveryTest, EndedRanksAreReported) {
   EXPECT_EQ(Find().jobs[0].ended[0].wait_status, 3 << 8);
 }
 
-// Four of eight ranks run on this host, and it is known which.
+// Four of eight ranks run on this host, and their numbers are known.
 TEST_F(DiscoveryTest, RanksOfOtherHostsHaveNotEnded) {
   for (const int local : {0, 1, 3}) {
     std::vector<std::string> environment = {absl::StrCat("RANK=", 4 + local), absl::StrCat("LOCAL_RANK=", local),

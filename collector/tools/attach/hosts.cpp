@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kMostHostFile = 1 << 20, kMostHosts = 16384, kMostAtATime = 64;
 constexpr size_t kMostFromHost = 64 << 20, kMostErrors = 16 << 10;
 
-// Rejects what a launcher takes for an option, or a shell for more than one word.
+// Rejects names that a launcher would read as an option, or a shell as more than one word.
 bool IsHost(absl::string_view name) {
   return !name.empty() && name.size() <= 253 && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' || c == '@';
@@ -46,7 +46,7 @@ bool SaysNotFound(std::string_view errors) {
   return false;
 }
 
-// Returns empty after success, with the host's dump at `path`; otherwise the error.
+// Writes the host's dump to `path`. Returns "" on success, or else the error.
 std::string AskTarget(const Target& target, const std::vector<std::string>& what, int64_t limit_ns,
                       const std::string& path) {
   if (!target.refused.empty()) return target.refused;
@@ -59,7 +59,7 @@ std::string AskTarget(const Target& target, const std::vector<std::string>& what
   const absl::StatusOr<ChildResult> result = RunChild(words, run);
   if (!result.ok()) return std::string(result.status().message());
   if (const absl::Status ended = result->Ended(); !ended.ok()) {
-    // If lockstep itself ran, the file that was not found may be another one.
+    // If lockstep itself ran, another file was not found.
     const bool ran = WIFEXITED(result->status) && WEXITSTATUS(result->status) == kNoVerdict;
     if (!ran && SaysNotFound(std::string_view(result->errors).substr(0, kMostErrors))) return target.without;
     const std::string last = LastLine(std::string_view(result->errors).substr(0, kMostErrors));
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path) {
     }
     hosts.emplace_back(line);
   }
-  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " names no host"));
+  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " lists no host"));
   return hosts;
 }
 
@@ -99,7 +99,7 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
     target.command = {"/usr/bin/env"};
     target.command.insert(target.command.end(), launch.begin(), launch.end());
     target.command.push_back(host);
-    target.without = "lockstep is not on its PATH; give its path with --remote PROGRAM";
+    target.without = "lockstep is not in its PATH; give its path with --remote PROGRAM";
     targets.push_back(std::move(target));
   }
   return targets;
@@ -125,7 +125,8 @@ absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const s
   for (size_t i = 0; i < targets.size(); ++i) {
     if (failed[i].empty()) answered.push_back(paths[i]);
   }
-  if (answered.empty()) return absl::UnavailableError(absl::StrCat("no answer; ", targets[0].name, ": ", failed[0]));
+  if (answered.empty())
+    return absl::UnavailableError(absl::StrCat("no host answered; ", targets[0].name, ": ", failed[0]));
   absl::StatusOr<Bundle> bundle = LoadPaths(answered);
   for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
     if (!failed[i].empty())

@@ -9,28 +9,28 @@
 
 namespace lockstep {
 
-// Host names of a file, one per line; "#" begins a comment. InvalidArgument names the invalid line.
+// Reads host names from a file, one per line; "#" starts a comment. InvalidArgument shows the invalid line.
 absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path);
 
-// A place where `lockstep attach` is run.
+// A host or pod on which `lockstep attach` runs.
 struct Target {
   std::string name;                  // name of the host or pod
-  std::vector<std::string> command;  // command that runs the words after it on the target; begins with a path
+  std::vector<std::string> command;  // command that runs the words after it on the target; starts with a path
   std::string refused;               // if not empty: why no command is run there
-  std::string without;               // what to print if the target has no lockstep
+  std::string without;               // advice to print if the target has no lockstep
 };
 
-// A target with the command `launch HOST` for each host.
+// Returns a target with the command `launch HOST` for each host.
 std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std::vector<std::string>& launch);
 
 // Exit status of a `lockstep attach` that ran and has no verdict.
 inline constexpr int kNoVerdict = 3;
 
-// Problem::like of a target that did not answer.
+// Problem::like for a target that did not answer.
 inline constexpr char kNoAnswer[] = "no answer";
 
-// Runs `words` at every target, 64 at a time, and loads the output. A target that does not answer within `limit_ns`
-// becomes a problem of the bundle. Fails if none answers.
+// Runs `words` on every target, 64 at a time, and loads the output. A target that does not answer within `limit_ns`
+// becomes a problem of the bundle. Fails if no target answers.
 absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
                                      int64_t limit_ns);
 

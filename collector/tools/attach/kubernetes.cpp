@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr size_t kMostList = 128 << 20, kMostPods = 16384;
 constexpr char kDefaultContainer[] = "kubectl.kubernetes.io/default-container";
 
-// A DNS label (RFC 1123), with dots between several.
+// Returns whether the name is a DNS label (RFC 1123), or several with dots between them.
 bool IsDnsName(const std::string& name, size_t longest, bool dots) {
   const auto plain = [](char c) {
     return absl::ascii_islower(static_cast<unsigned char>(c)) || absl::ascii_isdigit(static_cast<unsigned char>(c));
@@ -59,8 +59,7 @@ std::string WhyNoName(const char* what, const std::string& name) {
   return absl::StrCat("'", Printable(name, 80), "' is not a valid name of a ", what);
 }
 
-// Takes the container that an annotation names as the default. Without the annotation or the container, takes the
-// first.
+// Uses the container that an annotation names as the default, or else the first one.
 Pod ParsePod(const Json& item, const PodQuery& query) {
   Pod pod;
   pod.name = TextAt(item, {"metadata", "name"});
@@ -144,12 +143,12 @@ Target TargetOf(const Pod& pod, const PodQuery& query) {
   target.command.insert(target.command.end(), {"exec", absl::StrCat("--namespace=", pod.pod_namespace), pod.name,
                                                absl::StrCat("--container=", pod.container), "--"});
   target.without = absl::StrCat(
-      "image ", pod.image.empty() ? "of the container" : pod.image, " has no lockstep. Copy the static one in, ",
+      "image ", pod.image.empty() ? "of the container" : pod.image, " has no lockstep. Copy the static build in, ",
       absl::StrJoin(query.kubectl, " "), " --namespace=", pod.pod_namespace, " cp lockstep ", pod.name,
       ":/tmp/lockstep --container=", pod.container,
-      ", and repeat with --remote /tmp/lockstep; or start a container beside it with kubectl debug "
+      ", and retry with --remote /tmp/lockstep; or start a debug container with kubectl debug "
       "--target=",
-      pod.container, " and an image that has lockstep, and name it with --container");
+      pod.container, " and an image that has lockstep, and pass its name to --container");
   return target;
 }
 

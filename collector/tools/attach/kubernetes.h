@@ -21,15 +21,15 @@ struct Pod {
   std::string name, pod_namespace, container;
   std::string image, node;  // empty: unknown
   std::string phase;        // "Running"
-  std::string refused;      // if not empty: why no command runs in the pod, for example an invalid name
+  std::string refused;      // if not empty: why no command runs in the pod, for example because of an invalid name
 };
 
-// Parses the output of `kubectl get pods -o json`. Names are checked, because they become words of commands.
-// Unavailable if the text is not such a list.
+// Parses the output of `kubectl get pods -o json`. Checks names, because they become words of commands. Unavailable if
+// the text is not such a list.
 absl::StatusOr<std::vector<Pod>> ParsePods(const std::string& text, const PodQuery& query);
 
-// Runs kubectl. Unavailable with kubectl's message if it fails; NotFound without a running pod; InvalidArgument for an
-// invalid name of a namespace or container.
+// Runs kubectl. Unavailable with kubectl's message if it fails; NotFound if no pod is running; InvalidArgument if a
+// namespace or container name is invalid.
 absl::StatusOr<std::vector<Pod>> FindPods(const PodQuery& query, int64_t limit_ns);
 
 // Returns the target that runs commands in the pod's container.

@@ -27,7 +27,7 @@ std::string LinkOf(const std::string& path) {
   return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
 }
 
-// Inodes of the sockets that listen on that port.
+// Returns the inodes of the sockets that listen on that port.
 std::set<std::string> Listeners(const std::string& folder, int port) {
   std::set<std::string> inodes;
   for (const char* table : {"/net/tcp", "/net/tcp6"}) {

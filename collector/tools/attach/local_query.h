@@ -15,8 +15,8 @@ namespace lockstep {
 // connection.
 bool ListensOn(const std::vector<pid_t>& pids, int port);
 
-// Sends `question` to this loopback port. Returns what the server sends until it closes the connection: at most `most`
-// bytes, for at most `limit_ns`. Empty if there is no answer.
+// Sends `question` to this loopback port. Returns what the server sends until it closes the connection, at most `most`
+// bytes or for `limit_ns`. Returns "" without an answer.
 std::string QueryLocal(int port, std::string_view question, size_t most, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -36,8 +36,8 @@ bool MayRead(const struct stat& file, uid_t user, const std::vector<int64_t>& gr
   return (file.st_mode & S_IROTH) != 0;
 }
 
-// Opens the file behind the process's descriptor if it is a regular file that the process's user may read. Opening
-// by O_PATH first has no effect on a device or a pipe.
+// Opens the file behind the process's descriptor if it is a regular file that the process's user may read. Opens with
+// O_PATH first, which has no side effects on a device or a pipe.
 UniqueFd OpenOutput(pid_t pid, int number, struct stat* info) {
   const UniqueFd path(open(absl::StrCat("/proc/", pid, "/fd/", number).c_str(), O_PATH | O_CLOEXEC));
   if (!path.ok() || fstat(path.get(), info) != 0 || !S_ISREG(info->st_mode)) return UniqueFd();
@@ -66,7 +66,7 @@ void WriteTails(const std::vector<pid_t>& pids, int to) {
         tail.resize(static_cast<size_t>(std::min(info.st_size, kMostTail)));
         const ssize_t got = pread(file.get(), tail.data(), tail.size(), std::max<off_t>(0, info.st_size - kMostTail));
         tail.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
-        // Begins at the first whole line.
+        // Drops the first, partial line.
         if (info.st_size > kMostTail) tail.erase(0, tail.find('\n') + 1);
       }
       const Piece piece = {i, info.st_dev, info.st_ino, tail.size()};

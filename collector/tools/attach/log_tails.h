@@ -1,4 +1,4 @@
-// The ends of the ranks' output, if it goes to files.
+// Reads the ends of the ranks' output, if it goes to files.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +10,13 @@
 namespace lockstep {
 
 struct LogTail {
-  std::vector<size_t> of;  // indexes into `pids`: the writers of this output
+  std::vector<size_t> of;  // the processes that write this output, as indexes into `pids`
   std::string text;
 };
 
-// The ends of each process's standard output and error, if they are regular files that the process's user may read.
-// Reads whole lines: the last 256 KiB of each file, 32 MiB in all. A child process reads them, because a file on a dead
-// server never answers. The data that arrived within `limit_ns` is kept.
+// Returns the last lines of each process's standard output and error, if these are regular files that the process's
+// user may read: the last 256 KiB of each file, 32 MiB in total. A child process reads them, because reading from a
+// dead server never returns. Keeps the data that arrived within `limit_ns`.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep

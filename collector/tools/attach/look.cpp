@@ -19,14 +19,14 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kApart =
-    2 * kSecond;  // minimum time from the end of the first look to the second look, and between samples
+    2 * kSecond;  // minimum time from the end of the first look to the second, and between samples
 constexpr int kPollMs = 20;
 
 struct Looked {
   Process process;
   ProcessSampler sampler;
   ProcessLook look;
-  int64_t first_ns = 0;  // when the first look had ended
+  int64_t first_ns = 0;  // when the first look ended
 };
 
 bool Done(const Looked& rank) { return rank.look.looks() >= 2; }
@@ -55,7 +55,7 @@ void SetGpu(Rank* rank) {
   rank->gpu_pci = own->pci();
 }
 
-// The rank is like one in a framework's record without calls: what it called is unknown.
+// Like a rank in a framework's record without calls: its calls are unknown.
 Rank RankOf(const FoundJob& job, const std::string& host, int32_t number, int32_t local, pid_t pid, Process process) {
   Rank rank;
   rank.rank = number;

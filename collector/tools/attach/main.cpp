@@ -1,4 +1,4 @@
-// The attach verb: looks at a job that hangs now, and was not started under Lockstep.
+// The attach verb: examines a job that hangs now and was not started under Lockstep.
 #include <signal.h>
 
 #include "absl/strings/numbers.h"
@@ -9,7 +9,7 @@
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
-  signal(SIGPIPE, SIG_IGN);  // the incident folder is written even if nobody reads the output
+  signal(SIGPIPE, SIG_IGN);  // writes the incident folder even if nobody reads the output
   lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("attach", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("attach", parsed)) return *status;
@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
   const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
   if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
     return lockstep::settings::UsageError(
-        "attach", parsed->Wrong("--hosts and --kubernetes exclude PIDs and --stream, which are for one host"));
+        "attach",
+        parsed->Wrong("--hosts and --kubernetes cannot be combined with PIDs or --stream, which are for one host"));
   if (hosts && pods)
     return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
   if (options.job.empty()) options.job = parsed->Text("job");

@@ -14,14 +14,14 @@ namespace lockstep {
 
 class ReadingChild {
  public:
-  // Forks, so there must be only one thread. `work` runs in the child and writes to the descriptor that it gets.
+  // Forks, so there must be only one thread. `work` runs in the child and writes to the given descriptor.
   explicit ReadingChild(const std::function<void(int to)>& work);
-  // Ends the child. A child that cannot be killed is left alone.
+  // Kills the child. Abandons a child that cannot be killed.
   ~ReadingChild();
   ReadingChild(const ReadingChild&) = delete;
   ReadingChild& operator=(const ReadingChild&) = delete;
 
-  // Returns the child's output until its end, until `deadline_ns` (MonotonicNs), or up to `most` bytes.
+  // Returns the child's output until it ends, until `deadline_ns` (MonotonicNs), or up to `most` bytes.
   std::string Take(int64_t deadline_ns, size_t most);
 
  private:

@@ -1,4 +1,4 @@
-// Tests what attach reads beside stacks: output files, and servers inside the job.
+// Tests what attach reads besides stacks: output files, and servers inside the job.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A process with these descriptors as standard output and error. The destructor ends it.
+// A process with these descriptors as standard output and error. The destructor kills it.
 class Writer {
  public:
   Writer(int out, int err) {
@@ -42,7 +42,7 @@ class Writer {
       pause();
       _exit(0);
     }
-    // Until the process has these descriptors, its output is the test's own.
+    // Until the process has these descriptors, its output still goes to the test's.
     struct stat wanted {
     }, has{};
     fstat(out, &wanted);

@@ -33,13 +33,13 @@ namespace lockstep {
 namespace {
 
 constexpr char kPipe[] = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
-// The first variable that is set. Older PyTorch does not know the first one.
+// The first variable that is set counts. Older PyTorch does not know the first name.
 constexpr const char* kPrefixes[] = {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
 constexpr uint64_t kMostTorchDump = 32 << 20, kMostTogether = 256 << 20;
-constexpr int kBetweenMs = 100;  // a file that did not change for this long is complete
+constexpr int kBetweenMs = 100;  // a file that is unchanged for this long is complete
 constexpr int64_t kSettle = kSecond / 2, kSpare = 2 * kSecond;
-// Limits for files that were not requested: an older file, or one written at another time than the newest, shows
-// another moment.
+// Limits for files that were not requested. A file that is old, or much older than the newest one, shows another state
+// of the job.
 constexpr int64_t kOldest = 300 * kSecond, kOneMoment = 60 * kSecond;
 
 enum class Outcome : uint8_t {
@@ -60,16 +60,16 @@ std::string Why(Outcome outcome, int64_t wait_ns) {
   switch (outcome) {
     case Outcome::kNotConfigured: return absl::StrCat("the process was started without ", kPipe);
     case Outcome::kNoPipe:
-      return absl::StrCat("PyTorch has not made the pipe: ", kPipe,
-                          " works with NCCL's process groups alone, while TORCH_FR_BUFFER_SIZE "
+      return absl::StrCat("PyTorch has not created the pipe: ", kPipe,
+                          " works only with NCCL process groups, and only if TORCH_FR_BUFFER_SIZE "
                           "(TORCH_NCCL_TRACE_BUFFER_SIZE) is not 0");
-    case Outcome::kNoReader: return "nothing reads the pipe: PyTorch's monitoring thread has ended, or is off";
-    case Outcome::kForeignPipe: return "the file at the path of the pipe is not a pipe of the job's user";
+    case Outcome::kNoReader: return "nothing reads the pipe: PyTorch's monitoring thread has exited or is off";
+    case Outcome::kForeignPipe: return "the file at the pipe's path is not a pipe owned by the job's user";
     case Outcome::kSilent: return absl::StrCat("no dump was written within ", DurationText(wait_ns));
-    case Outcome::kForeignDump: return "the file at the path of the dump is not a regular file of the job's user";
+    case Outcome::kForeignDump: return "the file at the dump's path is not a regular file owned by the job's user";
     case Outcome::kTooLarge: return absl::StrCat("the dump is larger than ", kMostTorchDump >> 20, " MiB");
     case Outcome::kIncomplete: return "the dump was not complete in time";
-    case Outcome::kNoRights: return "could not switch to the rights of the job's user";
+    case Outcome::kNoRights: return "could not switch to the job's user";
     default: return "the file could not be read";
   }
 }
@@ -121,7 +121,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          one.st_ino == other.st_ino;
 }
 
-// The paths to which PyTorch writes if no variable sets one, newest version first.
+// Returns the paths that PyTorch writes to if no variable is set, newest version first.
 std::vector<std::string> DefaultPrefixes(pid_t pid) {
   const std::string home = Variable(pid, "HOME"), cache = Variable(pid, "XDG_CACHE_HOME");
   const std::string usual = absl::StrCat(home.empty() ? "/tmp" : home, "/.cache");
@@ -130,7 +130,7 @@ std::vector<std::string> DefaultPrefixes(pid_t pid) {
           "/tmp/nccl_trace_rank_"};
 }
 
-// Needs the right to read the process's /proc entries.
+// Needs permission to read the process's /proc entries.
 Place PlaceOf(const RankProcess& rank, bool ask) {
   Place place;
   place.pid = rank.pid;
@@ -149,7 +149,7 @@ Place PlaceOf(const RankProcess& rank, bool ask) {
   for (const char* name : kPrefixes) {
     if (std::string prefix = Variable(rank.pid, name); !prefix.empty()) prefixes.push_back(std::move(prefix));
   }
-  // Other jobs of the user write there too. A file that changes on demand is this job's.
+  // Other jobs of the user also write there. A file that changes on request belongs to this job.
   if (prefixes.empty() && ask) prefixes = DefaultPrefixes(rank.pid);
   for (const std::string& prefix : prefixes) {
     std::string path = absl::StrCat(prefix, rank.rank);
@@ -168,18 +168,20 @@ UniqueFd FindFile(const Place& place, const std::string& path) {
   how.resolve = RESOLVE_NO_MAGICLINKS | (absolute ? RESOLVE_IN_ROOT : RESOLVE_BENEATH);
   const int from = absolute ? place.root.get() : place.folder.get();
   UniqueFd fd(static_cast<int>(syscall(SYS_openat2, from, path.c_str(), &how, sizeof how)));
-  // Linux before 5.6 has no openat2. If the process sees the same files, the rights of its user are limit enough.
+  // Linux before 5.6 has no openat2. If the process sees the same files as this one, its user's permissions are limit
+  // enough.
   if (!fd.ok() && errno == ENOSYS && place.own_root) fd.reset(openat(from, path.c_str(), static_cast<int>(how.flags)));
   return fd;
 }
 
-// Opens the found file by its descriptor, because the path may lead elsewhere by now.
+// Opens the found file by its descriptor, because the path may point elsewhere by now.
 UniqueFd Reopen(const UniqueFd& found, int flags) {
   return UniqueFd(open(absl::StrCat("/proc/self/fd/", found.get()).c_str(), flags | O_NONBLOCK | O_CLOEXEC));
 }
 
 Stamp StampOf(const struct stat& info) {
-  const int64_t seconds = std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // the job may set any time
+  const int64_t seconds =
+      std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // the job may have set any time
   return {true, info.st_dev, info.st_ino, info.st_size, seconds * kSecond + info.st_mtim.tv_nsec};
 }
 
@@ -197,7 +199,7 @@ Outcome Ask(Place* place) {
   if (!S_ISFIFO(info.st_mode) || info.st_uid != place->uid) return Outcome::kForeignPipe;
   const UniqueFd pipe = Reopen(found, O_WRONLY);
   if (!pipe.ok()) return errno == ENXIO ? Outcome::kNoReader : Outcome::kForeignPipe;
-  // A full pipe contains a request already.
+  // A full pipe already contains a request.
   return write(pipe.get(), "1", 1) == 1 || errno == EAGAIN ? Outcome::kSilent : Outcome::kNoReader;
 }
 
@@ -207,7 +209,7 @@ bool HasPipe(const Place& place) {
   return found.ok() && fstat(found.get(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == place.uid;
 }
 
-// A pickle ends with a stop, a JSON text with a brace.
+// A pickle ends with a stop opcode, a JSON text with a brace.
 bool IsComplete(std::string_view bytes) {
   while (!bytes.empty() && (bytes.back() == '\n' || bytes.back() == ' ')) bytes.remove_suffix(1);
   return !bytes.empty() && (bytes.back() == '.' || bytes.back() == '}');
@@ -217,7 +219,7 @@ bool IsRecent(const Place& place, const Stamp& stamp) {
   return stamp.written_ns >= place.started_ns && std::llabs(RealtimeNs() - stamp.written_ns) <= kOldest;
 }
 
-// Takes the dump if it exists and is complete. `*together`: bytes of all dumps so far.
+// Takes the dump if it exists and is complete. `*together`: total bytes of all dumps so far.
 void Try(bool ask, Place* place, uint64_t* together) {
   for (DumpFile& candidate : place->candidates) {
     struct stat info {};
@@ -258,7 +260,7 @@ void Tell(size_t of, int to, Place* place) {
   head.outcome = place->outcome;
   head.has_pipe = place->has_pipe;
   place->told = true;
-  // A failed write means that the parent has ended.
+  // A failed write means that the parent has exited.
   if (WriteAll(to, {reinterpret_cast<const char*>(&head), sizeof head}, "").ok()) WriteAll(to, bytes, "").IgnoreError();
 }
 
@@ -281,7 +283,7 @@ void Collect(bool ask, int64_t wait_ns, int to, std::vector<Place>* places) {
       if (place.told || !expected) continue;
       Try(ask, &place, &together);
       if (place.outcome == Outcome::kDump) Tell(i, to, &place);
-      // Without a request no new file appears, but one that is being written may soon be complete.
+      // Without a request, no new file appears, but one that is being written may soon be complete.
       pending |= !place.told && (ask || place.outcome == Outcome::kIncomplete);
     }
   }
@@ -296,7 +298,7 @@ void LookForDumps(const FoundJob& job, bool ask, int64_t wait_ns, int to) {
   const std::string refused = TakeOwnersRights(first);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // set again, because a change of user clears it
   if (refused.empty() && geteuid() == user) {
-    // All ranks of a job belong to one user, but the given PIDs may belong to several.
+    // All ranks of a job belong to one user, but the PIDs on the command line may belong to several.
     for (Place& place : places) {
       if (place.uid != user) place.pipe.clear(), place.candidates.clear();
     }
@@ -313,7 +315,7 @@ void LookForDumps(const FoundJob& job, bool ask, int64_t wait_ns, int to) {
 
 TorchDumpReader::TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns)
     : job_(job), ask_(ask), wait_ns_(wait_ns), deadline_ns_(MonotonicNs() + wait_ns + kSpare) {
-  // A rank that only this program numbered has another number in its file's name.
+  // If only this program numbered the rank, its file's name contains another number.
   if (!job.numbered) child_.emplace([this](int to) { LookForDumps(job_, ask_, wait_ns_, to); });
 }
 
@@ -340,7 +342,7 @@ TorchDumps TorchDumpReader::Take() {
   }
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
-    // A file written at another time than the newest one shows another state of the job.
+    // A file written at a different time than the newest one shows another state of the job.
     int64_t newest = 0;
     for (const TorchDump& dump : found.dumps) newest = std::max(newest, dump.written_ns);
     std::erase_if(found.dumps, [&](const TorchDump& dump) {
@@ -355,11 +357,10 @@ TorchDumps TorchDumpReader::Take() {
   found.can_ask = !ask_ && pipes > 0 && !missing.empty();
   if (!ask_ || missing.empty()) return found;
   if (job_.numbered) {
-    found.missing =
-        "PyTorch was not asked for its dumps: the names of its pipes contain the rank, and no process knows its rank";
+    found.missing = "PyTorch was not asked for its dumps: its pipe names contain the rank, and the ranks are unknown";
     return found;
   }
-  found.missing = "no Flight Recorder dump from PyTorch of ";
+  found.missing = "no Flight Recorder dump from ";
   const char* separator = "";
   for (const auto& [outcome, ranks] : missing) {
     absl::StrAppend(&found.missing, separator, "rank ", FoldRanks(ranks), " (", Why(outcome, wait_ns_), ")");

@@ -20,16 +20,18 @@ struct TorchDump {
 
 struct TorchDumps {
   std::vector<TorchDump> dumps;
-  std::string missing;   // a sentence that says which ranks have no dump, and why; empty if none is missing or expected
-  bool can_ask = false;  // the job was not asked, has a pipe for requests, and a dump is missing
+  std::string
+      missing;  // a sentence that lists the ranks without a dump, and why; empty if no dump is missing or expected
+  bool can_ask = false;  // the job has a pipe for requests, was not asked, and a dump is missing
 };
 
 // PyTorch's watchdog reads the pipe TORCH_NCCL_DEBUG_INFO_PIPE_FILE + rank + ".pipe" about once a second. If a byte
 // arrives, it writes a dump to TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) + rank. The variables
-// are those of the process's start, and the paths are as the process sees them.
+// are those at the process's start, and the paths are as the process sees them.
 //
-// A child process opens the files, with the rights of the job's user. It follows no link at the end of a path, and no
-// link out of the process's root. It writes to pipes of that user only, and reads complete regular files of that user.
+// A child process opens the files with the permissions of the job's user. It follows no link at the end of a path, and
+// no link out of the process's root. It writes only to pipes of that user, and reads only complete regular files of
+// that user.
 class TorchDumpReader {
  public:
   // `ask`: writes a byte into the pipe of each rank, and takes the files that change within `wait_ns`. Otherwise takes
@@ -37,7 +39,7 @@ class TorchDumpReader {
   // there is only one thread.
   TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns);
 
-  // Reads the child's output and waits for its end. Another thread may call this. A child without a reader blocks.
+  // Reads the child's output and waits for it to exit. Another thread may call this. A child without a reader blocks.
   TorchDumps Take();
 
  private:

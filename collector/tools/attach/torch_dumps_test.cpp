@@ -1,4 +1,4 @@
-// Tests dumps of a job that answers as PyTorch does, and of jobs that do not.
+// Tests dumps from jobs that answer like PyTorch, and from jobs that do not.
 #include "collector/tools/attach/torch_dumps.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ class TorchDumpsTest : public support::FolderTest {
   std::string Pipe(int rank) const { return absl::StrCat(folder_, "/pipe", rank, ".pipe"); }
   std::string Dump(int rank) const { return absl::StrCat(folder_, "/dump_", rank); }
 
-  // The next rank of the job: a process with these variables.
+  // Adds the job's next rank: a process with these variables.
   void AddRank(std::vector<std::string> environment, std::vector<std::string> command = {}) {
     if (command.empty()) command = {"/bin/sleep", "1000"};
     environment.push_back("PATH=/usr/sbin:/usr/bin:/sbin:/bin");
@@ -133,8 +133,9 @@ TEST_F(TorchDumpsTest, InvalidPipesAndDumpsAreSkipped) {
   support::WriteFile(secret, "secret.");
   for (int rank = 0; rank < 9; ++rank) AddRank();
   AddRank({});
-  // The ranks' faults. 0: a link instead of the pipe. 1: a file. 2: no pipe. 3: no reader. 4: no dump comes. 5: the
-  // dump is a link. 6: the dump is huge. 7: the dump never completes. 8: a folder.
+  // What is wrong with each rank's pipe or dump. 0: a link instead of the pipe. 1: a regular file instead of the pipe.
+  // 2: no pipe. 3: no reader. 4: no dump appears. 5: the dump is a link. 6: the dump is huge. 7: the dump never
+  // completes. 8: a folder instead of the dump.
   StartWatchdog(4, {});
   ASSERT_EQ(symlink(Pipe(4).c_str(), Pipe(0).c_str()), 0);
   support::WriteFile(Pipe(1), "");
@@ -159,18 +160,18 @@ TEST_F(TorchDumpsTest, InvalidPipesAndDumpsAreSkipped) {
   grow.join();
   EXPECT_LT(MonotonicNs() - begin, 10 * kSecond);
   EXPECT_THAT(found.dumps, IsEmpty());
-  EXPECT_THAT(
-      found.missing,
-      AllOf(HasSubstr("rank 0, 1 (the file at the path of the pipe is not a pipe"), HasSubstr("rank 2 (PyTorch "),
-            HasSubstr("rank 3 (nothing reads"), HasSubstr("rank 4 (no dump was written within 2.0 s"),
-            HasSubstr("rank 5, 8 (the file at the path of the dump"), HasSubstr("rank 7 (the dump was not complete"),
-            HasSubstr("rank 6 (the dump is larger than 32 MiB"), HasSubstr("rank 9 (the process was started")));
+  EXPECT_THAT(found.missing,
+              AllOf(HasSubstr("rank 0, 1 (the file at the pipe's path is not a pipe"), HasSubstr("rank 2 (PyTorch "),
+                    HasSubstr("rank 3 (nothing reads"), HasSubstr("rank 4 (no dump was written within 2.0 s"),
+                    HasSubstr("rank 5, 8 (the file at the dump's path"), HasSubstr("rank 7 (the dump was not complete"),
+                    HasSubstr("rank 6 (the dump is larger than 32 MiB"), HasSubstr("rank 9 (the process was started")));
   EXPECT_EQ(support::ReadFile(Pipe(1)), "") << "bytes were written to a file that is not a pipe";
 }
 
 TEST_F(TorchDumpsTest, WithoutARequestRecentDumpsOfOneMomentAreTaken) {
   for (int rank = 0; rank < 5; ++rank) AddRank();
-  // A dump must be newer than its process. The processes are seconds old, so the files' times lie in the future.
+  // A dump must be newer than its process. The processes are only seconds old, so the test puts the files' times into
+  // the future.
   WriteDump(0, -100 * kSecond);
   WriteDump(1, -90 * kSecond);
   WriteDump(2, -10 * kSecond);  // taken at another moment
@@ -196,7 +197,7 @@ TEST_F(TorchDumpsTest, NothingIsPrintedForJobsWithoutDumps) {
   EXPECT_EQ(found.missing, "");
   EXPECT_FALSE(found.can_ask);
   job_.numbered = true;
-  EXPECT_THAT(Ask(kSecond).missing, HasSubstr("no process knows its rank"));
+  EXPECT_THAT(Ask(kSecond).missing, HasSubstr("the ranks are unknown"));
 }
 
 TEST_F(TorchDumpsTest, PathsAreResolvedAsTheProcessSeesThem) {
@@ -213,7 +214,7 @@ TEST_F(TorchDumpsTest, PathsAreResolvedAsTheProcessSeesThem) {
   EXPECT_THAT(found.dumps, SizeIs(1)) << found.missing;
 }
 
-// The file of one rank never completes, as if its server does not answer.
+// The file of one rank never completes, as on a server that does not respond.
 TEST_F(TorchDumpsTest, CompleteDumpsAreKeptIfOthersNeverComplete) {
   AddRank();
   AddRank();
@@ -229,7 +230,7 @@ TEST_F(TorchDumpsTest, CompleteDumpsAreKeptIfOthersNeverComplete) {
   }
   if (child == 0) GTEST_SKIP() << "this kernel does not list children";
   std::thread killer([&] {
-    // The child has written a byte to each of two pipes, then the dump.
+    // The child wrote a byte to each of two pipes, and then the dump.
     const auto written = [child] {
       const std::string io = ReadSmallFile(absl::StrCat("/proc/", child, "/io"));
       int64_t bytes = 0;
@@ -272,7 +273,7 @@ TEST_F(TorchDumpsTest, OnlyFilesThatTheJobsUserMayUseAreTouched) {
     ASSERT_EQ(utimensat(AT_FDCWD, absl::StrCat(open, "/", rank).c_str(), times, 0), 0);
     ASSERT_EQ(utimensat(AT_FDCWD, absl::StrCat(closed, "/", rank).c_str(), times, 0), 0);
   }
-  // 0: the user's own. 1: in a folder of root. 2: a file of root.
+  // 0: owned by the user. 1: in a folder of root. 2: a file of root.
   const TorchDumps found = Look();
   ASSERT_THAT(found.dumps, SizeIs(1));
   EXPECT_EQ(found.dumps[0].of, 0u);

@@ -24,7 +24,8 @@ bool HoldsCalls(const std::map<int32_t, std::string>& dumps) {
 
 }  // namespace
 
-// For each rank "<h2>Rank 3: http://..</h2>", then "<pre>{..}</pre>", or an error with a text that is no object.
+// For each rank, the page has "<h2>Rank 3: http://..</h2>", then "<pre>{..}</pre>" or an error text that is not an
+// object.
 std::map<int32_t, std::string> DumpsInPage(std::string_view page) {
   constexpr std::string_view kRank = "<h2>Rank ", kBegin = "<pre>", kEnd = "</pre>";
   std::map<int32_t, std::string> dumps;

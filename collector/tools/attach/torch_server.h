@@ -11,15 +11,15 @@
 
 namespace lockstep {
 
-// The default port. Rank 0 starts a process that listens there.
+// The default port. A process that rank 0 starts listens there.
 inline constexpr int kTorchServerPort = 25999;
 
-// The dumps by rank, as JSON: NCCL's, or gloo's in a job without NCCL. The server asks a thread of each rank, and no
-// file is written. Sends nothing unless one of these processes listens on the port.
+// Returns the dumps by rank, as JSON: NCCL's, or gloo's in a job without NCCL. The server asks a thread of each rank;
+// no file is written. Sends nothing unless one of these processes listens on the port.
 std::map<int32_t, std::string> AskTorchServer(const std::vector<pid_t>& pids, int64_t limit_ns,
                                               int port = kTorchServerPort);
 
-// The dumps by rank in a page of the server.
+// Parses the dumps in a page of the server, by rank.
 std::map<int32_t, std::string> DumpsInPage(std::string_view page);
 
 }  // namespace lockstep

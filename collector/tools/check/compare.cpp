@@ -30,14 +30,14 @@ Fault FromFinding(const Finding& finding) {
   Fault fault;
   fault.kind = FindingName(finding.kind());
   fault.ranks.assign(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
-  // The sentence of a finding has no subject.
+  // The finding's summary is a sentence without a subject.
   fault.text = fault.ranks.empty() ? finding.summary() : absl::StrCat(RankWord(fault.ranks), " ", finding.summary());
   for (const CallSite& site : finding.call_sites())
     fault.calls.push_back({{site.ranks().begin(), site.ranks().end()}, site.operation(), site.place()});
   return fault;
 }
 
-// Findings of the verdict. A rank that ended as others do is at fault only if nothing else is.
+// Adds the verdict's findings. A rank that ended like the others is at fault only if there is no other finding.
 void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
   const Bundle& bundle = view.model.bundle;
   std::vector<Fault> ended;
@@ -51,7 +51,7 @@ void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
       if (std::find(fault.ranks.begin(), fault.ranks.end(), rank.rank) == fault.ranks.end()) continue;
       const auto queued =
           std::find_if(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-      // The group's first call is nearest to the place where the group begins.
+      // The group's first call is closest to the start of the group.
       if (queued != rank.ops.end()) fault.calls.insert(fault.calls.begin(), CallOfRank(bundle, r, *queued));
     }
     (only_ended ? &ended : faults)->push_back(std::move(fault));
@@ -66,9 +66,8 @@ std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t
   return ranks;
 }
 
-// For the creation of a communicator, names ranks that did not enter it instead of those that wait there. These are the
-// few of a cycle that leads through it, or those that may be its missing members. If only a few ranks entered it, names
-// these.
+// For the creation of a communicator, blames the ranks that did not enter it instead of those that wait there: the few
+// ranks of a cycle through it, or its possible missing members. If only a few ranks entered it, blames these.
 void NameAbsent(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
   for (const PendingCreation& creation : FindPendingCreations(model, 0)) {
@@ -77,8 +76,8 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     const std::vector<int32_t> candidates = GlobalRanks(bundle, creation.candidates);
     const uint32_t comm = creation.parent == kNoIndex ? creation.comm : creation.parent;
     const std::string where =
-        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]),
-                     ", in which ", RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
+        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]), ", where ",
+                     RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
     if (!faults->empty() && faults->front().kind == FindingName(INIT_INCOMPLETE) && creation.parent != kNoIndex &&
         creation.failed.empty() && 2 * waiting.size() < absent.size()) {
       *faults = {
@@ -92,19 +91,19 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     for (Fault& fault : *faults) {
       if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
           std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
-        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " did not come to", where), fault.calls};
+        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never entered", where), fault.calls};
       } else if (fault.kind == FindingName(INIT_INCOMPLETE) && absent.empty() && !candidates.empty() &&
                  fault.ranks == waiting) {
         fault = {fault.kind,
                  candidates,
-                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " did not come to", where),
+                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " never entered", where),
                  {}};
       }
     }
   }
 }
 
-// Returns whether the members are at equal distances, as those of a communicator usually are.
+// Returns whether the ranks are evenly spaced, as members of a communicator usually are.
 bool IsRegular(const std::vector<int32_t>& members) {
   for (size_t i = 2; i < members.size(); ++i) {
     if (members[i] - members[i - 1] != members[1] - members[0]) return false;
@@ -112,7 +111,7 @@ bool IsRegular(const std::vector<int32_t>& members) {
   return true;
 }
 
-// Finds ranks that passed another color in a split than their neighbors, although the job worked with these
+// Finds ranks that passed a different color to a split than their neighbors, although the job worked with these
 // communicators.
 void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
@@ -122,16 +121,16 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
     if (split.reason != REASON_OTHER_COLOUR || split.ranks.empty() || regular) continue;
     Fault fault = {.kind = "ODD_SPLIT", .ranks = GlobalRanks(bundle, split.ranks), .text = "", .calls = {}};
     const CallRef& call = split.detail.call();
-    fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " in ", call.text(),
+    fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " to ", call.text(),
                               call.on().empty() ? "" : absl::StrCat(" of ", call.on()), "; its neighbors passed ",
                               split.detail.other_name().empty() ? "another one" : split.detail.other_name(), "; so ",
-                              CommText(bundle, bundle.comms[split.comm]), " does not usually belong to it");
+                              CommText(bundle, bundle.comms[split.comm]), " usually does not include it");
     faults->push_back(std::move(fault));
   }
 }
 
-// Adds the first divergence of each rank; ranks that left the program at the same call are one fault. `unmatched`:
-// ranks with sends or receives that have no other side. Other ranks may exchange with any rank, if all of it matches.
+// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. `unmatched`: ranks with
+// sends or receives without a counterpart. Other ranks may exchange with any rank, if everything matches.
 void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std::vector<Fault>* faults) {
   using Type = Divergence::Type;
   const auto name_of = [](const Divergence& d) {
@@ -144,7 +143,7 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
     return "";
   };
   std::map<std::tuple<Type, const Op*>, Fault> found;
-  // The check reports another order even where the calls happened to run at the same time.
+  // Reports a different order even if the calls happened to run at the same time.
   for (const Divergence& d : FindDivergences(model, /*strands=*/false)) {
     const auto own = static_cast<size_t>(d.rank), other = static_cast<size_t>(d.sibling_rank);
     if (d.sibling == nullptr) continue;
@@ -165,8 +164,8 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
         break;
       case Type::kExtra:
-        fault.text = absl::StrCat("issued an extra call: ", others, " do not issue ",
-                                  d.own == nullptr ? "it" : fault.calls.back().call, " there");
+        fault.text = absl::StrCat("issued an extra call: ", others, " issue no ",
+                                  d.own == nullptr ? "call" : fault.calls.back().call, " there");
         break;
       case Type::kChanged: fault.text = absl::StrCat("issued a different call from ", others); break;
       case Type::kReordered: fault.text = absl::StrCat("issued its calls in a different order from ", others); break;
@@ -179,7 +178,7 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
   }
 }
 
-// Calls that NCCL refused.
+// Adds calls that NCCL refused.
 void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     const Rank& rank = bundle.ranks[r];
@@ -189,13 +188,13 @@ void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
     if (failed == rank.ops.end()) continue;
     faults->push_back({"FAILED_CALL",
                        {rank.rank},
-                       absl::StrCat("a call of rank ", rank.rank, " returns the error ", failed->result),
+                       absl::StrCat("a call on rank ", rank.rank, " returned error ", failed->result),
                        {CallOfRank(bundle, r, *failed)}});
   }
 }
 
-// Adds ranks without records in a job that failed: gloo aborts the process whose call does not fit those of others, and
-// then no dump can be written. The rank's last call is unknown, so the call of another rank is shown.
+// Adds ranks without records in a job that failed: gloo aborts a process whose call does not match the others, and such
+// a process cannot write a dump. Its last call is unknown, so the call of another rank is shown.
 void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
   std::set<int32_t> silent;
   for (const Communicator& comm : bundle.comms) silent.insert(comm.members.begin(), comm.members.end());
@@ -210,12 +209,12 @@ void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
   faults->push_back({FindingName(RANK_NO_DATA), ranks,
                      absl::StrCat(RankWord(ranks),
                                   " left no records: aborted or killed, or its program failed early; "
-                                  "the last call of another rank follows"),
+                                  "the last call of another rank is shown"),
                      last});
 }
 
-// Adds sends without a receive, receives without a send, and collectives that not every member issued. A job can end
-// well with these, because NCCL keeps a small send in a buffer.
+// Adds sends without a receive, receives without a send, and collectives that not every member issued. A job can still
+// end normally, because NCCL buffers small sends.
 void AddUnmatched(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Side {
@@ -283,12 +282,13 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
   AddFindings(view, &found.faults);
   NameAbsent(view.model, &found.faults);
   AddFailedCalls(bundle, &found.faults);
-  // The rest looks for faults that did not stop the job. After a fault that did, ranks differ because of it.
+  // The rest looks for faults that did not stop the job. After a fault that stopped it, ranks differ only because of
+  // that fault.
   if (found.faults.empty()) AddOddSplits(view.model, &found.faults);
   std::vector<Fault> unmatched;
   if (lost) {
     found.not_checked = {
-        "matching sends and receives, and cycles of waits: not all calls are recorded (PyTorch records none of gloo's "
+        "whether sends match receives, and cycles of waits: not all calls are recorded (PyTorch records no gloo "
         "sends "
         "and receives; rings hold more calls with more memory)"};
   } else if (found.faults.empty()) {

@@ -1,4 +1,4 @@
-// What is wrong in the recorded calls of a job's first steps, whether or not the job hung in them.
+// Finds faults in the recorded calls of a job's first steps, whether or not the job hung.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lockstep::check {
 
-// The call at which a fault shows.
+// The call that shows a fault.
 struct CallAt {
   std::vector<int32_t> ranks;
   std::string call;  // "AllReduce #12 on tp_2 (ranks 4-5)"
@@ -18,7 +18,7 @@ struct CallAt {
 };
 
 struct Fault {
-  std::string kind;  // "SKIPPED_CALL"; for what stopped the job, the kind of the verdict's finding
+  std::string kind;  // "SKIPPED_CALL", or the kind of the verdict's finding if the fault stopped the job
   std::vector<int32_t> ranks;
   std::string text;  // one sentence
   std::vector<CallAt> calls;
@@ -27,18 +27,18 @@ struct Fault {
 struct Found {
   std::vector<Fault> faults;
   size_t ranks = 0, comms = 0, calls = 0;
-  std::vector<std::string> not_checked;  // and why
+  std::vector<std::string> not_checked;  // each with the reason
 };
 
-// `whole`: no signal ended the job, so a call without its counterpart will never get one. `failed`: the job ended with
+// `whole`: no signal ended the job, so a call without a counterpart will never get one. `failed`: the job exited with
 // an error of its own.
 Found FindFaults(const AnalysisView& view, bool whole, bool failed = false);
 
-// Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or if streams did not run side
-// by side (order.cpp).
+// Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or if streams did not run
+// concurrently (order.cpp).
 std::vector<Fault> FindCycles(const Model& model);
 
-// A call as the texts name it.
+// Describes a call for the report.
 CallAt CallOfRank(const Bundle& bundle, size_t rank_index, const Op& op);
 
 // Returns whether the call was launched and belongs to a communicator.

@@ -23,7 +23,8 @@ Found Look(const Bundle& bundle, bool whole = true) {
   return found;
 }
 
-// What remains of a job that ends well because its sends fit into buffers and its streams run side by side.
+// Returns the records of a job that ended normally only because its sends fit into buffers and its streams ran
+// concurrently.
 Bundle Survived(Job* job) {
   Bundle bundle = job->Run();
   for (Rank& rank : bundle.ranks) {
@@ -34,7 +35,7 @@ Bundle Survived(Job* job) {
   return bundle;
 }
 
-// Four pipelines of two ranks; `change` is made to rank 2 in its last step, at its first send or receive.
+// Four pipelines of two ranks. `change` is applied to the last step of rank 2, at its first send or receive.
 Found LookAtOne(const std::function<void(std::vector<Call>*, size_t call)>& change) {
   Job job(1, 2, 4, 4);
   change(&job.ranks[2].program, job.Find(2, "pp", 3));
@@ -66,7 +67,7 @@ TEST(Check, CallsThatARankSkipsAddsChangesOrSwaps) {
               program->insert(program->begin() + static_cast<ptrdiff_t>(call), again);
             }),
             "ADDED_CALL", {2});
-  // With three stages, a call names the next stage instead of the previous one.
+  // With three stages, a call uses the next stage instead of the previous one.
   Job stages(1, 3, 4, 4);
   stages.ranks[6].program[stages.Find(6, "pp", 3)].root_or_peer = 2;
   ExpectOne(Look(Survived(&stages)), "CHANGED_CALL", {6});
@@ -110,7 +111,7 @@ TEST(Check, ARankWithoutRecordsInAJobThatFailed) {
   EXPECT_EQ(found.faults[0].ranks, (Ranks{3}));
 }
 
-// Two ranks that make only these calls.
+// Returns the cycles of two ranks that make only these calls.
 std::vector<Fault> Cycles(std::vector<Call> first, std::vector<Call> second) {
   Job job(2, 1, 1, 1);
   job.ranks[0].program = std::move(first);
@@ -138,7 +139,7 @@ TEST(Check, SendsThatNeedBuffersAreACycle) {
   EXPECT_TRUE(Cycles(program(1, 0, 0), receives_first).empty());
 }
 
-// NCCL requires one order of communicators on all ranks, whatever the streams.
+// NCCL requires the same order of communicators on all ranks, regardless of streams.
 TEST(Check, OrdersOfCommunicatorsThatDoNotFitTogetherAreACycle) {
   const auto call = [](int comm, int group) {
     return Call{.comm = comm, .kind = CallKind::kAllReduce, .count = 4, .reduction = 0, .stream = comm, .group = group};

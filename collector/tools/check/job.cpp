@@ -22,19 +22,19 @@ namespace lockstep::check {
 namespace {
 
 constexpr int64_t kLook = 20 * kMs;
-constexpr int64_t kGrace = 30 * kSecond;  // after SIGTERM; ranks of PyTorch write their dumps
-// A delay is long enough for all other ranks to reach their next wait, and far below any limit of detection.
+constexpr int64_t kGrace = 30 * kSecond;  // after SIGTERM, while PyTorch ranks write their dumps
+// Long enough for all other ranks to reach their next wait, and far below any detection limit.
 constexpr int64_t kDelayFrom = 30 * kMs, kDelayTo = 300 * kMs;
 
 volatile sig_atomic_t g_job = 0, g_interrupted = 0;
 
 void Forward(int signal) {
   g_interrupted = 1;
-  // A terminal sends to its whole foreground group.
+  // A terminal already sends SIGINT to its whole foreground group.
   if (g_job > 0 && signal != SIGINT) kill(g_job, signal);
 }
 
-// The job's processes: those below the keeper, which is the only child of `lockstep run` that starts any.
+// Returns the job's processes: those below the keeper, which is the only child of `lockstep run` that starts processes.
 std::vector<pid_t> JobProcesses(pid_t run, const ProcessTree& tree) {
   std::vector<pid_t> found = tree.Below(run);
   std::erase_if(found, [&](pid_t pid) {
@@ -44,7 +44,7 @@ std::vector<pid_t> JobProcesses(pid_t run, const ProcessTree& tree) {
   return found;
 }
 
-// Stops one rank after the other, each for a moment.
+// Stops one rank after another, each for a moment.
 class Delays {
  public:
   explicit Delays(uint64_t seed) : random_(seed) {}
@@ -80,21 +80,21 @@ void PrependPath(const char* name, const std::string& folder) {
 
 std::string HookFolder(const JobOptions& options) { return options.folder + "/python"; }
 
-// Sets variables that only the job's processes get, as far as `lockstep run` does not set them.
+// Sets variables that only the job's processes get, unless `lockstep run` sets them.
 void SetJobEnvironment(const JobOptions& options) {
   if (!options.standins.empty()) PrependPath("LD_LIBRARY_PATH", options.standins);
   PrependPath("PYTHONPATH", HookFolder(options));
   setenv("LOCKSTEP_CHECK_DUMPS", DumpsIn(options.folder).c_str(), 1);
   setenv("TORCH_FR_BUFFER_SIZE", "20000", 0);
-  // In a check of a few steps, ranks must not compute with all cores each.
+  // In a check of a few steps, each rank must not compute on all cores.
   setenv("OMP_NUM_THREADS", "1", 0);
 }
 
 [[noreturn]] void BeJob(const JobOptions& options, pid_t parent) {
-  // If this process dies, the keeper of `lockstep run` ends all ranks, even one that is stopped at this moment.
+  // If this process dies, the keeper of `lockstep run` kills all ranks, even one that is stopped right now.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  dup2(2, 1);  // standard output is the report's
+  dup2(2, 1);  // standard output is reserved for the report
   SetJobEnvironment(options);
   RunOptions run;
   run.ranks = options.ranks;

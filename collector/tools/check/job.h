@@ -1,4 +1,4 @@
-// Starts a job under `lockstep run` for a check, disturbs its ranks if wanted, and ends it.
+// Starts a job under `lockstep run` for a check, delays its ranks if requested, and ends it.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,31 @@
 namespace lockstep::check {
 
 struct JobOptions {
-  int ranks = 0;  // 0: the command starts them
+  int ranks = 0;  // 0: the command starts the ranks itself
   int64_t late_after_ns = 0;
   int64_t end_after_ns = 0;
-  bool delays = false;   // stop single ranks for moments, at random, with `seed`
-  uint64_t seed = 0;     // of these
+  bool delays = false;   // stop random ranks for a moment, seeded with `seed`
+  uint64_t seed = 0;     // for the delays
   std::string folder;    // for all files of the job; exists
-  std::string standins;  // put first in LD_LIBRARY_PATH; empty: nothing
+  std::string standins;  // prepended to LD_LIBRARY_PATH; empty: none
   std::vector<std::string> command;
 };
 
 struct JobEnd {
   int status = 0;            // the exit status, as `lockstep run` returns it
-  bool by_time = false;      // this check ended the job
-  bool interrupted = false;  // by the user
+  bool by_time = false;      // this check ended the job at the time limit
+  bool interrupted = false;  // the user ended the job
 };
 
 // Runs the job once. Forks, so no other thread may run.
 absl::StatusOr<JobEnd> RunOnce(const JobOptions& options);
 
-// The incident folder of a job in this folder (missing if nothing was recorded), and the folder of PyTorch's Flight
-// Recorder dumps.
+// Returns the incident folder of a job in this folder (missing if nothing was recorded), and the folder of PyTorch's
+// Flight Recorder dumps.
 std::string RecordsIn(const std::string& folder);
 std::string DumpsIn(const std::string& folder);
 
-// The folder of the stand-ins for NCCL and CUDA that belongs to this program; empty if there is none.
+// Returns this program's folder of NCCL and CUDA stand-ins; empty if there is none.
 std::string StandinFolder();
 
 }  // namespace lockstep::check

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kNothing = 0, kFound = 1, kCouldNot = 3;
 
-// Loads the rings if the job called NCCL, else the dumps of PyTorch's Flight Recorder.
+// Loads the rings if the job called NCCL, or else the dumps of PyTorch's Flight Recorder.
 absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
   absl::StatusOr<Bundle> rings = LoadPaths({RecordsIn(folder)});
   const bool calls =
@@ -29,11 +29,11 @@ absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
   return calls || NamesIn(DumpsIn(folder), 1).empty() ? rings : LoadPaths({DumpsIn(folder)});
 }
 
-// Returns why nothing can be said about this round; empty if something can.
+// Returns why this round allows no conclusion; empty if it does.
 std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, Found* found) {
   if (!end.ok()) return std::string(end.status().message());
   if (end->status == 126 || end->status == 127)
-    return absl::StrCat("'", options.command[0], "' cannot be started, or ends with status ", end->status);
+    return absl::StrCat("'", options.command[0], "' could not be started, or exited with status ", end->status);
   absl::StatusOr<Bundle> bundle = LoadRecords(options.folder);
   if (bundle.ok()) {
     AddCallSites(options.command, &*bundle);
@@ -46,12 +46,12 @@ std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, 
   if (!found->faults.empty()) return "";
   if (found->calls == 0)
     return absl::StrCat(
-        "no call was recorded: the job used neither NCCL nor PyTorch on gloo in this time, or the reason is in the "
+        "no call was recorded: the job used neither NCCL nor PyTorch with gloo in this time, or the output above shows "
         "lines "
         "above (status ",
         end->status, ")");
   if (end->status != 0 && !end->by_time)
-    return absl::StrCat("the job ended with status ", end->status, "; the calls until then show no fault");
+    return absl::StrCat("the job exited with status ", end->status, "; its calls until then show no fault");
   return "";
 }
 
@@ -78,7 +78,7 @@ int Check(const settings::ParsedOptions& parsed) {
     job.folder = std::filesystem::absolute(absl::StrCat(top, "/round-", round), error).string();
     std::filesystem::create_directories(job.folder, error);
     if (top.empty() || error) {
-      report.could_not = absl::StrCat("no folder for records: ", top.empty() ? "TMPDIR" : job.folder);
+      report.could_not = absl::StrCat("cannot create a folder for the records: ", top.empty() ? "TMPDIR" : job.folder);
       break;
     }
     job.delays = round > 1;

@@ -1,7 +1,7 @@
-// Runs the recorded calls in the simulator of NCCL's rules (analyzer/engine/replay/simulator.h), twice. In the first
-// run, each send waits for its receive: a program whose calls complete needs no buffers. In the second run, the
-// collectives of each thread run one after the other, whatever their streams. A GPU may run the kernels of two
-// communicators like this, so NCCL requires one order of communicators on all ranks.
+// Replays the recorded calls in the simulator of NCCL's rules (analyzer/engine/replay/simulator.h), twice. In the first
+// run, each send waits for its receive: a program that completes needs no buffers. In the second run, the collectives
+// of each thread run one after another, whatever their streams. A GPU may run the kernels of two communicators like
+// this, so NCCL requires the same order of communicators on all ranks.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -23,7 +23,8 @@ using replay::Meeting;
 
 enum class Strict { kStreams, kThreads };
 
-// A rank's calls: those of one queue run one after the other, those of a group together. kThreads: collectives alone.
+// Returns the calls of each rank: those of a queue run one after another, those of a group together. kThreads: only
+// collectives.
 Job StrictJob(const Model& model, Strict strict) {
   const Bundle& bundle = model.bundle;
   Job job;
@@ -35,7 +36,7 @@ Job StrictJob(const Model& model, Strict strict) {
   }
   for (const Rank& rank : bundle.ranks) {
     replay::Program program;
-    program.host = replay::Host::kFree;  // a rank that was ended would have made the calls that others wait for
+    program.host = replay::Host::kFree;  // a rank that was killed would have made the calls that others wait for
     std::map<std::pair<bool, uint32_t>, uint32_t> queues;
     uint32_t unit = 0;
     std::pair<uint32_t, uint32_t> group = {0, kNoIndex};  // group, thread
@@ -43,7 +44,7 @@ Job StrictJob(const Model& model, Strict strict) {
       if (!IsLaunched(op)) continue;
       const bool collective = ring::IsCollective(op.kind);
       if (!collective && (op.root_or_peer < 0 || strict == Strict::kThreads)) continue;
-      // If streams are not recorded, each communicator has its own, as in frameworks.
+      // If streams are not recorded, assumes one stream per communicator, as frameworks use.
       const bool known = op.stream != kNoIndex;
       std::pair<bool, uint32_t> key = {known, known ? op.stream : op.membership};
       if (strict == Strict::kThreads) key = {true, op.thread};
@@ -64,7 +65,7 @@ Job StrictJob(const Model& model, Strict strict) {
 
 using MeetingKey = std::tuple<uint32_t, int32_t, int32_t, uint32_t>;  // communicator, sender, receiver, number
 
-// Finds which calls wait for each other, given what completed.
+// Finds calls that wait for each other, given which calls completed.
 class Cycle {
  public:
   Cycle(const Job& job, const replay::Outcome& outcome) : job_(job) {
@@ -74,7 +75,7 @@ class Cycle {
     for (uint32_t p = 0; p < job.programs.size(); ++p) Place(p);
   }
 
-  // Returns a cycle of calls: each waits for the rank of the next call, which must complete that call first. Empty if
+  // Returns a cycle of calls: each waits for the rank of the next call, which must first complete that call. Empty if
   // there is none.
   std::vector<std::pair<uint32_t, const Call*>> Find() const {
     std::vector<uint32_t> path;
@@ -99,18 +100,17 @@ class Cycle {
  private:
   struct Front {
     uint32_t program = 0;
-    std::vector<std::pair<MeetingKey, const Call*>>
-        calls;  // calls that did not complete, of the unit at a queue's front
+    std::vector<std::pair<MeetingKey, const Call*>> calls;  // incomplete calls in the unit at the front of a queue
   };
   struct Part {
     uint32_t program = 0, front = 0;
-    bool behind = false;  // the rank did not reach the front
+    bool behind = false;  // the rank did not reach this front
   };
 
   void Place(uint32_t p) {
     std::map<uint32_t, uint32_t> collectives;
     std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> lanes[2];
-    std::map<uint32_t, std::pair<uint32_t, uint32_t>> queues;  // front, its unit
+    std::map<uint32_t, std::pair<uint32_t, uint32_t>> queues;  // front -> its unit
     std::map<uint32_t, int32_t> places;
     for (const Call& call : job_.programs[p].calls) {
       MeetingKey key;
@@ -150,7 +150,7 @@ class Cycle {
   const Job& job_;
   std::map<MeetingKey, std::vector<Part>> open_;
   std::vector<Front> fronts_;
-  mutable std::map<uint32_t, const Call*> waits_;  // by front: its call that waits for the next front
+  mutable std::map<uint32_t, const Call*> waits_;  // by front: the call that waits for the next front
 };
 
 }  // namespace
@@ -172,8 +172,9 @@ std::vector<Fault> FindCycles(const Model& model) {
     fault.text = absl::StrCat(
         "ranks ", FoldRanks(fault.ranks), " can wait for each other: ",
         strict == Strict::kStreams
-            ? "each rank waits in a call for another one, and the job continued only because sends fitted into buffers"
-            : "they use communicators in conflicting orders, and the job continued only because the calls ran at the "
+            ? "each rank's call waits for another rank, and the job continued only because the sends fitted into "
+              "buffers"
+            : "they use communicators in conflicting orders; the job continued only because the calls ran at the "
               "same time on separate streams, which a GPU does not guarantee");
     return {fault};
   }

@@ -43,7 +43,7 @@ std::string ReportAsText(const CheckReport& report) {
   if (report.standins.empty())
     AppendWrapped(
         "libraries: ",
-        absl::StrCat("NCCL and CUDA of this machine",
+        absl::StrCat("this machine's NCCL and CUDA",
                      report.own_libraries ? "" : "; this installation has no stand-ins (lib/lockstep/standin)"),
         2, kWidth, LongWords::kKeep, &libraries);
   if (!report.could_not.empty()) return absl::StrCat("could not check: ", Printable(report.could_not), "\n", libraries);

@@ -1,4 +1,4 @@
-// What a check found, as text and JSON.
+// The report of a check, as text and JSON.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace lockstep::check {
 
 struct CheckReport {
   Found found;
-  JobEnd end;                  // of the last round
+  JobEnd end;                  // for the last round
   int rounds = 1;              // number of rounds that ran
-  std::string could_not;       // why nothing can be said; empty if something can
-  std::string standins;        // their folder; empty: the libraries of this machine
-  bool own_libraries = false;  // the user chose the libraries of this machine
+  std::string could_not;       // why there is no conclusion; empty if there is one
+  std::string standins;        // the folder of the stand-ins; empty: this machine's libraries
+  bool own_libraries = false;  // the user chose this machine's libraries
   std::string folder;          // of the records, if they are kept
 };
 

@@ -77,10 +77,10 @@ class Files {
 
   bool Has(uint32_t object) const { return modules_.count(object) != 0; }
 
-  // Returns "train.cpp:88 Step", or the known part of it.
+  // Returns "train.cpp:88 Step", or the part of it that is known.
   std::string Place(uint32_t object, uint64_t offset) const {
     const auto& [module, bias] = modules_.at(object);
-    const GElf_Addr at = offset + bias - 1;  // the call, not the place that it returns to
+    const GElf_Addr at = offset + bias - 1;  // the call itself, not its return address
     int number = 0;
     Dwfl_Line* line = dwfl_module_getsrc(module, at);
     const char* source = line == nullptr ? nullptr : dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);

@@ -1,4 +1,4 @@
-// Source lines of the places in compiled programs that issued calls.
+// Finds the source lines that issued calls in compiled programs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace lockstep::check {
 
 // Sets Op::call_site of calls whose caller is in one of these files. A ring identifies the caller's file by its build
-// id. Words of a command that name no ELF file are ignored.
+// ID. Ignores words of a command that are not ELF files.
 void AddCallSites(const std::vector<std::string>& files, Bundle* bundle);
 
 }  // namespace lockstep::check

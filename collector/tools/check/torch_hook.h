@@ -1,10 +1,11 @@
-// A module that Python runs at its start in every rank of a checked job. It writes PyTorch's Flight Recorder at the
-// rank's end: a job on gloo calls no NCCL, and PyTorch itself writes dumps only for NCCL.
+// A module that Python loads at startup in every rank of a checked job. It writes PyTorch's Flight Recorder dump when
+// the rank exits: a job on gloo calls no NCCL, and PyTorch itself writes dumps only for NCCL.
 #pragma once
 
 namespace lockstep::check {
 
-// sitecustomize.py. A separate thread handles SIGTERM, because a rank that hangs in a wait runs no Python handler.
+// sitecustomize.py. A separate thread handles SIGTERM, because a rank that is stuck in a wait runs no Python signal
+// handler.
 inline constexpr char kTorchHook[] = R"py(
 import atexit
 import os
@@ -17,7 +18,7 @@ _lock = threading.Lock()
 
 
 def _dump():
-    """Returns whether there was something to write."""
+    """Returns whether this process has calls to dump."""
     if "torch.distributed" not in sys.modules:
         return False
     with _lock:
@@ -39,7 +40,7 @@ def _dump():
 def _wait():
     dumped = False
     while signal.sigtimedwait([signal.SIGTERM], 1) is None:
-        dumped = dumped or _dump()  # the first one loads what is needed for stacks
+        dumped = dumped or _dump()  # the first dump loads the modules that stacks need
     _dump()
     os._exit(143)
 
@@ -50,7 +51,7 @@ if os.environ.get("RANK", "").isdigit():
     threading.Thread(target=_wait, daemon=True).start()
     atexit.register(_dump)
 
-# The user's own module of this name, which this one hides.
+# Runs the user's own sitecustomize, which this file hides.
 _here = os.path.dirname(os.path.abspath(__file__))
 for _folder in sys.path:
     _path = os.path.join(_folder, "sitecustomize.py")

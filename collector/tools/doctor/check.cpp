@@ -30,9 +30,9 @@ std::string ChecksText(const std::vector<Check>& checks) {
                   &out);
   }
   if (bad > 0) {
-    absl::StrAppend(&out, "\n", bad, bad == 1 ? " thing does" : " things do", " not work\n");
+    absl::StrAppend(&out, "\n", bad, bad == 1 ? " check fails" : " checks fail", "\n");
   } else {
-    absl::StrAppend(&out, "\nall that is needed works",
+    absl::StrAppend(&out, "\neverything that is needed works",
                     notes == 0 ? "" : absl::StrCat("; ", notes, notes == 1 ? " note" : " notes"), "\n");
   }
   return out;

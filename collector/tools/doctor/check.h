@@ -1,4 +1,4 @@
-// A check of `lockstep doctor`: a line for people, an object in JSON.
+// A check of `lockstep doctor`: one line for users, one object in JSON.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Check {
   std::string name;  // "shared memory": short, and the same in every version
   Health health = Health::kGood;
   std::string text;    // the result
-  std::string advice;  // the remedy; empty if none is needed
+  std::string advice;  // how to fix it; empty if there is nothing to fix
 };
 
 inline Check Good(std::string name, std::string text) { return {std::move(name), Health::kGood, std::move(text), ""}; }
@@ -27,10 +27,10 @@ inline Check Bad(std::string name, std::string text, std::string advice) {
   return {std::move(name), Health::kBad, std::move(text), std::move(advice)};
 }
 
-// Lines "ok    shared memory   ...", wrapped at 100 columns, with the advice below its line. The last line has the
-// totals.
+// Returns lines like "ok    shared memory   ...", wrapped at 100 columns, each with its advice below. The last line has
+// the totals.
 std::string ChecksText(const std::vector<Check>& checks);
-// {"healthy": bool, "checks": [{"name", "health": "ok|note|bad", "text", "advice"}]}, ends in a newline.
+// Returns {"healthy": bool, "checks": [{"name", "health": "ok|note|bad", "text", "advice"}]} and a newline.
 std::string ChecksJson(const std::vector<Check>& checks);
 bool Healthy(const std::vector<Check>& checks);
 

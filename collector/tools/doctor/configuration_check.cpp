@@ -13,9 +13,8 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
   const absl::StatusOr<std::vector<settings::File>> files = settings::ReadFiles();
   if (!problem.ok() || !files.ok()) {
     const absl::Status& status = problem.ok() ? files.status() : problem;
-    return {
-        Bad(name, std::string(status.message()),
-            "every command that reads it ends with this error; check your correction with lockstep config --check")};
+    return {Bad(name, std::string(status.message()),
+                "every command that reads it fails with this error; check your fix with lockstep config --check")};
   }
   std::vector<Check> checks;
   std::string found;
@@ -39,7 +38,7 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
   }
   if (found.empty())
     found = absl::StrCat("no file (", files->front().path,
-                         " is not there, LOCKSTEP_CONFIG is not set): defaults, environment, options");
+                         " does not exist, LOCKSTEP_CONFIG is not set): defaults, environment and options apply");
   checks.insert(checks.begin(), Good(name, found));
   return checks;
 }

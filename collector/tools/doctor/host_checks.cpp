@@ -50,7 +50,7 @@ Check CudaCheck() {
   const std::string driver = FirstLine("/proc/driver/nvidia/version");
   std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
   if (!driver.empty()) absl::StrAppend(&text, "; ", driver);
-  // The libraries are only searched: opening them would start a context or a daemon's client.
+  // Only searches the library files, because opening them would create a context or start a daemon's client.
   const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
@@ -58,7 +58,7 @@ Check CudaCheck() {
   if (gpus == 0) {
     if (access("/dev/kfd", F_OK) == 0)
       return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not");
-    return Note("GPUs", text, "calls are recorded anyway; in a container, pass the GPUs to it to see their state");
+    return Note("GPUs", text, "calls are recorded anyway; to see GPU state in a container, pass the GPUs to it");
   }
   if (!nvml)
     return Note(
@@ -84,16 +84,16 @@ Check PtraceCheck() {
   Check check = Good(name, "native and Python stacks of suspects can be read");
   if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
     check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)),
-                 "without this, verdicts have no stacks; everything else works");
+                 "verdicts have no stacks then; everything else works");
   } else if (!HasPtraceCapability() && scope >= 1) {
-    check =
-        Note(name,
-             absl::StrCat("kernel.yama.ptrace_scope is ", scope,
-                          ": lockstep run can read the stacks of its own children, but an agent beside the job cannot"),
-             scope == 3 ? "only a reboot ends scope 3"
-                        : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
+    check = Note(
+        name,
+        absl::StrCat("kernel.yama.ptrace_scope is ", scope,
+                     ": lockstep run can read the stacks of its own children, but an agent next to the job cannot"),
+        scope == 3 ? "only a reboot ends scope 3"
+                   : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
   } else if (!HasPtraceCapability()) {
-    check.text += " of this user's processes";
+    check.text += " for this user's processes";
   }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -101,7 +101,7 @@ Check PtraceCheck() {
 }
 
 Check NamespaceCheck() {
-  // The first process of the host's own PID namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+  // The host's initial PID namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
   struct stat pids {
   }, users{};
   const bool other_pids = stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != 0xEFFFFFFCu;
@@ -109,9 +109,9 @@ Check NamespaceCheck() {
   std::vector<std::string> inside;
   if (other_pids) inside.push_back("a pid namespace");
   if (other_users) inside.push_back("a user namespace");
-  if (inside.empty()) return Good("container", "none: all processes of the host are visible");
+  if (inside.empty()) return Good("container", "none: all processes on the host are visible");
   return Note("container", absl::StrCat("inside ", absl::StrJoin(inside, " and ")),
-              "an agent here sees only the ranks of this container; an agent on the host, or with hostPID, sees all");
+              "an agent here sees only this container's ranks; an agent on the host, or with hostPID, sees all");
 }
 
 Check CgroupCheck() {
@@ -128,7 +128,7 @@ Check CgroupCheck() {
     return Good(name, BytesText(limit) + "; rings count against it");
   const std::string text = absl::StrCat(BytesText(used), " of ", BytesText(limit), " in use; rings count against it");
   if (limit - used < (int64_t{64} << 20))
-    return Note(name, text, "the rings of 8 ranks take 32 MiB; LOCKSTEP_RING_KIB=512 makes them smaller");
+    return Note(name, text, "the rings of 8 ranks take 32 MiB; LOCKSTEP_RING_KIB=512 shrinks them");
   return Good(name, text);
 }
 
@@ -136,7 +136,8 @@ Check KernelLogCheck() {
   const UniqueFd fd(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const int error = errno;
   char line[8192];
-  // The first read checks the permission; it returns EPIPE if the log has moved on, and EAGAIN if it is empty.
+  // The first read checks the permission. It returns EPIPE if the record was overwritten, and EAGAIN if the log is
+  // empty.
   const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
   const int why = fd.ok() ? errno : error;
   if (readable) return Good("kernel log", "readable: Xid, memory and link errors will be reported");

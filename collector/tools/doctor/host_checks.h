@@ -1,4 +1,4 @@
-// Checks what this host lets Lockstep see: CUDA's driver, other processes, the kernel's log, limits, containers.
+// Checks what Lockstep can see on this host: CUDA's driver, other processes, the kernel's log, limits, containers.
 #pragma once
 
 #include "collector/tools/doctor/check.h"
@@ -6,7 +6,7 @@
 namespace lockstep::doctor {
 
 Check CudaCheck();
-// Examines a child of this process, and reports which rights other processes need.
+// Examines a child of this process, and reports which permissions other processes need.
 Check PtraceCheck();
 Check NamespaceCheck();
 // The memory cgroup of this process, whose limit includes rings.

@@ -1,4 +1,4 @@
-// The doctor verb: prints what works on this host and what does not, one line each, and what to do.
+// The doctor verb: prints what works on this host and what does not, one line each, and how to fix it.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ constexpr int kUsage = 2;
 constexpr int64_t kAnswerNs = 3'000'000'000;
 
 int Main(int argc, char** argv) {
-  // An unreadable file is reported like other problems, and the other files are still checked.
+  // Reports an unreadable file like other problems, and still checks the other files.
   absl::StatusOr<settings::ParsedOptions> options = settings::Parse("doctor", argc, argv);
   const absl::Status configuration = options.status();
   if (!options.ok()) {

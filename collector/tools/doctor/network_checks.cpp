@@ -37,12 +37,13 @@ Check KeysCheck(const ToolOptions& options) {
     const absl::StatusOr<wire::KeyPair> keys = wire::ReadSecretKey(file);
     if (!keys.ok())
       return Bad("keys", std::string(keys.status().message()),
-                 "create it again with lockstep keygen, or correct its mode (0600) and owner");
+                 "create it again with lockstep keygen, or fix its mode (0600) and owner");
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
-    return Note("keys", absl::StrCat("no key in ", absl::StrJoin(KeyFolders(), ", ")),
-                "lockstep run on one host needs none; for a collector on another host: lockstep keygen");
+    return Note(
+        "keys", absl::StrCat("no key in ", absl::StrJoin(KeyFolders(), ", ")),
+        "lockstep run on one host needs none; for a collector on another host, create one with lockstep keygen");
   }
   return Good("keys", absl::StrJoin(good, ", "));
 }
@@ -51,7 +52,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   const std::string name = "collector";
   const absl::StatusOr<CollectorAddress> address = FindCollector(options);
   if (absl::IsNotFound(address.status())) {
-    return Note(name, "none is known here",
+    return Note(name, "none found",
                 "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
   }
   if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
@@ -64,7 +65,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   if (!client.ok())
     return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
   Hello hello;
-  // The role is that of the key. Without keys, everyone is admitted as a reader.
+  // The key determines the role. Without keys, everyone is admitted as a reader.
   const absl::StatusOr<wire::KeyPair> own =
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);
@@ -82,17 +83,18 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
       Welcome welcome;
       if (message->header.type != wire::Type::kWelcome || !wire::DecodeBody(*message, &welcome).ok()) continue;
       if (!welcome.refused().empty())
-        return Bad(name, absl::StrCat(at, " refuses: ", Printable(welcome.refused(), 200)), "see docs/security.md");
+        return Bad(name, absl::StrCat(at, " refuses this client: ", Printable(welcome.refused(), 200)),
+                   "see docs/security.md");
       const std::string version = Printable(welcome.version(), 40);
-      return Good(name, absl::StrCat(at, " answers, version ", version,
+      return Good(name, absl::StrCat(at, " responds, version ", version,
                                      version == LOCKSTEP_VERSION ? "" : " (this is " LOCKSTEP_VERSION ")"));
     }
     pollfd wait = {(*client)->fd(), POLLIN, 0};
     poll(&wait, 1, 100);
   }
   const std::string why = (*client)->last_error();
-  return Bad(name, absl::StrCat(at, " does not answer", why.empty() ? "" : ": " + why),
-             "is it running (lockstep collector), is the port open, does it know the key?");
+  return Bad(name, absl::StrCat(at, " does not respond", why.empty() ? "" : ": " + why),
+             "check that it is running (lockstep collector), that the port is open and that it knows the key");
 }
 
 }  // namespace lockstep::doctor

@@ -11,7 +11,7 @@ namespace lockstep::doctor {
 
 // Checks every key file in the places that the tools search.
 Check KeysCheck(const ToolOptions& options);
-// Connects to the collector as a reader and waits for its answer, within the limit.
+// Connects to the collector as a reader and waits for its answer, at most for the limit.
 Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns);
 
 }  // namespace lockstep::doctor

@@ -45,7 +45,7 @@ std::string RingFolder(const Environment& environment) {
   return set.empty() ? absl::StrCat("/dev/shm/lockstep-", geteuid()) : set;
 }
 
-// Returns `path` itself if it exists, or else the nearest folder above it.
+// Returns `path` itself if it exists, or else its nearest existing parent.
 std::string Existing(std::string path) {
   while (path.size() > 1 && access(path.c_str(), F_OK) != 0) {
     const size_t slash = path.rfind('/');
@@ -55,7 +55,7 @@ std::string Existing(std::string path) {
   return path;
 }
 
-// All known variables, to report unknown ones.
+// Returns all known variables, to report unknown ones.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
     auto* names = new std::set<std::string>;
@@ -67,8 +67,8 @@ const std::set<std::string>& KnownVariables() {
 }
 
 struct Ran {
-  std::string error;  // the probe could not be run, or ended abnormally
-  // The loader refused the probe (not the recorder), because this host's glibc is older than the probe needs.
+  std::string error;  // the probe could not run, or exited abnormally
+  // The loader refused the probe (not the recorder), because the probe needs a newer glibc than this host has.
   bool too_new = false;
   std::map<std::string, std::string> said;
 };
@@ -97,7 +97,7 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// Where probes may make a folder: beside the rings.
+// Returns where probes may create a folder: next to the rings.
 std::string ProbeParent(const Environment& environment) {
   const std::string parent = RingFolder(environment);
   return access(parent.c_str(), W_OK) == 0 ? parent : Existing(std::filesystem::path(parent).parent_path().string());
@@ -141,7 +141,7 @@ bool HoldsNccl(const std::string& path) {
   }
   std::string bytes(size_t{1} << 20, 0);
   bool found = false;
-  size_t kept = 0;  // size of the end of the last piece, which may contain the banner's beginning
+  size_t kept = 0;  // size of the previous piece's end, which may contain the start of the banner
   for (int64_t at = 0; !found && at < kMostBytes;) {
     const ssize_t got = pread(fd.get(), bytes.data() + kept, bytes.size() - kept, at);
     if (got <= 0) break;
@@ -184,13 +184,13 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
   for (const std::string& file :
        {std::string("/etc/lockstep/off"), std::string("/run/lockstep/off"), RingFolder(environment) + "/off"}) {
     if (access(file.c_str(), F_OK) == 0)
-      checks.push_back(Bad("switches", absl::StrCat(file, " is there: no process of this host records"),
+      checks.push_back(Bad("switches", absl::StrCat(file, " exists: no process on this host is recorded"),
                            absl::StrCat("remove ", file)));
   }
   if (access("/etc/lockstep/deny", F_OK) == 0)
-    checks.push_back(Note("switches", "/etc/lockstep/deny names programs or NCCL versions that are not recorded"));
+    checks.push_back(Note("switches", "/etc/lockstep/deny lists programs or NCCL versions that are not recorded"));
   if (!GetVariable(environment, "LOCKSTEP_DENY").empty())
-    checks.push_back(Note("switches", "LOCKSTEP_DENY names programs or NCCL versions that are not recorded"));
+    checks.push_back(Note("switches", "LOCKSTEP_DENY lists programs or NCCL versions that are not recorded"));
   std::vector<std::string> unknown;
   for (const std::string& variable : environment) {
     const std::string name = variable.substr(0, variable.find('='));
@@ -201,7 +201,7 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
     checks.push_back(Note("switches", Printable(wrong), "correct or unset it"));
   if (!unknown.empty())
     checks.push_back(
-        Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
+        Note("switches", absl::StrCat("unknown variables: ", absl::StrJoin(unknown, ", ")), "check the spelling"));
   if (checks.empty()) checks.push_back(Good("switches", "recording is on"));
   return checks;
 }
@@ -214,17 +214,17 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
                "set LOCKSTEP_DIR to a shorter path");
   if (lstat(folder.c_str(), &info) == 0) {
     if (!S_ISDIR(info.st_mode))
-      return Bad(name, absl::StrCat(folder, " is not a folder"), "set LOCKSTEP_DIR to a folder, or remove it");
+      return Bad(name, absl::StrCat(folder, " is not a folder"), "set LOCKSTEP_DIR to a folder, or remove this file");
     if (info.st_uid != geteuid() && access(folder.c_str(), W_OK) != 0)
       return Bad(name, absl::StrCat(folder, " belongs to user ", info.st_uid),
-                 "set LOCKSTEP_DIR to a folder of your own");
+                 "set LOCKSTEP_DIR to a folder that you own");
   }
   const std::string there = Existing(folder);
   struct statfs system {};
   if (statfs(there.c_str(), &system) != 0)
     return Bad(name, absl::StrCat(there, ": ", strerror(errno)), "mount a tmpfs there or set LOCKSTEP_DIR");
   if (access(there.c_str(), W_OK) != 0)
-    return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
+    return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder that you own");
   const auto room = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_bsize);
   const bool memory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
   const std::string found = absl::StrCat(folder, ": ", BytesText(room), " free", memory ? "" : ", not in memory");
@@ -249,13 +249,13 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
   }
   if (all / 16 / std::max(ranks, 1) < usual) {
     return Note(name,
-                absl::StrCat(found, ": ", ranks, " ranks get rings smaller than ", BytesText(usual),
+                absl::StrCat(found, ": ", ranks, " ranks get rings of less than ", BytesText(usual),
                              all / 16 / std::max(ranks, 1) < smallest ? ", some of them in memory only" : ""),
                 "more shared memory keeps more history");
   }
   if (!memory)
     return Note(name, found,
-                "a ring on a disk makes training wait for write-back: set LOCKSTEP_DIR to a folder on a tmpfs");
+                "with rings on a disk, training waits for write-back: set LOCKSTEP_DIR to a folder on a tmpfs");
   return Good(name, found);
 }
 
@@ -278,8 +278,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
   for (const auto& way : ways) {
     const ScratchFolder folder("doctor", ProbeParent(environment));
     if (!folder.status().ok())
-      return {Bad("recorder", std::string(folder.status().message()),
-                  "set LOCKSTEP_DIR to a folder that can be written to")};
+      return {Bad("recorder", std::string(folder.status().message()), "set LOCKSTEP_DIR to a writable folder")};
     Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
       return {
@@ -297,7 +296,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     if (!ReadOnlyRing(folder.path(), &snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment) && way.words.size() > 2) {
         checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set",
-                              "LOCKSTEP_HOOK=dlsym, the default, records them"));
+                              "LOCKSTEP_HOOK=dlsym, the default, records such calls"));
       } else {
         const bool no_room = SharedMemoryCheck(environment, 1).health == Health::kBad;
         checks.push_back(Bad(
@@ -307,7 +306,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
                             : absl::StrCat("the probe's ring cannot be read: ", error),
             no_room         ? "see 'shared memory'"
             : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
-                            : "see 'shared memory'; it may also be the limit of open files (ulimit -n)"));
+                            : "see 'shared memory'; the limit of open files (ulimit -n) may also be the cause"));
       }
       continue;
     }
@@ -321,8 +320,8 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     });
     if (snapshot.comms.size() != 1 || recorded != kProbeCalls) {
       checks.push_back(Bad(way.name,
-                           absl::StrCat("of ", kProbeCalls, " calls ", recorded, " are in the ring, of 1 communicator ",
-                                        snapshot.comms.size()),
+                           absl::StrCat("the ring has ", recorded, " of ", kProbeCalls,
+                                        " calls; communicators, of 1: ", snapshot.comms.size()),
                            "please report this with the output of lockstep doctor --json"));
       continue;
     }
@@ -339,7 +338,7 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
                              "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
     folders.push_back(folder);
-  // Python wheels contain their own NCCL.
+  // Python wheels bring their own NCCL.
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string value = GetVariable(environment, name); !value.empty()) prefixes.push_back(value + "/lib");
@@ -373,8 +372,8 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
                               bool recorded) {
   std::vector<std::string> paths = named.empty() ? FindNccl(environment) : std::vector<std::string>{named};
   if (paths.empty()) {
-    return {Note("NCCL", "no libnccl.so.2 where programs look; it may be linked into the program, or be in a container",
-                 "run lockstep doctor where the job runs, or name it with --nccl PATH")};
+    return {Note("NCCL", "no libnccl.so.2 in the usual places; it may be linked into the program or be in a container",
+                 "run lockstep doctor where the job runs, or give its path with --nccl PATH")};
   }
   const absl::StatusOr<std::string> library = FindLibrary(environment);
   constexpr size_t kMost = 4;
@@ -394,18 +393,18 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
-    // NCCL is not linked into a library with NCCL's own name that cannot be opened.
+    // A library with NCCL's own name that cannot be opened is not a library that NCCL was linked into.
     const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
     if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
-                           "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or "
+                           "NCCL's profiler interface sees them, from 2.23 on: lockstep run --profiler, or "
                            "NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
       continue;
     }
     if (!ran.error.empty()) {
       const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);
-      checks.push_back(named.empty() ? Note("NCCL", text, "not needed if the job has its own")
-                                     : Bad("NCCL", text, "name the library that the job loads"));
+      checks.push_back(named.empty() ? Note("NCCL", text, "irrelevant if the job has its own NCCL")
+                                     : Bad("NCCL", text, "give the path of the library that the job loads"));
       continue;
     }
     ring::Snapshot snapshot;
@@ -413,12 +412,12 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     if (!ReadOnlyRing(folder.path(), &snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment)) {
         checks.push_back(Note("NCCL", what + ": not tested, because LOCKSTEP_HOOK=symbols is set",
-                              "this check opens it with dlopen"));
+                              "this check opens NCCL with dlopen"));
         continue;
       }
       if (!recorded) {
         checks.push_back(
-            Note("NCCL", what + ": unknown whether its calls are recorded", "first correct what is marked bad above"));
+            Note("NCCL", what + ": unknown whether its calls are recorded", "first fix the bad items above"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
@@ -428,10 +427,10 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     // With every GPU hidden, the communicator cannot be created; the record of this failure is the proof.
     const bool failed = ran.said["init"] != "0";
     checks.push_back(
-        Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));
+        Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tested with every GPU hidden)" : "")));
   }
   if (paths.size() > kMost)
-    checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tested")));
+    checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more libraries were found but not tested")));
   return checks;
 }
 

@@ -1,5 +1,5 @@
-// Checks whether recording works: the library, a probe process that calls NCCL under it, the ring it leaves, the real
-// NCCL.
+// Checks whether recording works: the library, a probe process that calls NCCL under it, the ring that it leaves, the
+// real NCCL.
 #pragma once
 
 #include <string>
@@ -14,22 +14,21 @@ struct ProbePlaces {
   std::string program;  // the probe
   std::string library;  // the probe's own NCCL
 };
-// Looks in ../lib/lockstep/ beside the running program.
+// Looks in ../lib/lockstep/ next to the running program.
 ProbePlaces FindProbe();
 
-// Checks the recorder's switches: LOCKSTEP, files named "off", variables that nothing reads.
+// Checks the recorder's switches: LOCKSTEP, files named "off", unknown variables.
 std::vector<Check> SwitchChecks(const Environment& environment);
-// Checks the place of rings: kind of file system, room, owner. `ranks` on this host; 0 if not given, then 8 are
-// assumed.
+// Checks the folder for rings: file system, free space, owner. `ranks`: number on this host; 0 assumes 8.
 Check SharedMemoryCheck(const Environment& environment, int ranks);
-// Preloads the recorder into the probe, linked and opened with dlopen, and reads the rings that it leaves.
+// Preloads the recorder into the probe, linked and opened with dlopen, and reads the resulting rings.
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe);
-// Checks the NCCL at `named`, or the first that programs find, with every GPU hidden so that none is used. `recorded`:
-// HookChecks found no failure; otherwise a failure here may have the same reason, and is a note.
+// Checks the NCCL at `named`, or the first ones that programs find, with every GPU hidden. `recorded`: HookChecks found
+// no failure; otherwise a failure here may have the same reason, and is only a note.
 std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named,
                               bool recorded);
 
-// Libraries called libnccl.so* in the places where programs find them, each once, in the order of the search.
+// Returns the libraries called libnccl.so* where programs find them, each once, in search order.
 std::vector<std::string> FindNccl(const Environment& environment);
 
 }  // namespace lockstep::doctor

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the desktop is told of the viewer: validated by the desktop's own tools where they are; icon and sizes agree."""
+"""Checks what the desktop learns about the viewer, with the desktop's own tools if they are installed; icon and sizes must match."""
 
 import os
 import pathlib

@@ -17,23 +17,23 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Error(Exception):
-    """There is no verdict; the text says why."""
+    """There is no verdict; the text explains why."""
 
 
 def program():
-    """The path of the `lockstep` program."""
+    """Returns the path of the `lockstep` program."""
     return os.path.join(_FOLDER, "bin", "lockstep")
 
 
 def library():
-    """The path of the recorder, for LD_PRELOAD where `lockstep run` does not start the job."""
+    """Returns the path of the recorder, for LD_PRELOAD if `lockstep run` does not start the job."""
     return os.path.join(_FOLDER, "lib", "liblockstep.so")
 
 
 def verdict(*paths, timeout=None):
-    """What `lockstep analyze` says about these incidents, rings, dumps and logs of one job: its JSON, as docs/verdict.md describes it.
+    """Returns the JSON of `lockstep analyze` about these incidents, rings, dumps and logs of one job, as docs/verdict.md describes it.
 
-    timeout: seconds; after that subprocess.TimeoutExpired is raised. Error: nothing readable."""
+    timeout: in seconds; afterwards subprocess.TimeoutExpired is raised. Error: nothing readable."""
     if not paths:
         raise TypeError("verdict() needs a path")
     command = [program(), "analyze", "--format", "json", *(os.path.abspath(os.fspath(path)) for path in paths)]

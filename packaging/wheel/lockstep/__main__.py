@@ -1,4 +1,4 @@
-"""`python -m lockstep VERB ...`, and the command `lockstep`: the program takes this process's place."""
+"""`python -m lockstep VERB ...`, and the command `lockstep`: the program replaces this process."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import lockstep
 
 
 def main():
-    # Python ignores these, and the program would inherit that.
+    # Python ignores these signals, and the program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execv(lockstep.program(), ["lockstep", *sys.argv[1:]])

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Scores the analyzer on the labeled corpus. Generates each case with lockstep-corpus, or runs it with real processes
-(trainsim under lockstep run), runs lockstep-analyze on it and compares the verdict with the case's truth. Prints how
-often the answers were right, and how sure they were.
-A run can be interrupted and started again: cases that the same programs already scored are not run a second time. Each
-case's files are deleted after scoring."""
+"""Scores the analyzer on the labeled corpus. Generates each case with lockstep-corpus, or runs it with real processes (trainsim under lockstep run),
+runs lockstep-analyze on it and compares the verdict with the case's truth. Prints how often the answers were right, and how confident they were.
+A run can be interrupted and started again: cases that the same programs already scored do not run again. Each case's files are deleted after scoring."""
 
 import argparse
 import collections
@@ -30,7 +28,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
             "lastrank", "twofaults", "shared")
 FORMATS = ("lsd", "fr", "run")
-SCALES = (8, 16, 64, 1024, 24576)  # at 16 ranks there are only played cases
+SCALES = (8, 16, 64, 1024, 24576)  # there are only played cases at 16 ranks
 ONE_PERCENT = 20  # with fewer ranks, missing1 and missing10 both mean one rank
 # At this size a case takes gigabytes, so two run at a time.
 LARGE = 4096
@@ -67,9 +65,8 @@ def words(allowed):
 
 
 def default_set(scenario, ranks, form, variant):
-    """The cases of a full run: all at 8 and 64 ranks; at 1,024 ranks every scenario plain and every second variant, with
-    alternating formats; above that every scenario plain in our own format and with one other variant, with alternating
-    variants and formats."""
+    """The cases of a full run. At 8 and 64 ranks: all. At 1,024 ranks: every scenario plain and every second variant, with alternating formats. Above
+    that: every scenario plain in our own format and with one other variant, with alternating variants and formats."""
     if form == "run":
         return True
     if ranks <= 64:
@@ -95,8 +92,7 @@ class Run:
         self.options = options
         self.corpus = os.path.join(options.build, "bin/lockstep-corpus")
         self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
-        # The programs that determine a case's result; the key is whether the case is
-        # played.
+        # The programs that determine a case's result, by whether the case is played.
         programs = {False: [self.corpus, self.analyze],
                     True: [self.analyze, played.__file__, *(os.path.join(options.build, name) for name in
                            ("bin/lockstep", "bin/lockstep-run", "bin/trainsim", "standin/lib/libnccl.so.2"))]}
@@ -403,8 +399,7 @@ def main(arguments):
     os.makedirs(options.scratch)
     progress = sys.stderr if options.markdown == "-" else sys.stdout
     results, began = [], time.monotonic()
-    # Played jobs spend most time waiting for their timeouts, so they run beside the
-    # other cases.
+    # Played jobs spend most of their time waiting for timeouts, so they run in parallel with the other cases.
     pools = {False: concurrent.futures.ThreadPoolExecutor(options.jobs), True: concurrent.futures.ThreadPoolExecutor(options.play_jobs)}
     futures = [pools[case.format == "run"].submit(run.run_case, case) for case in cases]
     interrupted = False

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the scorer with verdicts whose score is obvious, and whole runs
-with programs that print prepared answers."""
+"""Tests the scorer with verdicts whose score is obvious, and whole runs with programs that print prepared answers."""
 
 import contextlib
 import io

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
-"""Makes analyzer/engine/calibration/confidence_table.inc: how often
-findings of each grade and reason named the ranks at fault.
+"""Makes analyzer/engine/calibration/confidence_table.inc: how often findings of each grade and reason named the ranks at fault.
 
     calibrate.py --build build-release --out TABLE RESULTS.jsonl FOLDER...
 
-RESULTS.jsonl is the output of ./dev accuracy or bench/slow_table --graded. A
-FOLDER holds labeled cases of other origin: each is a folder with truth.json
-(culprit_ranks, healthy) and the dumps in in/ or data/. --check compares the
-table instead of writing it. The exit status is 1 if the stated confidence of a
-band with at least 30 findings is more than three standard deviations from its
-share of right findings. Use other seeds for --check than for the table."""
+RESULTS.jsonl is the output of ./dev accuracy or bench/slow_table --graded. A FOLDER contains labeled cases of other origin: each is a folder with
+truth.json (culprit_ranks, healthy) and the dumps in in/ or data/. --check compares the table instead of writing it. The exit status is 1 if the
+stated confidence of a band with at least 30 findings is more than three standard deviations from its share of right findings. Use other seeds for
+--check than for the table."""
 
 import argparse
 import collections
@@ -68,8 +65,7 @@ def table(rows):
 
 
 def check(rows):
-    """Prints stated confidence beside the share of right findings. Returns
-    whether the confidence is right in every band with enough findings."""
+    """Prints stated confidence next to the share of right findings. Returns whether the confidence is right in every band with enough findings."""
     good = True
     for low in range(0, 100, 10):
         band = [(confidence, right) for *_, confidence, right in rows if low <= round(confidence * 100) < low + 10]

@@ -1,5 +1,5 @@
-"""The corpus scenarios that real processes can show: trainsim under `lockstep run` on the stand-in libraries.
-The truth of a case is written before the job starts, from only the scenario, the rank and the communicator."""
+"""The corpus scenarios that real processes can show: trainsim under `lockstep run` on the stand-in libraries. The truth of a case is written before
+the job starts, from only the scenario, the rank and the communicator."""
 
 import json
 import os
@@ -28,8 +28,7 @@ def size_of(layout):
 
 
 class Scenario:
-    """One way to play a scenario. `kind` is trainsim's fault; `roles` are
-    the communicator roles to choose from."""
+    """One way to play a scenario. `kind` is trainsim's fault; `roles` are the communicator roles to choose from."""
 
     def __init__(self, name, kind=None, kinds=(), verdicts=("HUNG",), roles=(), fixed="", arguments=(), run=(), layouts=None,
                  healthy=False, stage=None, environment=None):
@@ -146,7 +145,7 @@ def arguments_of(number, ranks, culprits, role):
 
 
 def kill_marked(mark):
-    """Ends every process that has MARK in its environment."""
+    """Kills every process that has MARK in its environment."""
     wanted = f"{MARK}={mark}".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts how many right verdicts `lockstep replay` proves, and checks that it proves no wrong one.
-Each case is generated and scored as in accuracy.py (same options), then replayed. Then --falsify innocent ranks take
-the culprit's place (--suspect); half of them wait for the culprit. None of these may be proved. --cases FOLDER takes
-labeled cases from folders instead: truth.json beside `in`, `data` or `d`."""
+Each case is generated and scored as in accuracy.py (same options), then replayed. Then --falsify innocent ranks replace the culprit (--suspect); half
+of them wait for the culprit. None of these may be proved. --cases FOLDER takes labeled cases from folders instead: truth.json next to `in`, `data` or
+`d`."""
 
 import collections
 import concurrent.futures
@@ -24,7 +24,7 @@ import scoring  # noqa: E402
 import tables  # noqa: E402
 
 RESULTS = {"PROVED": "proved", "NOT_PROVED": "not proved", "NOT_JUDGED": "not judged"}
-# Kinds of the network and of speed: no change of calls can show them to be right.
+# Kinds about the network and speed: no change of calls can prove them.
 OTHERWISE = {"COLLECTIVE_STUCK", "STRAGGLER", "SLOW_HOST", "SLOW_LINK"}
 GROUPS = {"right": "right", "kind": "kind", "set": "set", "wide": "set", "blame": "wrong", "partial": "wrong", "missed": "nobody", "silent": "nobody"}
 
@@ -69,7 +69,7 @@ class Run(accuracy.Run):
                                   *(truth.get("set_allowed") or []), *(truth.get("accept") or []))
         innocents = [rank for rank in range(truth.get("ranks") or result.get("ranks") or 0) if rank not in guilty]
         if named and result["outcome"] == "right" and not truth.get("healthy"):
-            # The first half wait for the culprit itself, if such ranks are known: they look guiltiest.
+            # The first half wait for the culprit itself, if such ranks are known: they look most guilty.
             near = [rank for link in findings[0].get("chain", [])[:2] for rank in link["ranks"] if rank in innocents]
             chance = random.Random(seed)
             chosen = set(chance.sample(near, min((self.falsify + 1) // 2, len(near))))
@@ -120,7 +120,7 @@ def share(part, whole):
 
 
 def rows_of(names, results, key):
-    """A row for each name: how many cases, and what the replay said of them."""
+    """Returns a row for each name: how many cases, and the replay's results for them."""
     counts = collections.Counter((key(r), r["replay"]["result"]) for r in results)
     rows = []
     for name in names:
@@ -130,7 +130,7 @@ def rows_of(names, results, key):
 
 
 def report(results, least, heading):
-    """Returns the tables, and whether all is as it should be."""
+    """Returns the tables, and whether the results are as expected."""
     replayed = [r for r in results if "replay" in r]
     named = [r for r in replayed if r["replay"]["culprit_ranks"] or r["replay"]["result"] == "error"]
     right = [r for r in named if r["outcome"] == "right"]

@@ -1,16 +1,13 @@
-"""Compares the analyzer's verdict on a case with the truth that was written before it.
-A truth is the truth.json of `lockstep-corpus generate`. A verdict is the JSON of `lockstep analyze`. No rule here knows
-a scenario: every rule reads only these two.
-"""
+"""Compares the analyzer's verdict on a case with the truth that was written before it. A truth is the truth.json of `lockstep-corpus generate`. A
+verdict is the JSON of `lockstep analyze`. No rule here knows a scenario: every rule reads only these two."""
 
-# Findings with at least this confidence must be right nine times in ten. Later findings with it must not blame a wrong
-# rank either.
+# Findings with at least this confidence must be right nine times in ten. Later findings with it must not blame a wrong rank either.
 SURE = 0.9
 SMALL_SET = 2  # number of ranks that an abstention may name if they share no host and no switch
 
 
 def _truths(truth):
-    """The independent faults of a case: one, or two."""
+    """Returns the independent faults of a case: one, or two."""
     second = truth.get("second_fault")
     if not isinstance(second, dict) or not second:
         return [truth]
@@ -65,8 +62,8 @@ def abstained_well(finding, truth):
 
 
 def _holds(finding, truth):
-    """Returns whether the named set contains the truth, its kind says so, and its confidence is low; or whether the
-    finding says which ranks cannot be seen."""
+    """Returns whether the named set contains the truth, its kind says so, and its confidence is low; or whether the finding says which ranks cannot be
+    seen."""
     wanted = set(truth.get("culprit_ranks") or [])
     if says_unseen(finding, truth):
         return True
@@ -101,7 +98,7 @@ def _blames_wrongly(finding, truths):
 
 
 def _names_a_set(finding):
-    """Returns whether the finding names several ranks that share nothing."""
+    """Returns whether the finding names several ranks that have nothing in common."""
     return len(finding.get("culprit_ranks") or []) > 1 and not (finding.get("common_factor") or {}).get("kind")
 
 
@@ -120,9 +117,9 @@ def score(truth, verdict):
               partial: only some culprits are named; blame: a healthy rank is named
     right_culprit, right_kind, false_blame, abstained_well: bool
     activity_right  for the finding that names the culprits; None if the truth states no activity or no finding names the culprits
-    sets, untold  findings under 0.9 that name several ranks; those of them that do not say what would distinguish the ranks
-    blame_behind  whether a later finding is sure and blames a healthy rank
-    second_found  None unless the record shows two faults, else whether the findings name both
+    sets, untold  findings under 0.9 that name several ranks; those that do not say what would tell the ranks apart
+    blame_behind  whether a later finding is confident and blames a healthy rank
+    second_found  None unless the record shows two faults, otherwise whether the findings name both
     verdict_right whether the truth allows the verdict's word
     findings  (confidence, right) for each finding, for the calibration
     """
@@ -179,8 +176,7 @@ def score(truth, verdict):
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
         wide = not marks["abstained_well"] and any(_holds(first, each) for each in truths if not each.get("identifiable", True))
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
-        # The record hides one of two faults: the right answer is an uncertain set that contains it, followed by the
-        # other one by name.
+        # The record hides one of two faults: the right answer is an uncertain set that contains it, followed by the other one by name.
         hidden = [each for each in truths if not each.get("identifiable", True)]
         if len(hidden) == 1 and len(truths) == 2 and len(findings) > 1 and (abstained_well(first, hidden[0]) or _holds(first, hidden[0])):
             other = next(each for each in truths if each is not hidden[0])
@@ -202,8 +198,7 @@ def score(truth, verdict):
 
 
 def graded(truth, verdict, framework):
-    """Returns [[grade, reason, several, framework, confidence, right]] of each finding. right: it names the ranks at
-    fault, or a set that contains them."""
+    """Returns [[grade, reason, several, framework, confidence, right]] of each finding. right: it names the ranks at fault, or a set that contains them."""
     truths = [] if truth.get("healthy") else _truths(truth)
     rows = []
     for finding in verdict.get("findings") or []:

@@ -3,14 +3,13 @@
 import scoring
 
 WORDS = {"right": "ok", "kind": "kind", "set": "set", "silent": "-", "wide": "wide", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
-# If several cases share a cell, it shows the worst.
+# If several cases share a cell, the cell shows the worst.
 ORDER = ["error", "blame", "missed", "partial", "kind", "wide", "set", "silent", "right"]
 FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real processes (trainsim under lockstep run)"}
 
 
 def table(header, rows, left=1):
-    """Returns a Markdown table whose columns are as wide as their widest
-    cell. The first `left` columns are aligned left."""
+    """Returns a Markdown table whose columns are as wide as their widest cell. The first `left` columns are left-aligned."""
     cells = [[str(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     def line(row):
@@ -40,8 +39,7 @@ def count(results, key):
 
 
 def totals_row(results):
-    """Counts TOTALS for these cases. `right` to `false blame` add up to the
-    number of cases."""
+    """Counts TOTALS for these cases. `right` to `false blame` add up to the number of cases."""
     identifiable = [result for result in results if result["identifiable"]]
     words = [result for result in results if "verdict_right" in result]
     activity = [result for result in results if result.get("activity_right") is not None]
@@ -96,7 +94,7 @@ def calibration_table(results):
 
 
 def markdown(results, scenarios, variants, heading):
-    """`heading`: lines that say what was measured, when and where."""
+    """`heading`: lines about what was measured, when and where."""
     parts = ["# How often the analyzer is right", "", *heading, ""]
     parts += [LEGEND]
     parts += ["## Totals", "", table(["ranks", "format", *TOTALS],

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """A fleet of simulated agents, real relays in two levels and the real collector, over loopback with CURVE on.
 
-For each size it measures the cost of the connections during an idle minute. Then it plays faults at random ranks, each
-with a newly started collector. It measures the times from the learned limit to detection, to the last digest, to the
-verdict, and until every ring is on disk. It also checks that the verdict names the rank. `--markdown FILE` writes the
-tables.
+For each size it measures the cost of the connections during an idle minute. Then it plays faults at random ranks, each with a newly started
+collector. It measures the times from the learned limit to detection, to the last digest, to the verdict, and until every ring is on disk. It also
+checks that the verdict names the rank. `--markdown FILE` writes the tables.
 
-The agents speak the real protocol (AgentSession, transport, keys) over synthetic rings, many in one process. Their own
-cost is printed separately."""
+The agents speak the real protocol (AgentSession, transport, keys) over synthetic rings, many in one process. Their own cost is printed separately."""
 
 import argparse
 import json
@@ -27,9 +25,8 @@ import urllib.request
 LIMIT_S = 5.0  # the smallest limit: tensor-parallel gaps are milliseconds
 STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
-# Two cores cannot simulate more agents than this with one heartbeat per second (and run the relays beside them). Above
-# this number, agents send a heartbeat every two seconds, and the output says so. Agents report a late communicator at
-# once in both cases.
+# Two cores cannot simulate more agents than this with one heartbeat per second (and also run the relays). Above this number, agents send a heartbeat
+# every two seconds, and the output says so. Agents report a late communicator at once in both cases.
 AGENTS_AT_FULL_RATE = 4096
 SLOW_HEARTBEAT_S = 2.0
 # In a cluster the collector and each relay have their own machine; here their priority must be higher than that of the
@@ -104,7 +101,7 @@ class Program:
                     one = file.read().split()
                 ran, waited = ran + int(one[0]), waited + int(one[1])
         except (OSError, IndexError):
-            pass  # the thread ended meanwhile
+            pass  # the thread has ended
         return ran / 1e9, waited / 1e9
 
     def end(self):

@@ -82,7 +82,7 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Connects the agents in portions, because real agents do not start in the same millisecond either. Handshakes
+      // Connects the agents in batches, because real agents do not start in the same millisecond either. Handshakes
       // that wait for each other would time out and start again.
       while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
       for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {

@@ -2,8 +2,8 @@
 // this shows which step grows faster than the number of ranks. One rank of the job has stopped. The digests are those
 // that a real agent sends, in random order: once all of them, and once without those of about every eighth host, whose
 // agents do not answer.
-//   fleet_root [--runs N] [--silent N] RANKS...      prints a table: the median of N runs of each size; one host in N
-//   is silent (8)
+//   fleet_root [--runs N] [--silent N] RANKS...
+// Prints a table: the median of N runs of each size; one host in N is silent (8).
 #include <sys/resource.h>
 #include <time.h>
 
@@ -78,7 +78,7 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   DigestRound::Facts facts;
   if (!silent.empty()) {
     timed(kMembers, [&] { facts.members = MembersWith(progress, silent); });
-    facts.holes.push_back({"no digest arrived in time", "", silent, 0});
+    facts.holes.push_back({"digests did not arrive in time", "", silent, 0});
   }
   timed(kAdd, [&] {
     for (const auto& envelope : envelopes) round.Add(*envelope, asked);
@@ -103,7 +103,7 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-// `silent_one_in`: one host in this number does not answer; 0: all answer.
+// `silent_one_in`: one host in this many does not answer; 0: all answer.
 bool Size(int ranks, int runs, int silent_one_in) {
   const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);

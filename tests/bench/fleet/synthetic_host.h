@@ -97,7 +97,7 @@ class SyntheticHost : public AgentSource {
   std::deque<HostEvidence> evidence_;
   std::set<std::pair<uint64_t, int>> done_;
   // The digest of all ranks of a hung job. The bench has two cores for thousands of hosts, so it makes the digest,
-  // about a millisecond a host, before the request comes.
+  // about a millisecond per host, before the request arrives.
   std::string standing_;
   int looks_ = 0;  // heartbeats since the start of this run
   std::mt19937 random_{std::random_device{}()};

@@ -1,5 +1,5 @@
-// The large job of tests/jobmodel at any size, as its recorders would show the job. All ranks advance at the same
-// speed. In a chosen step one rank stops before a tensor-parallel call, and the others get stuck accordingly.
+// The large job of tests/jobmodel at any size, as its recorders would show it. All ranks advance at the same speed. In
+// a chosen step, one rank stops before a tensor-parallel call, and the others get stuck accordingly.
 #pragma once
 
 #include <cstdint>

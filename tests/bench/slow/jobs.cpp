@@ -101,8 +101,8 @@ Job InStep(const Request& request) {
   return out;
 }
 
-// Makes pairs of ranks. Each pair has an all-reduce with CPU work beside it, then an all-reduce across the pairs, then
-// a wait for the GPU. The ranks of a pair begin at different times and stay shifted.
+// Makes pairs of ranks. Each pair has an all-reduce in parallel with CPU work, then an all-reduce across the pairs,
+// then a wait for the GPU. The ranks of a pair start at different times and stay shifted.
 void MakePairs(corpus::Job* job, const std::vector<int32_t>& slow, const Request& request) {
   corpus::Random random(corpus::Mix(request.seed, 3));
   const int64_t work = random.Between(3, 60) * kMilli;

@@ -24,7 +24,7 @@ inline constexpr Form kForms[] = {Form::kEvents,  Form::kPolled,   Form::kHosts,
                                   Form::kOwnDump, Form::kRecorder, Form::kPairs};
 const char* FormName(Form form);
 
-enum class Fault { kNone, kRank, kHost, kLink, kSpot };  // kSpot: one rank is slow at one place of each step
+enum class Fault { kNone, kRank, kHost, kLink, kSpot };  // kSpot: one rank is slow at one point of each step
 inline constexpr Fault kFaults[] = {Fault::kRank, Fault::kHost, Fault::kLink, Fault::kSpot};
 const char* FaultName(Fault fault);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Speed of `lockstep serve` in headless Chromium with an incident that `scale_index` wrote: the first picture, and from
-an event to the frame that shows it. Prints a line for each group of interactions. Exit status 1: a goal is missed by a
-factor of two or more, which a busy machine does not explain.
+"""Speed of `lockstep serve` in headless Chromium with an incident that `scale_index` wrote: the first picture, and from an event to the frame that
+shows it. Prints a line for each group of interactions. Exit status 1: a goal is missed by a factor of two or more, which a busy machine does not
+explain.
 
 Usage: browser_speed.py LOCKSTEP_SERVE FOLDER_OF_THE_INCIDENT [results/viewer-speed.md]
 With the third argument, replaces the table of that page from its marker on."""

@@ -54,7 +54,7 @@ struct Used {
   }
 };
 
-// The longest time in which the window's thread did not answer, its CPU time in that time, and the longest
+// The longest time in which the window's thread did not respond, its CPU time in that time, and the longest
 // uninterrupted work.
 class Heartbeat : public QObject {
  public:

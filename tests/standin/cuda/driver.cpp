@@ -49,7 +49,7 @@ CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
 }
 
-// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER remove features that some devices, drivers or sandboxes do not have.
+// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER remove features that some devices, drivers or sandboxes lack.
 bool Lacks(const char* variable) {
   const char* value = getenv(variable);
   return value != nullptr && value[0] == '1';

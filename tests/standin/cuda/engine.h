@@ -16,8 +16,9 @@ namespace standin {
 class Stream;
 struct Capture;
 
-// A place in a stream, reached when everything enqueued up to and including `ticket` has ended. A default StreamPoint
-// is always reached. In a captured stream, it is a node of the future graph and is never reached (capture.h).
+// A position in a stream, reached when everything enqueued up to and including `ticket` has ended. A default
+// StreamPoint is always reached. In a captured stream, it is a node of the future graph and is never reached
+// (capture.h).
 struct StreamPoint {
   std::shared_ptr<Stream> stream;
   uint64_t ticket = 0;
@@ -64,10 +65,10 @@ STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::f
 // Like Enqueue, for work that gets its number at launch: now, or at each launch of the graph that captures the work.
 STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make,
                                        std::vector<StreamPoint> after = {});
-// With CUDA_DEVICE_MAX_CONNECTIONS=1, a device has one queue. A memory operation that waits there holds up all later
-// work on any stream of the device, as on an H100. With more connections, this function does nothing.
+// With CUDA_DEVICE_MAX_CONNECTIONS=1, a device has one queue. A memory operation that waits there delays all later work
+// on any stream of the device, as on an H100. With more connections, this function does nothing.
 STANDIN_EXPORT void HoldUpOthers(const StreamPoint& point);
-// Returns the place of the newest enqueued work.
+// Returns the position of the newest enqueued work.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
 STANDIN_EXPORT bool Reached(const StreamPoint& point);
 // Sleeps until the point is reached. For work on streams.
@@ -124,8 +125,8 @@ STANDIN_EXPORT int RecordEvent(void* event, const std::shared_ptr<Stream>& strea
 STANDIN_EXPORT int QueryEvent(void* event);
 STANDIN_EXPORT int WaitForEvent(void* event);
 STANDIN_EXPORT int ElapsedTime(float* milliseconds, void* start, void* end);
-// Returns the place of the event's last recording, or the default point if it was never recorded. False: the event does
-// not exist.
+// Returns the position of the event's last recording, or the default point if it was never recorded. False: the event
+// does not exist.
 STANDIN_EXPORT bool EventPoint(void* event, StreamPoint* point);
 
 // Starts a detached thread with every signal masked. Returns false on failure.

@@ -162,7 +162,7 @@ bool EventPoint(void* handle, StreamPoint* point) {
 
 namespace {
 
-// CUDA does not define the effect of a destroyed event's handle, so no caller may rely on an error.
+// CUDA does not define what a destroyed event's handle does, so no caller may rely on an error.
 CUresult Result(int result) {
   if (result == CUDA_ERROR_INVALID_HANDLE) {
     fprintf(stderr, "stand-in: the driver was given an event that does not exist, or of another context\n");

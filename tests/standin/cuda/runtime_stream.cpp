@@ -57,7 +57,7 @@ STANDIN_CUDART cudaStreamSynchronize(cudaStream_t handle) {
     DRIVER(cuStreamSynchronize)(reinterpret_cast<CUstream>(handle));
     return Sticky(*stream);
   }
-  // An empty operation makes the legacy stream wait for the blocking streams too.
+  // An empty operation makes the legacy stream wait for the blocking streams, too.
   standin::HostWaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
   return Sticky(*stream);
 }

@@ -74,7 +74,7 @@ struct ncclComm {
   uint64_t turn = 0;
   uint64_t published = 0;
   std::atomic<int> running{0};
-  std::vector<uint32_t> signals_taken;  // by peer: how many of the peer's signals were used by waits that ended
+  std::vector<uint32_t> signals_taken;  // by peer: how many of the peer's signals finished waits have used
 
   std::mutex mutex;
   std::map<int, standin::Reduction> reductions;  // by handle number, from 5 on

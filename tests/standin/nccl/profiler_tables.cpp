@@ -280,7 +280,7 @@ void Fill(P2p* to, const Event& e) {
   }
 }
 
-// Leaves out what the plugin's version does not know, as NCCL's adapters do.
+// Omits fields that the plugin's version does not know, like NCCL's adapters.
 template <int kVersion, typename D>
 class Adapter : public ProfilerPlugin {
  public:

@@ -64,7 +64,7 @@ struct Event {
     uint8_t channels;
     void* parent_group;
     void* stream;
-  } coll = {};  // used for sends and receives too: `root` is the peer, `recv` the buffer
+  } coll = {};  // sends and receives also use it: `root` is the peer, `recv` the buffer
   struct {
     int pid;
     uint8_t channel;

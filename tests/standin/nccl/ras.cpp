@@ -49,12 +49,12 @@ struct RankState {
   std::array<uint64_t, kRasCounts> counts{};
 };
 
-// A communicator, as its members that answered report it.
+// A communicator, as the members that answered report it.
 struct CommState {
-  std::vector<int> pids;  // of all members; 0: not known
+  std::vector<int> pids;  // of all members; 0: unknown
   std::map<int, RankState> ranks;
 };
-// By hash and process of rank 0, because communicators may share a hash.
+// By hash and rank 0's process, because communicators may share a hash.
 using Comms = std::map<std::pair<uint64_t, int>, CommState>;
 
 struct Report {
@@ -68,7 +68,7 @@ const char* AddressText() {
   return set ? set : kDefaultAddress;
 }
 
-// The abstract name of a process's socket, behind the zero byte.
+// The abstract name of a process's socket, after the zero byte.
 std::string OwnName(int pid) {
   std::string name = "standin-ras-" + std::to_string(getuid()) + "-" + AddressText() + "-";
   return pid > 0 ? name + std::to_string(pid) : name;
@@ -160,7 +160,7 @@ int Connect(int pid) {
   return -1;
 }
 
-// Reads an answer to its end, and closes the descriptor. After the deadline, only an answer that is already there
+// Reads an answer to its end, and closes the descriptor. After the deadline, only an answer that has already arrived
 // counts.
 std::optional<std::string> Answer(int fd, Clock::time_point deadline) {
   std::optional<std::string> answer;
@@ -259,7 +259,7 @@ bool Detailed(size_t count, size_t total, bool verbose) {
   return verbose ? 2 * count < total : count <= kMostDetailed && 4 * count <= total;
 }
 
-// The classes of ranks with equal values, the largest first. `told` is what such ranks have in common.
+// Returns the classes of ranks with equal values, largest first. `told` is what such ranks have in common.
 std::string Classes(const std::map<uint64_t, std::vector<int>>& classes, const CommState& comm, bool verbose,
                     const std::function<std::string(uint64_t)>& told_one,
                     const std::function<std::string(uint64_t)>& told_many) {
@@ -479,7 +479,7 @@ int Listen(int family, const sockaddr* address, socklen_t length) {
   return -1;
 }
 
-// The process that starts first has the address; the others only answer it.
+// The process that starts first binds the address; the others only answer it.
 int ListenForClients() {
   const std::string text = AddressText();
   const size_t colon = text.rfind(':');

@@ -184,7 +184,7 @@ ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int devi
   if (fd < 0) {
     return ncclSystemError;
   }
-  // The process number may have been reused. Then the descriptor may be any file.
+  // The PID may have been reused. Then the descriptor may be any file.
   struct stat info = {};
   void* page = MAP_FAILED;
   if (fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(kHeaderBytes)) {

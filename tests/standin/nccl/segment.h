@@ -74,7 +74,7 @@ class Segment {
   // random one.
   static ncclResult_t NewId(IdContent* id, const uint64_t* given = nullptr);
   // Maps the file of `id` as rank `rank` of `nranks`. The first rank sets the size. ncclSystemError: no space, or the
-  // id's creator has ended. ncclInvalidUsage: the rank is taken, or another rank gave another size.
+  // ID's creator has exited. ncclInvalidUsage: the rank is taken, or another rank gave another size.
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
   // Closes this process's descriptor of an id that it created, once all ranks are attached.
   static void ForgetId(const IdContent& id);

@@ -1,4 +1,4 @@
--- Clusters: incidents, those that stopped a job, jobs, job-days (as lockstep archive jobs told), and stops per thousand job-days
+-- Clusters: incidents, incidents that stopped a job, jobs, job-days (from lockstep archive jobs), and stops per thousand job-days
 SELECT cluster, incidents, stopped, jobs, largest_job, round(seconds / 86400, 3) AS job_days,
   if(seconds > 0, toString(round(1000 * stopped / (seconds / 86400), 2)), '') AS per_thousand_job_days, toString(newest) AS newest_utc
 FROM (

@@ -1,4 +1,4 @@
--- Hosts and lines of code that incidents name first: how often, of how many incidents, and when last
+-- Hosts and lines of code that incidents blame first: how often, in how many incidents, and when last
 SELECT what, name, cluster, culprit_of, of_incidents, toString(newest) AS last_utc, last_kind, kinds
 FROM (
   SELECT 'host' AS what, host AS name, cluster, count() AS culprit_of, max(at) AS newest, argMax(kind, real_ns) AS last_kind,

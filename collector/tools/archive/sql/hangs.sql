@@ -1,4 +1,4 @@
--- Incidents per thousand job-days by cause; a job-day is 24 hours of one job, as lockstep archive jobs told (else empty)
+-- Incidents per thousand job-days, by cause; a job-day is 24 hours of one job, from lockstep archive jobs (empty without it)
 SELECT verdict, kind, cause, uniqExact(job, incident) AS incidents, uniqExact(cluster, job) AS jobs,
   (SELECT round(sum(seconds) / 86400, 3) FROM job_days
     WHERE day >= today() - {days} AND ({job} = '' OR job = {job}) AND ({cluster} = '' OR cluster = {cluster})) AS job_days,

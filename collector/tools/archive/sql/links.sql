@@ -1,4 +1,4 @@
--- Slowest communicators of the week against their peers (where something measured bandwidth), with the hosts they cross
+-- Communicators of the last week that are slowest compared with their peers (if bandwidth was measured), with their hosts
 SELECT comm_name, comm_size, operation, bytes, round(bus_bytes_per_s / 1e9, 3) AS gb_per_s, round(peers / 1e9, 3) AS peers_gb_per_s,
   round(of_peers, 3) AS of_peers, arrayStringConcat(hosts, ' ') AS on_hosts, clock, cluster, job, toString(at) AS at_utc
 FROM (

@@ -1,4 +1,4 @@
--- Operations by class of communicator, function and size: counts and durations over hosts (-1: not measured), slowest host
+-- Operations by communicator class, function and size: counts and durations over hosts (-1: not measured), slowest host
 SELECT comm_class, operation, size_class, sum(o.operations) AS calls, max(o.hosts) AS most_hosts,
   round(quantileExact(0.5)(median_ns) / 1e6, 3) AS median_ms, round(max(p95_ns) / 1e6, 3) AS worst_p95_ms,
   argMax(slowest_host, slowest_ns) AS slowest_host, round(max(bus_bytes_per_s) / 1e9, 3) AS best_gb_per_s

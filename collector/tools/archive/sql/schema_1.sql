@@ -1,6 +1,6 @@
--- Tables of lockstep archive, version 1. Rows with equal keys replace each other: a row that is sent twice is there once
--- after a merge, so readers use FINAL. A day is a partition, so that DROP PARTITION removes it. The job is the first column of the key
--- and not part of the partition, because a query of all days would open the parts of every job.
+-- Tables of lockstep archive, version 1. Rows with equal keys replace each other: a row that is sent twice exists once after a merge, so readers use
+-- FINAL. Each day is a partition, so that DROP PARTITION removes it. The job is the first column of the key but not part of the partition, because a
+-- query over all days would then open the parts of every job.
 CREATE TABLE IF NOT EXISTS incidents (
   day Date, at DateTime('UTC'), real_ns Int64, job String, incident String, step String, restart_count UInt32, verdict String, kind String,
   cause String, activity String, confidence Float64, summary String, findings UInt32, victims UInt32, hosts Array(String), places Array(String),

@@ -1,5 +1,5 @@
--- Version 2: the cluster of each row, speeds, and totals of operations over the hosts of an incident. A year of operations by host is too much for one
--- query.
+-- Version 2: the cluster of each row, speeds, and totals of operations over the hosts of an incident. A year of operations by host is too much for
+-- one query.
 ALTER TABLE incidents ADD COLUMN cluster String AFTER at;
 
 ALTER TABLE findings ADD COLUMN cluster String AFTER at;

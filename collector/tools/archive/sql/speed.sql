@@ -1,4 +1,4 @@
--- Bus bandwidth by operation, size and scale in each cluster, as a share of the best that any incident of the archive had
+-- Bus bandwidth by operation, size and scale in each cluster, as a share of the best value in the archive
 SELECT cluster, operation, size_class, ranks, hosts, incidents, round(slow / 1e9, 3) AS gb_per_s_10, round(usual / 1e9, 3) AS gb_per_s_50,
   round(fast / 1e9, 3) AS gb_per_s_90, round(best / 1e9, 3) AS best_gb_per_s, round(100 * usual / best, 1) AS percent_of_best
 FROM (

@@ -1,9 +1,9 @@
 // Run by `lockstep doctor` with the recorder preloaded. Makes NCCL calls and prints the results, with one line "name
-// value" for each.
-//   probe linked        calls the library beside it, by the names it is linked to
-//   probe opened PATH   opens a library and looks the functions up, as PyTorch's extensions, vLLM and JAX do
-// It creates a communicator of one rank and, unless that failed (a host without a GPU, or with all of them hidden),
-// uses and destroys it.
+// value" each.
+//   probe linked        calls the library next to it, by the names that it is linked to
+//   probe opened PATH   opens a library and looks the functions up, like PyTorch's extensions, vLLM and JAX
+// It creates a communicator of one rank. Unless that fails (on a host without a GPU, or with all of them hidden), it
+// uses and destroys the communicator.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ void Look(void* handle, const char* name, Function** function) {
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   Functions f = {ncclGetVersion, ncclGetUniqueId, ncclCommInitRank, ncclAllReduce, ncclCommDestroy};
-  bool pretend = true;  // the library beside this program accepts any buffer
+  bool pretend = true;  // the library next to this program accepts any buffer
   if (argc == 3 && strcmp(argv[1], "opened") == 0) {
     void* handle = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (!f.version || !f.id || !f.init || !f.all_reduce || !f.destroy) return 1;
     pretend = strstr(argv[2], "liblockstep-probe-nccl") != nullptr;
   } else if (argc != 2 || strcmp(argv[1], "linked") != 0) {
-    fputs("usage: probe linked | probe opened PATH (lockstep doctor runs it)\n", stderr);
+    fputs("usage: probe linked | probe opened PATH (for lockstep doctor)\n", stderr);
     return 2;
   }
   int version = 0;
