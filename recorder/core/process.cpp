@@ -401,13 +401,7 @@ void WriteTriple() noexcept {
   StoreRelease(&slot->ticks, fresh.ticks);
 }
 
-}  // namespace
-
-LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
-  ErrnoKeeper keep;
-  const uint64_t due = Load(&g.next_calibration);
-  const uint64_t hz = g.map.header->tick_hz != 0 ? g.map.header->tick_hz : 1000000000;
-  if (now < due || !Swap(&g.next_calibration, due, now + hz / 2)) return;
+void CalibrateNow() noexcept {
   if (const char* file = OffFile(); file != nullptr) {
     char reason[400];
     snprintf(reason, sizeof(reason), "turned off by the file %s", file);
@@ -421,6 +415,22 @@ LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
   FindGoneThreads();
   static uint32_t times;
   if ((Add(&times, 1) & 1) == 0) WriteTriple();
+}
+
+}  // namespace
+
+LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
+  ErrnoKeeper keep;
+  const uint64_t due = Load(&g.next_calibration);
+  const uint64_t hz = g.map.header->tick_hz != 0 ? g.map.header->tick_hz : 1000000000;
+  if (now < due || !Swap(&g.next_calibration, due, now + hz / 2)) return;
+  // A signal handler's call would change the counters while they are compared, so it is not recorded.
+  InsideMark mark;
+  ThreadState* thread = t_local.state;
+  const InsideMark* outer = thread != nullptr ? thread->inside : nullptr;
+  if (thread != nullptr) EnterCall(thread, &mark);
+  CalibrateNow();
+  if (thread != nullptr) thread->inside = outer;
 }
 
 CallSite FindCallSite(const void* caller) noexcept {
