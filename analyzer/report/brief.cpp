@@ -136,17 +136,17 @@ bool SaysCondition(const Finding& finding) {
   }
 }
 
-// The first lines of the text. The advice must begin on the third line, so anything beyond two lines is left out.
+// The first lines of the text. The advice must begin on the third line, so the rows below say what does not fit into
+// two.
 struct Head {
   std::vector<std::string> lines;
   bool says_waiting = true;
-  std::string pid;                // left out: "PID 48211"
-  std::vector<std::string> rest;  // the end of the sentence, left out
+  bool says_pid = true;
+  std::vector<std::string> rest;  // the last clauses of the headline, left out
 };
 
-// Without a finding there is no advice to hold back for: the sentence then says what the data shows.
-Head HeadOf(const ReportContent& content, bool found, size_t width) {
-  constexpr size_t kMost = 5, kShort = 2, kLeast = 40;
+Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) {
+  constexpr size_t kMost = 5, kShort = 2;
   Head head;
   const auto fits = [&](const std::string& sentence) {
     std::string text;
@@ -155,31 +155,18 @@ Head HeadOf(const ReportContent& content, bool found, size_t width) {
     head.lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
     return head.lines.size() <= kShort;
   };
-  std::string sentence = content.headline;
-  if (fits(absl::StrCat(sentence, ".", content.waiting.empty() ? "" : " ", content.waiting))) return head;
+  if (fits(absl::StrCat(content.headline, ".", content.waiting.empty() ? "" : " ", content.waiting))) return head;
   head.says_waiting = content.waiting.empty();
-  if (fits(absl::StrCat(sentence, "."))) return head;
-  const size_t bracket = sentence.find(')'), pid = sentence.rfind(", PID ", bracket);
-  if (bracket != sentence.npos && pid != sentence.npos && sentence.find('(') < pid) {
-    head.pid = sentence.substr(pid + 2, bracket - pid - 2);
-    sentence.erase(pid, bracket - pid);
-    if (fits(absl::StrCat(sentence, "."))) return head;
-  }
-  // "in" and "on" stay with what follows. The name of a group is cut off only where no clause can be.
-  const std::vector<std::pair<absl::string_view, size_t>> clauses = {{": ", 2}, {"; ", 2}, {", and ", 6}, {", in ", 2}},
-                                                          groups = {{" on the group of ", 1}};
-  for (const auto& parts : {clauses, groups}) {
-    for (size_t cut = sentence.size(); found && cut > kLeast; --cut) {
-      for (const auto& [part, dropped] : parts) {
-        if (absl::string_view(sentence).substr(cut, part.size()) != part ||
-            !fits(absl::StrCat(sentence.substr(0, cut), ".")))
-          continue;
-        head.rest = {sentence.substr(cut + dropped)};
-        return head;
-      }
+  if (fits(absl::StrCat(content.headline, "."))) return head;
+  // Without a finding there is no advice to hold back for.
+  if (!verdict.findings().empty()) {
+    std::vector<Clause> clauses = HeadlineClauses(verdict.findings(0), /*pid=*/false);
+    head.says_pid = verdict.findings(0).culprits_size() != 1 || verdict.findings(0).culprits(0).pid() == 0;
+    while (!fits(absl::StrCat(Joined(clauses), ".")) && clauses.size() > 1) {
+      head.rest.insert(head.rest.begin(), clauses.back().text);
+      clauses.pop_back();
     }
   }
-  fits(absl::StrCat(sentence, "."));
   if (head.lines.size() > kMost) {
     head.lines.resize(kMost);
     head.lines.back() = absl::StrCat(head.lines.back().substr(0, head.lines.back().rfind(' ')), " ..");
@@ -204,9 +191,10 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
     const ReportRow* state = content.first.Find("state");
     const bool stated =
         finding.culprits_size() == 1 && !SaysCondition(finding) && state != nullptr && !state->lines.empty();
-    if (stated || !head.pid.empty())
-      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", head.pid,
-                                   stated && !head.pid.empty() ? ", " : "", stated ? state->lines[0] : ""));
+    const std::string pid = head.says_pid ? "" : absl::StrCat("PID ", finding.culprits(0).pid());
+    if (stated || !head.says_pid)
+      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", pid, stated && !head.says_pid ? ", " : "",
+                                   stated ? state->lines[0] : ""));
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
@@ -264,7 +252,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
                              const Head& head) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
-  const size_t more = head.rest.empty() && head.pid.empty() ? 0 : 1;  // what the first lines leave out
+  const size_t more = head.rest.empty() && head.says_pid ? 0 : 1;  // what the first lines leave out
   rows.emplace_back("why", BriefWhy(verdict, content, head), 5 + more);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
@@ -334,7 +322,7 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Text
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
-  const Head head = HeadOf(content, !verdict.findings().empty(), style.width);
+  const Head head = HeadOf(verdict, content, style.width);
   std::vector<std::string> lines = head.lines;
   std::vector<BriefRow> rows = RowsOf(verdict, bundle, content, head);
   const size_t room = kScreenLines - lines.size();

@@ -52,12 +52,12 @@ std::string VerdictWord(const Verdict& verdict) {
   return absl::StrReplaceAll(VerdictName(verdict.verdict()), {{"_", " "}});
 }
 
-std::string CulpritText(const Culprit& culprit, bool gpu_place) {
+std::string CulpritText(const Culprit& culprit, bool gpu_place, bool pid) {
   std::vector<std::string> parts;
   if (!culprit.host().empty()) parts.push_back(Printable(culprit.host(), 64));
   if (culprit.gpu() >= 0) parts.push_back(absl::StrCat("GPU ", culprit.gpu()));
   if (gpu_place && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
-  if (culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
+  if (pid && culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
   return absl::StrCat("rank ", culprit.rank(),
                       parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
 }
@@ -153,7 +153,9 @@ std::string WaitingText(const Finding& finding) {
                       finding.culprit_ranks_size() == 1 ? "it." : "them.");
 }
 
-std::string Headline(const Finding& finding) {
+std::string Headline(const Finding& finding) { return Joined(HeadlineClauses(finding)); }
+
+std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid) {
   std::string who;
   const std::vector<int32_t> ranks(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   const std::string common = CommonText(finding);
@@ -162,13 +164,15 @@ std::string Headline(const Finding& finding) {
     who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks of ", common, " (",
                        FoldRanks(ranks, 40), ")");
   } else if (finding.culprits_size() == 1) {
-    who = CulpritText(finding.culprits(0));
+    who = CulpritText(finding.culprits(0), /*gpu_place=*/false, pid);
   } else {
     who = RanksText(ranks);
     who += common.empty() ? OnHosts(finding) : absl::StrCat(", ", CountText(share), " of them on ", common);
   }
-  std::string what = Printable(finding.summary());
-  if (what.empty()) {
+  std::vector<Clause> clauses = SummaryClauses(finding);
+  for (Clause& clause : clauses) clause.text = Printable(clause.text);
+  std::string& what = clauses[0].text;
+  if (finding.summary().empty()) {
     what = FindingFactsOf(finding.kind()).cause;
     if (!finding.operation().empty()) {
       absl::StrAppend(&what, ", in ", Printable(finding.operation(), 64));
@@ -177,7 +181,8 @@ std::string Headline(const Finding& finding) {
     const CommunicatorRef& comm = finding.communicator();
     if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
-  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
+  what = absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
+  return clauses;
 }
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/report/words/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
@@ -33,7 +34,7 @@ bool MoreThanItsNumber(const Culprit& culprit);
 std::string VerdictWord(const Verdict& verdict);
 
 // "rank 5 (node03, GPU 1, PID 48211)", with the parts that are known; `gpu_place` adds "0000:1b:00.0".
-std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
+std::string CulpritText(const Culprit& culprit, bool gpu_place = false, bool pid = true);
 
 // A communicator's name, or its id if it has no name.
 std::string CommName(const CommunicatorRef& comm);
@@ -44,6 +45,9 @@ std::string CommonText(const Finding& finding);
 // One sentence: which rank, where in the code, and what it did not do. If all culprits share a host or switch, it
 // comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)".
 std::string Headline(const Finding& finding);
+
+// The clauses of the headline, safe to print; the first names the ranks. Without `pid`, no PID is among them.
+std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid = true);
 
 // Whether the report has a separate row for this evidence ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);

@@ -25,19 +25,21 @@ std::optional<Words> CallWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_UNLIKE_MEMBERS:
       words.what = absl::StrCat(issued, own, " where ", CountText(detail.count()), " of ", CountText(detail.of()),
-                                " members ", issued, theirs, ", in ", in);
+                                " members ", issued, theirs);
+      words.more = {{", ", absl::StrCat("in ", in)}};
       break;
     case REASON_NO_MAJORITY:
-      words.what =
-          absl::StrCat("disagree in ", in, ": ", own, " against ", theirs, "; the record does not show which is right");
+      words.what = absl::StrCat("disagree in ", in, ": ", own, " against ", theirs);
+      words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what =
-          absl::StrCat(issued, own, " in ", in, "; other members, and ranks with the same role, ", issued, theirs);
+      words.what = absl::StrCat(issued, own, " in ", in);
+      words.more = {{"; ", absl::StrCat("other members, and ranks with the same role, ", issued, theirs)}};
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat(issued, own, " where ", Counted(detail.count(), "rank", "ranks"),
-                                " with the same role ", issued, theirs, ", in ", call);
+                                " with the same role ", issued, theirs);
+      words.more = {{", ", absl::StrCat("in ", call)}};
       words.refuted_by = kByDesign;
       break;
     case REASON_UNLIKE_PEER:
@@ -45,10 +47,12 @@ std::optional<Words> CallWords(const Finding& finding) {
       const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
       words.what = absl::StrCat(
           detail.flag() ? splits ? "passed wrong split sizes to an all-to-all: " : "issued " : "disagree about ", call,
-          detail.flag() && splits ? ", " : ": ", own, ", ", theirs,
-          detail.flag() ? splits ? "" : "; ranks at the same place in the program agree with the other side"
-          : splits      ? "; the record does not show which side has the wrong split sizes"
-                        : "; the record does not show which is right");
+          detail.flag() && splits ? ", " : ": ", own, ", ", theirs);
+      if (!detail.flag())
+        words.more = {{"; ", splits ? "the record does not show which side has the wrong split sizes"
+                                    : "the record does not show which is right"}};
+      else if (!splits)
+        words.more = {{"; ", "ranks at the same place in the program agree with the other side"}};
       if (splits && !detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's split sizes are wrong"};
         words.tells_apart = "the split sizes that the program computed on these two ranks before the call";
@@ -69,7 +73,8 @@ std::optional<Words> CallWords(const Finding& finding) {
     case REASON_HASHES_DIFFER:
       words.what = absl::StrCat("issued other calls than ", Pick(finding, "its", "their"), " peers on ", detail.name(),
                                 " between collectives #", CountText(detail.number()), " and #",
-                                CountText(detail.other_number()), "; the records of these calls are gone");
+                                CountText(detail.other_number()));
+      words.more = {{"; ", "the records of these calls are gone"}};
       words.refuted_by = "records in which these calls are the same on all ranks";
       words.advice = {
           "Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record these calls.",

@@ -24,13 +24,13 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     case REASON_OUT_OF_ORDER:
       words.what = absl::StrCat("issued the same operations in a different order than ", CountText(detail.count()),
-                                " of ", CountText(detail.of()), " ranks, and all wait for each other");
+                                " of ", CountText(detail.of()), " ranks");
+      words.more = {{", and ", "all wait for each other"}};
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
-      words.what =
-          "issued the same operations on several streams, and their GPUs run them in different orders: each GPU waits "
-          "for the other";
+      words.what = "issued the same operations on several streams, and their GPUs run them in different orders";
+      words.more = {{": ", "each GPU waits for the other"}};
       words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
@@ -43,10 +43,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
                       "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
-      words.what =
-          absl::StrCat("are, like all other members, in two operations on different streams, and neither finishes: ",
-                       CallText(detail.call()), ", and ", CallText(detail.other()),
-                       "; their GPUs may run the two in different orders");
+      words.what = "are, like all other members, in two operations on different streams, and neither finishes";
+      words.more = {{": ", absl::StrCat(CallText(detail.call()), ", and ", CallText(detail.other()))},
+                    {"; ", "their GPUs may run the two in different orders"}};
       words.rivals = {"the network between the members of both failed", kGpuInside};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
@@ -61,8 +60,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     case REASON_CIRCLE:
       if (detail.count() > 1) {
-        words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()),
-                                  " communicators: ", detail.name());
+        words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()), " communicators");
+        words.more = {{": ", detail.name()}};
         words.advice = {
             "Make every rank issue operations of these communicators in the same order. The evidence shows which "
             "operation "

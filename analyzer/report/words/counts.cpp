@@ -11,11 +11,8 @@ std::optional<Words> CountWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_COUNTED_STRANGER:
-      words.what =
-          "made a single send or receive with a rank that made none with it, while all other pairs made many: it most "
-          "likely "
-          ""
-          "used the wrong peer";
+      words.what = "made a single send or receive with a rank that made none with it, while all other pairs made many";
+      words.more = {{": ", "it most likely used the wrong peer"}};
       words.advice = {"Look at how the named rank computes the peers of its sends and receives.", kLargerRing};
       break;
     case REASON_COUNTED_EXCHANGES:
@@ -27,12 +24,8 @@ std::optional<Words> CountWords(const Finding& finding) {
           kLargerRing};
       break;
     case REASON_COUNTED_PROGRAM:
-      words.what =
-          Pick(finding,
-               "made more or fewer calls than ranks with the same role ever make: it skipped or added a call "
-               "whose record is gone",
-               "made more or fewer calls than ranks with the same role ever make: they skipped or added a call "
-               "whose record is gone");
+      words.what = "made more or fewer calls than ranks with the same role ever make";
+      words.more = {{": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added a call whose record is gone")}};
       if (detail.flag()) {
         words.rivals = {"the rank's file is damaged, so its counters are wrong"};
         words.tells_apart = "a new dump of that rank, or its stack";
@@ -50,8 +43,8 @@ std::optional<Words> CountWords(const Finding& finding) {
     default: return std::nullopt;
   }
   if (detail.has_of() && finding.reason() != REASON_SIGNALS_MISSING)
-    absl::StrAppend(&words.what, "; ", Counted(detail.of(), "other rank waits", "other ranks wait"),
-                    " in a cycle with ", Pick(finding, "it", "them"));
+    words.more.push_back({"; ", absl::StrCat(Counted(detail.of(), "other rank waits", "other ranks wait"),
+                                             " in a cycle with ", Pick(finding, "it", "them"))});
   return words;
 }
 

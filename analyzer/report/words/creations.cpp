@@ -34,19 +34,19 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {kUniqueId};
       break;
     case REASON_UNIQUE_IDS_DIFFER:
-      words.what =
-          absl::StrCat("entered ", call, " with different unique ids; the record does not show which is right");
+      words.what = absl::StrCat("entered ", call, " with different unique ids");
+      words.more = {{"; ", "the record does not show which is right"}};
       words.refuted_by = kTwoByDesign;
       words.advice = {kUniqueId};
       break;
     case REASON_CREATION_FAILED:
-      words.what = absl::StrCat("got an error from ", call, " and continued; the other members are still waiting");
+      words.what = absl::StrCat("got an error from ", call, " and continued");
+      words.more = {{"; ", "the other members are still waiting"}};
       words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN) for the error."};
       break;
     case REASON_NEVER_CAME_TO_CREATION:
       words.what = absl::StrCat("never entered ", call);
-      if (detail.flag())
-        absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
+      if (detail.flag()) words.more = {{"; ", Pick(finding, "its process is stopped", "their processes are stopped")}};
       words.advice = {
           finding.place().empty()
               ? Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
@@ -63,10 +63,10 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {kCallSite, kPairs};
       break;
     case REASON_CREATION_LACKS_MEMBER:
-      words.what =
-          absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()), " of ",
-                       CountText(detail.of()), " members did not enter; each rank that may be missing (",
-                       RankNames(detail.ranks()), ") waits for ", Pick(finding, "this rank", "these ranks"));
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()),
+                                " of ", CountText(detail.of()), " members did not enter");
+      words.more = {{"; ", absl::StrCat("each rank that may be missing (", RankNames(detail.ranks()), ") waits for ",
+                                        Pick(finding, "this rank", "these ranks"))}};
       words.refuted_by = kOtherMember;
       words.advice = {kCallSite, kPairs};
       break;
@@ -86,7 +86,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_CREATION_LACKS_UNKNOWN:
       words.own_subject = true;
       words.what = absl::StrCat("no record shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
-                                " members entered ", call, "; the record does not show their ranks");
+                                " members entered ", call);
+      words.more = {{"; ", "the record does not show their ranks"}};
       words.refuted_by = "records of the missing members";
       words.advice = {"Compare the intended list of members with the ranks that wait."};
       break;
@@ -111,9 +112,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
             absl::StrCat(detail.flag() ? "left no data; by its size it is" : "is", " a member of ", detail.name(),
                          " (ranks ", detail.other_name(), "), not of the group of its neighbors");
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
-        words.what = absl::StrCat(
-            "passed ", detail.name(), " in ", call,
-            detail.other_name().empty() ? "" : absl::StrCat("; its neighbors passed ", detail.other_name()));
+        words.what = absl::StrCat("passed ", detail.name(), " in ", call);
+        if (!detail.other_name().empty())
+          words.more = {{"; ", absl::StrCat("its neighbors passed ", detail.other_name())}};
       } else if (finding.reason() == REASON_OTHER_KEY) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());

@@ -13,32 +13,38 @@ std::optional<Words> GpuWords(const Finding& finding) {
   const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
   const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
   constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
+  constexpr char kEarlierKernel[] = "an earlier kernel does not finish";
   constexpr char kStart[] = "a record showing that this operation started on that GPU";
   constexpr char kSlowWatchdog[] = "a watchdog that notices completions late on this rank";
   constexpr char kByEnd[] = "a record showing that the error only followed from the job's end";
-  const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
+  const std::vector<Clause> error =
+      detail.name().empty() ? std::vector<Clause>() : std::vector<Clause>{{"; ", detail.name()}};
   Words words;
   words.own_subject = true;
   switch (finding.reason()) {
     case REASON_GPU_ERROR:
       words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
                                      "their GPUs reported an error and have completed"),
-                                " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
+                                " nothing since", call.empty() ? "" : absl::StrCat(", first ", call));
+      words.more = error;
       words.advice = {"Read the end of the rank's error output.", gpu_state,
                       RestartStep(finding, "If it is a hardware error, restart")};
       words.refuted_by = kByEnd;
       break;
     case REASON_GPU_BEHIND:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " never completed ", call, ", which ",
-                                Pick(finding, "its", "their"), " peers completed", error);
+                                Pick(finding, "its", "their"), " peers completed");
+      words.more = error;
       words.advice = {gpu_state, drain};
       words.refuted_by = kSlowWatchdog;
       break;
     case REASON_GPU_OR_OTHER_CALL:
       words.own_subject = false;
-      words.what = absl::StrCat("disagree about ", call, ": ", RankNames(detail.ranks()), " has not finished it, and ",
-                                RankNames(detail.others()),
-                                " counts it as finished in a damaged file that does not contain the call", error);
+      words.what = absl::StrCat("disagree about ", call);
+      words.more = {
+          {": ", absl::StrCat(RankNames(detail.ranks()), " has not finished it, and ", RankNames(detail.others()),
+                              " counts it as finished in a damaged file that does not contain the call")}};
+      words.more.insert(words.more.end(), error.begin(), error.end());
       words.rivals = {absl::StrCat("the GPU of ", RankNames(detail.ranks()), " is stuck"),
                       absl::StrCat(RankNames(detail.others()), " made a different call with that number")};
       words.tells_apart = absl::StrCat("an undamaged dump of ", RankNames(detail.others()),
@@ -47,8 +53,9 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.refuted_by = kSlowWatchdog;
       break;
     case REASON_STREAM_BLOCKED:
-      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call,
-                                ": an earlier kernel does not finish", error);
+      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call);
+      words.more = {{": ", kEarlierKernel}};
+      words.more.insert(words.more.end(), error.begin(), error.end());
       words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
       break;
@@ -63,22 +70,23 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.refuted_by = kStart;
       break;
     case REASON_NO_STREAM_CAME:
-      words.what =
-          absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ", Several(finding) ? "" : "not ",
-                       "started ", call, ": an earlier kernel does not finish");
+      words.what = absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ",
+                                Several(finding) ? "" : "not ", "started ", call);
+      words.more = {{": ", kEarlierKernel}};
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
                       Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
       words.refuted_by = "a record showing that this operation started, or a long computation that finishes";
       break;
     case REASON_ERROR_IN_OPERATION:
-      words.what = absl::StrCat(detail.name(), "; all ", CountText(detail.of()), " members entered ", call,
-                                ", which does not finish");
+      words.what = detail.name();
+      words.more = {
+          {"; ", absl::StrCat("all ", CountText(detail.of()), " members entered ", call, ", which does not finish")}};
       words.advice = {gpu_state, drain};
       words.refuted_by = kByEnd;
       break;
     case REASON_GPU_STOPPED_AFTER:
-      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call,
-                                "; the GPUs of the other members did, and all members wait in that operation");
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call);
+      words.more = {{"; ", "the GPUs of the other members did, and all members wait in that operation"}};
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,
@@ -87,9 +95,9 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_FINISHED_ALONE:
       words.own_subject = false;
-      words.what = absl::StrCat("completed ", call, ", which other members are still in: ",
-                                detail.flag() ? "its call there, whose record is gone, was most likely a different one"
-                                              : "it passed different arguments, or did not wait for the others");
+      words.what = absl::StrCat("completed ", call, ", which other members are still in");
+      words.more = {{": ", detail.flag() ? "its call there, whose record is gone, was most likely a different one"
+                                         : "it passed different arguments, or did not wait for the others"}};
       words.rivals = {"the network or a GPU failed inside the operation, after this rank had all the data it needed"};
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"

@@ -56,15 +56,15 @@ std::optional<Words> HostWords(const Finding& finding) {
   words.refuted_by = kEntered;
   switch (finding.reason()) {
     case REASON_GROUP_OPEN:
-      words.what = absl::StrCat("called ncclGroupStart ",
-                                detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "", "(depth ",
-                                detail.count(), ") without ncclGroupEnd",
-                                detail.flag() ? " and exited with status 0" : "", ": NCCL launched none of its calls");
+      words.what = absl::StrCat(
+          "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
+          "(depth ", detail.count(), ") without ncclGroupEnd", detail.flag() ? " and exited with status 0" : "");
+      words.more = {{": ", "NCCL launched none of its calls"}};
       words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
       break;
     case REASON_BATCH_OPEN:
-      words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()),
-                                ": NCCL launched none of them");
+      words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()));
+      words.more = {{": ", "NCCL launched none of them"}};
       words.advice = {
           "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
       break;
@@ -80,20 +80,24 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_INSIDE_CALL:
       words.what =
           absl::StrCat(detail.has_duration_ns() ? Pick(finding, "has been", "have been") : Pick(finding, "is", "are"),
-                       " inside nccl", detail.name(), ForText(detail), AndNeverEntered(finding));
+                       " inside nccl", detail.name(), ForText(detail));
+      words.more = AndNeverEntered(finding);
       words.advice = {Step("See where inside the call its threads are", LookCommand(finding))};
       break;
     case REASON_WAITS_FOR_OTHER_WORK:
-      words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail),
-                                ", for GPU work that is not NCCL's", AndNeverEntered(finding));
+      words.what =
+          absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for GPU work that is not NCCL's");
+      words.more = AndNeverEntered(finding);
       words.advice = KernelAdvice(finding);
       break;
     case REASON_WAITS_UNSEEN:
-      words.what = absl::StrCat(
-          Waits(finding), " in ", detail.name(), ForText(detail), ", for ", Pick(finding, "its GPU", "their GPUs"),
-          "; the recording does not show what runs there",
-          detail.flag() ? absl::StrCat("; no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))
-                        : AndNeverEntered(finding));
+      words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for ",
+                                Pick(finding, "its GPU", "their GPUs"));
+      words.more = AndNeverEntered(finding);
+      if (detail.flag())
+        words.more = {
+            {"; ", absl::StrCat("no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))}};
+      words.more.insert(words.more.begin(), {"; ", "the recording does not show what runs there"});
       words.rivals = {Pick(finding, "the rank waits for an NCCL operation and is a victim",
                            "the ranks wait for NCCL operations and are victims")};
       words.tells_apart = "GPU progress markers (LOCKSTEP_GPU=done or full)";
@@ -105,10 +109,9 @@ std::optional<Words> HostWords(const Finding& finding) {
       }
       break;
     case REASON_OUTSIDE_NCCL:
-      words.what = never.empty() ? InNothing(finding)
-                   : finding.place().empty()
-                       ? absl::StrCat(never, "; ", Pick(finding, "it ", "they "), InNothing(finding))
-                       : never;
+      words.what = never.empty() ? InNothing(finding) : never;
+      if (!never.empty() && finding.place().empty())
+        words.more = {{"; ", absl::StrCat(Pick(finding, "it ", "they "), InNothing(finding))}};
       words.advice = StackAdvice(finding);
       break;
     case REASON_OUTSIDE_NCCL_OTHERS_MEET:
@@ -130,7 +133,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_NEVER_ENTERED:
-      words.what = never.empty() ? "never arrived" : absl::StrCat(never, WhereOthersIssued(finding));
+      words.what = never.empty() ? "never arrived" : never;
+      if (!never.empty()) words.more = WhereOthersIssued(finding);
       words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:

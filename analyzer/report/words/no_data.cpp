@@ -48,8 +48,8 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       break;
     case REASON_NO_DATA_IN_CREATION:
       words.what = absl::StrCat("left no data, and nothing shows that ", Pick(finding, "it", "they"), " entered ",
-                                CallText(detail.call()), Pick(finding, ": it was", ": they were"),
-                                " not started, or the data is missing");
+                                CallText(detail.call()));
+      words.more = {{": ", absl::StrCat(Pick(finding, "it was", "they were"), " not started, or the data is missing")}};
       words.refuted_by = "data showing that the rank entered";
       words.advice = started;
       break;

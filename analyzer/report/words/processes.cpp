@@ -16,8 +16,7 @@
 namespace lockstep {
 namespace {
 
-// "ended differently: rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended
-// the same way.
+// "rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended the same way.
 std::string DifferentEnds(const Finding& finding) {
   constexpr size_t kMostWays = 4;
   struct Way {
@@ -39,8 +38,7 @@ std::string DifferentEnds(const Finding& finding) {
     const char* verb = first->condition() != Culprit::KILLED ? " " : ranks.size() == 1 ? " was " : " were ";
     texts.push_back(absl::StrCat(RankNames(ranks), verb, ConditionText(*first)));
   }
-  return absl::StrCat("ended differently: ", absl::StrJoin(texts, "; "),
-                      ways.size() > kMostWays ? "; and in other ways" : "");
+  return absl::StrCat(absl::StrJoin(texts, "; "), ways.size() > kMostWays ? "; and in other ways" : "");
 }
 
 std::vector<std::string> ExitAdvice(const Finding& finding) {
@@ -107,15 +105,17 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ExitAdvice(finding);
       break;
     case REASON_GONE:
-      words.what = Pick(finding, "is gone; the recording does not show how its process ended",
-                        "are gone; the recording does not show how their processes ended");
+      words.what = Pick(finding, "is gone", "are gone");
+      words.more = {{"; ", Pick(finding, "the recording does not show how its process ended",
+                                "the recording does not show how their processes ended")}};
       words.refuted_by = kEarlierEnd;
       words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
                                         ", and the kernel log"),
                            KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
       break;
     case REASON_ENDED_UNSEEN:
-      words.what = "ended without a clean exit; the recording does not show why";
+      words.what = "ended without a clean exit";
+      words.more = {{"; ", "the recording does not show why"}};
       words.rivals = {"SIGKILL from an operator, the scheduler, or the kernel (out of memory)",
                       "a crash, or the host went down", "the program called _exit(), which leaves no record"};
       words.tells_apart =
@@ -140,8 +140,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ContinueAdvice(finding);
       break;
     case REASON_STOPPED_WHILE_OTHERS_WAIT:
-      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(),
-                                "), and all other ranks wait for their GPUs");
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")");
+      words.more = {{", and ", "all other ranks wait for their GPUs"}};
       words.rivals = {"an operation hangs on a GPU or in the network, and somebody stopped the process to examine it"};
       words.tells_apart = "GPU progress markers: they show which operation each GPU is in";
       words.refuted_by = "the job remaining stuck after the process continues";
@@ -151,7 +151,10 @@ std::optional<Words> ProcessWords(const Finding& finding) {
   }
   // If the recording does not show how the processes ended, they have no state to tell them apart.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
-    if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
+    if (std::string ends = DifferentEnds(finding); !ends.empty()) {
+      words.what = "ended differently";
+      words.more = {{": ", std::move(ends)}};
+    }
   }
   return words;
 }

@@ -19,7 +19,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_SKIPPED:
-      words.what = absl::StrCat("skipped ", call, WhereOthersIssued(finding));
+      words.what = absl::StrCat("skipped ", call);
+      words.more = WhereOthersIssued(finding);
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:
@@ -27,22 +28,23 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the code path on which only this rank makes the call: logging, evaluation, a retry."};
       break;
     case REASON_REORDERED:
-      words.what =
-          absl::StrCat("issued its calls in another order: ", call, " where ranks with the same role issued ", other);
+      words.what = "issued its calls in another order";
+      words.more = {{": ", absl::StrCat(call, " where ranks with the same role issued ", other)}};
       words.advice = {
           "Make every rank issue operations of different communicators in the same order, or from one stream."};
       break;
     case REASON_NO_OTHER_SIDE:
-      words.what = absl::StrCat("issued ", call, ", which has no matching call; ranks with the same role issued ",
-                                other, " there");
+      words.what = absl::StrCat("issued ", call, ", which has no matching call");
+      words.more = {{"; ", absl::StrCat("ranks with the same role issued ", other, " there")}};
       words.refuted_by = "a record of a matching call on the other side";
       words.advice = {
           "Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
-                                ", its first call with that rank, which has no matching call: most likely it used the "
-                                "wrong peer, and other ranks wait for the call that it should have made");
+                                ", its first call with that rank, which has no matching call");
+      words.more = {
+          {": ", "most likely it used the wrong peer, and other ranks wait for the call that it should have made"}};
       words.refuted_by = "a matching call later in that rank's program";
       words.advice = {"Check how the named rank computes the peer of that call."};
       break;
@@ -78,27 +80,27 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
-                                RankNames(detail.others()),
-                                " did not; either some ranks added the call, or the others "
-                                "skipped it");
+                                RankNames(detail.others()), " did not");
+      words.more = {{"; ", "either some ranks added the call, or the others skipped it"}};
       words.tells_apart = "whether the program of these ranks makes that call at this place";
       words.refuted_by = "records in which all of these ranks issue that call";
       words.advice = {"Find the condition around that call that differs between the named ranks.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, "; others are in ", other, ": ",
-                                Pick(finding, "it", "they"), " skipped or added an earlier call");
+      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call);
+      words.more = {{"; ", absl::StrCat("others are in ", other)},
+                    {": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added an earlier call")}};
       words.refuted_by = "one of the operations completing";
       words.advice = {Step(absl::StrCat("Compare the calls of ", RankNames(finding.culprit_ranks()),
                                         " around these operations with the calls of a rank with the same role"),
                            LookCommand(finding))};
       break;
     case REASON_WAITS_TOO_EARLY:
-      words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued; ",
-                                Pick(finding, "it ", "they "),
-                                detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
-                                                     "wait for their GPUs where the others did not wait")
-                                              : "stopped before that call, or skipped it");
+      words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued");
+      words.more = {{"; ", absl::StrCat(Pick(finding, "it ", "they "),
+                                        detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
+                                                             "wait for their GPUs where the others did not wait")
+                                                      : "stopped before that call, or skipped it")}};
       words.rivals = {"the process waits for GPU work that is not NCCL's and never finishes"};
       words.tells_apart =
           "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a "

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/report/words/words.h"
 #include "analyzer/util/rank_text.h"
 #include "proto/verdict.pb.h"
 
@@ -12,6 +13,7 @@ namespace lockstep {
 
 struct Words {
   std::string what;                 // completes "rank 5 ", or "rank 5: " with own_subject
+  std::vector<Clause> more;         // the rest of that sentence
   bool own_subject = false;         // "its GPU has not started .."
   std::vector<std::string> advice;  // most important steps first
   std::string refuted_by;
@@ -44,12 +46,12 @@ std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
 // "; it never entered AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
-std::string AndNeverEntered(const Finding& finding);
+std::vector<Clause> AndNeverEntered(const Finding& finding);
 // The same without "; it ".
 std::string NeverEntered(const Finding& finding);
 // "; the others issued it in step() at train.py:288": the code in which other ranks issued the finding's operation.
 // Empty if it was not recorded.
-std::string WhereOthersIssued(const Finding& finding);
+std::vector<Clause> WhereOthersIssued(const Finding& finding);
 
 // Returns whether the subject of the sentence is plural.
 inline bool Several(const Finding& finding) { return finding.culprit_ranks_size() > 1; }

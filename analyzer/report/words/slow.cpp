@@ -11,10 +11,10 @@ namespace lockstep {
 namespace {
 
 // ", and the others wait 2.5 ms for it in each step".
-std::string OthersWait(const Finding& finding) {
-  return absl::StrCat(", and the others wait ", Milliseconds(finding.detail().duration_ns()), " for ",
-                      Pick(finding, "it", "them"),
-                      finding.detail().flag() ? " in each step" : " over the recorded time");
+std::vector<Clause> OthersWait(const Finding& finding) {
+  return {{", and ", absl::StrCat("the others wait ", Milliseconds(finding.detail().duration_ns()), " for ",
+                                  Pick(finding, "it", "them"),
+                                  finding.detail().flag() ? " in each step" : " over the recorded time")}};
 }
 
 }  // namespace
@@ -29,7 +29,8 @@ std::optional<Words> SlowWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
       words.what = absl::StrCat(Pick(finding, "spends ", "spend "), Percent(finding.slowdown() - 1),
-                                " more time between operations than ranks with the same role", OthersWait(finding));
+                                " more time between operations than ranks with the same role");
+      words.more = OthersWait(finding);
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());
@@ -41,14 +42,15 @@ std::optional<Words> SlowWords(const Finding& finding) {
                                           "arrives at its group's operations later than the others because of its own "
                                           "work, often by ",
                                           later, " or more");
-      absl::StrAppend(&words.what, OthersWait(finding));
+      words.more = OthersWait(finding);
       break;
     }
     case REASON_LATE_IN_TURNS:
-      words.what =
-          absl::StrCat("are sometimes late, a different rank each time: in ", CountText(detail.count()), " of ",
-                       CountText(detail.of()), " steps one or more of them took longer than usual, by ",
-                       Milliseconds(detail.duration_ns()), " per step on average; what they share is ", detail.name());
+      words.what = "are sometimes late, a different rank each time";
+      words.more = {{": ", absl::StrCat("in ", CountText(detail.count()), " of ", CountText(detail.of()),
+                                        " steps one or more of them took longer than usual, by ",
+                                        Milliseconds(detail.duration_ns()), " per step on average")},
+                    {"; ", absl::StrCat("what they share is ", detail.name())}};
       words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
       words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {
@@ -63,8 +65,9 @@ std::optional<Words> SlowWords(const Finding& finding) {
           detail.flag() ? " times what it took before" : " times what comparable transfers take",
           detail.has_count()
               ? absl::StrCat(" in ", CountText(detail.count()), " of ", CountText(detail.of()), " operations")
-              : "",
-          ", measured from the arrival of the last member; this points to ", detail.name());
+              : "");
+      words.more = {{", ", "measured from the arrival of the last member"},
+                    {"; ", absl::StrCat("this points to ", detail.name())}};
       words.refuted_by = "a program in which the slow communicators move more data by design";
       words.advice = {
           Step("Read link errors, speed and width of the network ports (ibstat, ethtool -S, nvidia-smi nvlink -e)",

@@ -39,10 +39,10 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.what = detail.flag() ? absl::StrCat("both sides of ", call, " are issued, and it does not finish")
                                  : absl::StrCat("all members entered ", call, ", and none finishes it");
       if (detail.count() > 0) {
-        absl::StrAppend(&words.what, "; data does not arrive on ", Counted(detail.count(), "link", "links"),
-                        " between them");
+        words.more = {{"; ", absl::StrCat("data does not arrive on ", Counted(detail.count(), "link", "links"),
+                                          " between them")}};
       } else if (const Evidence* step = FirstStep(finding); step != nullptr) {
-        absl::StrAppend(&words.what, "; the longest wait: ", EvidenceText(*step));
+        words.more = {{"; ", absl::StrCat("the longest wait: ", EvidenceText(*step))}};
       }
       break;
     case REASON_SOME_FINISHED:
@@ -61,8 +61,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.own_subject = true;
       words.what = absl::StrCat("data that rank ", detail.ranks(0), " sends to rank ", detail.ranks(1), " in ", call,
                                 " does not arrive");
-      if (const Evidence* step = FirstStep(finding); step != nullptr)
-        absl::StrAppend(&words.what, ": ", NetworkStepText(*step));
+      if (const Evidence* step = FirstStep(finding); step != nullptr) words.more = {{": ", NetworkStepText(*step)}};
       words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a later step on that channel";
@@ -71,23 +70,21 @@ std::optional<Words> StuckWords(const Finding& finding) {
           "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
-      words.what =
-          "are stuck in several communicators of the same kind: all members of each entered the operation, and none "
-          "finishes it";
+      words.what = "are stuck in several communicators of the same kind";
+      words.more = {{": ", "all members of each entered the operation, and none finishes it"}};
       if (!detail.name().empty()) {
         words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
-                                  " operations of different communicators, which all members entered; what they share "
-                                  "is ",
-                                  detail.name());
+                                  " operations of different communicators, which all members entered");
+        words.more = {{"; ", absl::StrCat("what they share is ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
         words.advice = {"Read the state and error counters of the ports there, and of the switch.",
                         RestartStep(finding, "If a part is broken, restart")};
       }
       break;
     case REASON_WRONG_PEER:
-      words.what = absl::StrCat("is in ", call,
-                                ", the only call that either record has between these two ranks: most likely it used "
-                                "the wrong peer, and another rank waits for the call that it should have made");
+      words.what = absl::StrCat("is in ", call, ", the only call that either record has between these two ranks");
+      words.more = {
+          {": ", "most likely it used the wrong peer, and another rank waits for the call that it should have made"}};
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = "both ranks' program at that place; longer records";
       words.refuted_by = "a matching call in the other rank's program";
@@ -96,10 +93,12 @@ std::optional<Words> StuckWords(const Finding& finding) {
     case REASON_RECORDS_GONE:
     case REASON_RECORDS_GONE_PAIR:
       if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
-        words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
-                                  " that does not finish; its record is gone");
+        words.what =
+            absl::StrCat("are in a send or receive with each other on ", detail.name(), " that does not finish");
+        words.more = {{"; ", "its record is gone"}};
       } else {
-        words.what = "are in operations whose records are gone, and no data shows another rank delaying the job";
+        words.what = "are in operations whose records are gone";
+        words.more = {{", and ", "no data shows another rank delaying the job"}};
       }
       words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";

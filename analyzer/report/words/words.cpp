@@ -46,12 +46,13 @@ std::string NeverEntered(const Finding& finding) {
   return absl::StrCat("never entered ", CallText(detail.call()));
 }
 
-std::string AndNeverEntered(const Finding& finding) {
+std::vector<Clause> AndNeverEntered(const Finding& finding) {
   const std::string never = NeverEntered(finding);
-  return never.empty() ? "" : absl::StrCat("; ", Pick(finding, "it ", "they "), never);
+  if (never.empty()) return {};
+  return {{"; ", absl::StrCat(Pick(finding, "it ", "they "), never)}};
 }
 
-std::string WhereOthersIssued(const Finding& finding) {
+std::vector<Clause> WhereOthersIssued(const Finding& finding) {
   const CallSite* most = nullptr;
   int sites = 0;
   for (const CallSite& site : finding.call_sites()) {
@@ -61,9 +62,9 @@ std::string WhereOthersIssued(const Finding& finding) {
     ++sites;
     if (most == nullptr || site.ranks_size() > most->ranks_size()) most = &site;
   }
-  if (most == nullptr || most->place().empty()) return "";
-  return absl::StrCat("; ", sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
-                      " issued it in ", PlaceText(most->place()));
+  if (most == nullptr || most->place().empty()) return {};
+  return {{"; ", absl::StrCat(sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
+                              " issued it in ", PlaceText(most->place()))}};
 }
 
 namespace {
@@ -150,6 +151,12 @@ Words WordsOf(const Finding& finding) {
   return {};
 }
 
+std::vector<Clause> ClausesOf(const Words& words) {
+  std::vector<Clause> clauses = {{"", words.what}};
+  clauses.insert(clauses.end(), words.more.begin(), words.more.end());
+  return clauses;
+}
+
 bool IsOfGpu(Rival::Kind kind) {
   return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OLDER_OPERATION ||
          kind == Rival::OWN_GPU;
@@ -160,6 +167,19 @@ constexpr double kSure = 0.9;
 
 }  // namespace
 
+std::string Joined(const std::vector<Clause>& clauses) {
+  std::string text;
+  for (const Clause& clause : clauses) absl::StrAppend(&text, clause.joint, clause.text);
+  return text;
+}
+
+std::vector<Clause> SummaryClauses(const Finding& finding) {
+  std::vector<Clause> clauses = ClausesOf(WordsOf(finding));
+  // The verdict may be from a version with other words.
+  if (Joined(clauses) != finding.summary()) clauses = {{"", finding.summary()}};
+  return clauses;
+}
+
 bool SummaryHasSubject(const Finding& finding) {
   return finding.reason() == REASON_UNSPECIFIED || WordsOf(finding).own_subject;
 }
@@ -167,7 +187,7 @@ bool SummaryHasSubject(const Finding& finding) {
 void PutIntoWords(Finding* finding) {
   Words words = WordsOf(*finding);
   if (std::vector<std::string> better = ActivityAdvice(*finding); !better.empty()) words.advice = std::move(better);
-  finding->set_summary(std::move(words.what));
+  finding->set_summary(Joined(ClausesOf(words)));
   finding->set_refuted_by(std::move(words.refuted_by));
   for (Culprit& culprit : *finding->mutable_culprits()) culprit.set_state(ConditionText(culprit));
   for (ChainLink& link : *finding->mutable_chain()) PutIntoWords(&link);

@@ -2,13 +2,26 @@
 // sentences.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
+// A part of a sentence. A reader who has little room may move it, without its joint, to a line of its own.
+struct Clause {
+  std::string joint;  // what connects it to the clause before: "; ", ": ", ", "
+  std::string text;
+};
+std::string Joined(const std::vector<Clause>& clauses);
+
 // Fills summary, advice, advice_steps, alternatives, tells_apart, refuted_by, and the texts of culprits, chain and
 // evidence. Names from the job are not escaped: whoever prints a sentence must escape them.
 void PutIntoWords(Finding* finding);
+
+// The clauses of the summary. The first says what happened.
+std::vector<Clause> SummaryClauses(const Finding& finding);
 
 // Returns whether the summary completes "rank 5: " instead of "rank 5 ".
 bool SummaryHasSubject(const Finding& finding);
