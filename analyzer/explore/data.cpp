@@ -591,8 +591,8 @@ class Fitting {
     return Make([&](int32_t) { return most; }, grids_,
                 [&](int64_t left_out) {
                   if (left_out == 0) return std::string();
-                  return absl::StrCat("the newest ", most, " calls of each rank are on this page, ", CountText(left_out),
-                                      " older ones only as states; ", kWholeJob);
+                  return absl::StrCat("the newest ", most, " calls of each rank are on this page, ",
+                                      CountText(left_out), " older ones only as states; ", kWholeJob);
                 });
   }
   bool Enough(double share) const { return static_cast<double>(usual_) * share >= static_cast<double>(fewest_); }

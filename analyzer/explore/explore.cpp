@@ -39,7 +39,8 @@ std::string BeforeData(const std::string& policy) {
       "initial-scale=1\">\n<title>Lockstep</title>\n<style>");
   page.append(ExploreStyle().text);
   page +=
-      "</style></head>\n<body><noscript>This page needs JavaScript. A report made with --format html does not.</noscript>\n"
+      "</style></head>\n<body><noscript>This page needs JavaScript. A report made with --format html does "
+      "not.</noscript>\n"
       "<script type=\"application/json\" id=\"data\">";
   return page;
 }

@@ -128,13 +128,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
       numbers.push_back(ranks[i]->rank.rank);
     }
     std::sort(numbers.begin(), numbers.end());
-    problems->push_back(
-        {.path = ranks[run.ranks[0]]->rank.path,
-         .text = absl::StrCat(
-             numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
-             ") from another run of the job omitted: their communicators differ from the newest run's"),
-         .note = true,
-         .like = "another run"});
+    problems->push_back({.path = ranks[run.ranks[0]]->rank.path,
+                         .text = absl::StrCat(
+                             numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+                             ") from another run of the job omitted: their communicators differ from the newest run's"),
+                         .note = true,
+                         .like = "another run"});
   }
   size_t i = 0;
   std::erase_if(ranks, [&](const auto&) { return stale[i++]; });
@@ -473,8 +472,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   LeaveOut(foreign,
-           "omitted: it is from another run, or another time in this run, because it contradicts the dumps of "
-           "most other ranks",
+           "omitted: it is from another run, or another time in this run, because it contradicts the dumps of most "
+           "other ranks",
            bundle);
 }
 

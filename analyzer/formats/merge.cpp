@@ -257,8 +257,8 @@ void BundleBuilder::KeepOnePerRank() {
       TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
     AddProblem({.path = loser.path,
-                .text = absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " in addition to pid ",
-                                     winner.pid, ") was omitted: it recorded less"),
+                .text = absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid,
+                                     " in addition to pid ", winner.pid, ") was omitted: it recorded less"),
                 .rank = loser.rank,
                 .note = true,
                 .like = "second process"});
@@ -347,8 +347,8 @@ void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
       Communicator& comm = bundle_.comms[m.comm];
       if (says.facts.size > 0 && says.facts.size != comm.size) {
         Contradict("another size", rank.path, rank.rank,
-                   absl::StrCat("reports that communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
-                                " according to the others"));
+                   absl::StrCat("reports that communicator ", comm.id, " has ", says.facts.size, " members; ",
+                                comm.size, " according to the others"));
       }
       if (m.member_rank < 0) continue;
       if (m.member_rank >= comm.size) {

@@ -71,9 +71,10 @@ class Walk {
   void Visit(const std::string& path, const struct stat& info, int depth) {
     if (S_ISDIR(info.st_mode)) {
       if (depth > kMaxDepth) {
-        found_->problems.push_back(
-            {path, -1,
-             absl::StrCat("folders are read up to ", kMaxDepth, " levels deep, so the contents of this folder were not read"), -1});
+        found_->problems.push_back({path, -1,
+                                    absl::StrCat("folders are read up to ", kMaxDepth,
+                                                 " levels deep, so the contents of this folder were not read"),
+                                    -1});
       } else if (seen_.insert({info.st_dev, info.st_ino}).second) {
         EnterFolder(path, depth);
       }
@@ -102,11 +103,10 @@ class Walk {
       } else if (errno != ENOENT) {  // a file that has just disappeared is not an error
         Problem(child, errno);
       } else if (known) {
-        found_->problems.push_back(
-            {child, -1,
-             "the ring was in the memory of a process that has ended; only an agent or lockstep run "
-             "can keep such a ring",
-             -1});
+        found_->problems.push_back({child, -1,
+                                    "the ring was in the memory of a process that has ended; only an agent or lockstep "
+                                    "run can keep such a ring",
+                                    -1});
       }
     }
     if (links > 0) {

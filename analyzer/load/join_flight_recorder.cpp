@@ -303,13 +303,13 @@ class Joiner {
         }
       }
       if (!same) {
-        Refuse(
-            r,
-            "omitted: it shows different calls than the rank's own record, so one of the two belongs to another process");
+        Refuse(r,
+               "omitted: it shows different calls than the rank's own record, so one of the two belongs to another "
+               "process");
       } else if (apart != INT64_MAX && apart > kSameCallNs) {
-        Refuse(r, absl::StrCat(
-                      "omitted: its calls were made ", apart / 1'000'000'000,
-                      " s before or after the same calls in the rank's own record, so it belongs to another start of the job"));
+        Refuse(r, absl::StrCat("omitted: its calls were made ", apart / 1'000'000'000,
+                               " s before or after the same calls in the rank's own record, so it belongs to another "
+                               "start of the job"));
       } else {
         continue;
       }
@@ -319,8 +319,8 @@ class Joiner {
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
       if (refused_[r]) continue;
       Refuse(r,
-             "omitted: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another "
-             "start of the job");
+             "omitted: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another start "
+             "of the job");
     }
   }
 

@@ -336,8 +336,8 @@ std::vector<McpTool> IncidentTools(IncidentList* incidents) {
       return answer;
     };
   };
-  const std::pair<const char*, Json> incident = {
-      "incident", Argument("string", "a name from `incidents`; default: the newest")};
+  const std::pair<const char*, Json> incident = {"incident",
+                                                 Argument("string", "a name from `incidents`; default: the newest")};
   const std::pair<const char*, Json> ranks = {
       "ranks", Argument("string", "ranks, like 0-7,16; default: the culprits (query: all)")};
   return {
@@ -348,8 +348,7 @@ std::vector<McpTool> IncidentTools(IncidentList* incidents) {
       {"why",
        "Why one finding was concluded: evidence, who waits for whom, call sites, what is ruled out, other "
        "explanations, and what would refute it.",
-       Schema({incident, {"finding", Argument("integer", "its number in `verdict`; default: 1")}}),
-       of_incident(Why)},
+       Schema({incident, {"finding", Argument("integer", "its number in `verdict`; default: 1")}}), of_incident(Why)},
       {"ranks", "What ranks were doing: host, GPU, process state, and how far they are on each communicator.",
        Schema({incident, ranks}), of_incident(RankLines)},
       {"stacks", "Stacks of ranks, innermost frame first. Ranks with equal stacks share a line.",

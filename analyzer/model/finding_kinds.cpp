@@ -6,8 +6,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kCallSites[] =
-    "the program at the call sites above: which side does the same as other ranks with its role; longer records "
-    "where "
+    "the program at the call sites above: which side does the same as other ranks with its role; longer records where "
     "they are overwritten";
 constexpr char kStacks[] = "the named ranks' stacks, taken twice: which of them waits for another";
 constexpr char kTimes[] =
@@ -49,7 +48,8 @@ constexpr FindingFacts kFindings[] = {
      .cause = "gpu",
      .rests_on_flight = true,
      .one_broken_thing = true,
-     .tells_apart = "Xid errors and a kernel trace of each named GPU; GPU progress markers (LOCKSTEP_GPU=full: which of them did not start)"},
+     .tells_apart = "Xid errors and a kernel trace of each named GPU; GPU progress markers (LOCKSTEP_GPU=full: which "
+                    "of them did not start)"},
     {.kind = RANK_AHEAD, .order = 4, .verdict = VERDICT_DESYNC, .cause = kMismatch, .tells_apart = kCallSites},
     {.kind = RANK_NOT_ARRIVED,
      .order = 5,
@@ -80,8 +80,7 @@ constexpr FindingFacts kFindings[] = {
      .order = 7,
      .cause = kMismatch,
      .rests_on_flight = true,
-     .tells_apart =
-         "both sides' program at that place: an extra or missing send or receive, or one with another peer"},
+     .tells_apart = "both sides' program at that place: an extra or missing send or receive, or one with another peer"},
     {.kind = ORDER_INVERSION,
      .order = 8,
      .verdict = VERDICT_DESYNC,
@@ -119,8 +118,8 @@ constexpr FindingFacts kFindings[] = {
      .cause = "network",
      .definite = true,
      .one_broken_thing = true,
-     .tells_apart = "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer "
-                    "its log names"},
+     .tells_apart =
+         "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},
     {.kind = SLOW_LINK, .order = 14, .verdict = VERDICT_SLOW, .cause = "network", .tells_apart = kTimes},

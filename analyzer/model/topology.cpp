@@ -74,8 +74,7 @@ class Parser {
       if (!line.empty()) Line(line);
     }
     if (skipped_ > kMaxProblems) {
-      problems_->push_back(
-          {path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more invalid lines"), -1, true});
+      problems_->push_back({path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more invalid lines"), -1, true});
     }
   }
 

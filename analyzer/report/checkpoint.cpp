@@ -31,9 +31,8 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
       if (longest != median) absl::StrAppend(&line, " (median; rank ", mount.longest_rank(), ": ", longest, ")");
     }
     if (mount.sampled() > 1) {
-      absl::StrAppend(
-          &line, "; ",
-          mount.bytes_per_s() < 1 ? "no I/O" : absl::StrCat("total I/O ", RateText(mount.bytes_per_s())));
+      absl::StrAppend(&line, "; ",
+                      mount.bytes_per_s() < 1 ? "no I/O" : absl::StrCat("total I/O ", RateText(mount.bytes_per_s())));
     }
     if (mount.slowest_rank() >= 0 && (mount.sampled() == 1 || mount.bytes_per_s() >= 1)) {
       absl::StrAppend(&line, mount.sampled() > 1 ? ", least by rank " : "; rank ", mount.slowest_rank(),

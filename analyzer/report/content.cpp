@@ -281,9 +281,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     told = !problems.empty();
     content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why",
                                     told ? absl::StrCat(". ", absl::StripSuffix(problems[0], ".")) : "");
-    content.first.AddRow("do",
-                         {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' stacks "
-                          "for a rank that is in a different place."});
+    content.first.AddRow("do", {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' "
+                                "stacks for a rank that is in a different place."});
   } else {
     // What is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
@@ -308,8 +307,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     } else if (!waited.empty()) {
       absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a timeout expired");
     }
-    content.first.AddRow(
-        "do", {"1. Add the missing or unreadable data and analyze again: it may show the cause."});
+    content.first.AddRow("do", {"1. Add the missing or unreadable data and analyze again: it may show the cause."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});

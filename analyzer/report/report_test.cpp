@@ -230,8 +230,8 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
         "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
-        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ", "  blind    GPU progress markers",
-        "not measured: bandwidth", "  do       1. "}) {
+        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ",
+        "  blind    GPU progress markers", "not measured: bandwidth", "  do       1. "}) {
     const size_t at = text.find(row);
     ASSERT_NE(at, std::string::npos) << row << text;
     EXPECT_GT(at, last) << row;

@@ -43,7 +43,8 @@ bool Regular(int folder, const char* name, struct stat* info) {
 }
 
 int64_t ModifiedNs(const struct stat& info) {
-  const int64_t seconds = std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // anyone can set any file time
+  const int64_t seconds =
+      std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // anyone can set any file time
   return seconds * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 

@@ -48,8 +48,8 @@ int Run(int argc, char** argv) {
   const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
   if (secured == 0 && !address->loopback) {
     return usage(absl::StrCat("--listen ", listen,
-                              ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. Without them, use "
-                              "ssh -L PORT:127.0.0.1:PORT ",
+                              ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. "
+                              "Without them, use ssh -L PORT:127.0.0.1:PORT ",
                               HostName()));
   }
   if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers must be used together");

@@ -25,8 +25,8 @@ absl::StatusOr<std::string> ReadPrivateFile(int fd, const std::string& path, siz
   if (info.st_uid != geteuid() && info.st_uid != 0)
     return absl::PermissionDeniedError(absl::StrCat(path, " belongs to another user (", info.st_uid, ")"));
   if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat("other users may read or write %s (mode %04o); chmod 600 %s", path,
-                                                       static_cast<unsigned>(info.st_mode) & 07777u, path));
+    return absl::PermissionDeniedError(absl::StrFormat("other users may read or write %s (mode %04o); chmod 600 %s",
+                                                       path, static_cast<unsigned>(info.st_mode) & 07777u, path));
   }
   return ReadWholeFile(fd, path, limit);
 }

@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<Reader>> ParseReaders(const std::string& text, const 
                       std::all_of(words[1].begin(), words[1].end(),
                                   [](char c) { return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'); });
     if (!hash || !IsName({words[0].data(), words[0].size()}))
-      return absl::InvalidArgumentError(absl::StrCat(path, ", line ", number, ": expected a name and the hash of a key"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ", line ", number, ": expected a name and the hash of a key"));
     readers.push_back({std::string(words[0]), std::string(words[1])});
   }
   return readers;

@@ -125,7 +125,8 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Load(const std::string& certificate, c
       return absl::InvalidArgumentError(absl::StrCat(certificate, " contains a certificate that TLS cannot use"));
   }
   const Owned<EVP_PKEY> pair(PEM_read_bio_PrivateKey(private_from.get(), nullptr, NoPassword, nullptr));
-  if (pair == nullptr) return absl::InvalidArgumentError(absl::StrCat(key, " contains no unencrypted private key (PEM)"));
+  if (pair == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(key, " contains no unencrypted private key (PEM)"));
   if (SSL_CTX_use_PrivateKey(context.get(), pair.get()) != 1)
     return absl::InvalidArgumentError(absl::StrCat(key, " does not belong to the certificate ", certificate));
   ERR_clear_error();

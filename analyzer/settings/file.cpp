@@ -117,8 +117,9 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     }
     int& before = seen[absl::StrCat(entry.section, ".", entry.key)];
     if (before != 0) {
-      file->told.push_back({entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key,
-                                                        " was already set in line ", before, "; the later value applies")});
+      file->told.push_back(
+          {entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key, " was already set in line ",
+                                       before, "; the later value applies")});
     }
     before = entry.line;
     file->entries.push_back(entry);

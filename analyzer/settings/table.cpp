@@ -96,16 +96,18 @@ const std::vector<LoneVariable>& LoneVariables() {
   static const auto& variables = *new std::vector<LoneVariable>{
       {"LOCKSTEP_CONFIG", "every verb and the recorder", "another configuration file, read after /etc/lockstep.conf"},
       {"LOCKSTEP_ARCHIVE_PASSWORD", "archive; analyze and collector for the row \"before\"",
-       "the archive's password. Configuration files cannot set it, because others may read them; use --password-file of "
-       "archive"},
+       "the archive's password. Configuration files cannot set it, because others may read them; use --password-file "
+       "of archive"},
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
        "set by Lockstep: the incident's folder; empty if none was written"},
       {"LOCKSTEP_VIEW_VERBOSE", "view", "if set, prints to standard error what it loads"},
-      {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook", "file with variables for the hook (default /etc/lockstep/enroot.env)"},
+      {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook",
+       "file with variables for the hook (default /etc/lockstep/enroot.env)"},
       {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},
       {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog",
        "a file with variables that replaces the file `environment` beside the scripts"},
-      {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog", "runtime folder of the node's agent (default /run/lockstep-slurm)"},
+      {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog",
+       "runtime folder of the node's agent (default /run/lockstep-slurm)"},
       {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog",
        "folder for rings (default /dev/shm/lockstep-slurm)"},
   };

@@ -132,7 +132,8 @@ class Checker {
     if (rank.rank() != row.rank) Wrong("facts about other ranks");
     if (!RankFacts::Host_IsValid(rank.host_state())) Wrong("an unknown host state");
     if (rank.stage() < -1 || rank.stage() >= kMaxRanks) Wrong("a pipeline stage is out of range");
-    if (rank.wait_class() < -1 || rank.wait_class() >= facts_.classes_size()) Wrong("a rank's class that does not exist");
+    if (rank.wait_class() < -1 || rank.wait_class() >= facts_.classes_size())
+      Wrong("a rank's class that does not exist");
     if (rank.streams_size() > kIndexNoStream) Wrong("more streams than the column can represent");
     const int modules = rank.evidence().modules_size();
     for (const ThreadStack& thread : rank.evidence().threads()) {

@@ -256,7 +256,8 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   switch (front.front) {
     case Front::kWaits: return absl::StrCat("waiting in ", op, on);
     case Front::kAllArrived: return absl::StrCat("in ", op, on, " with all members, and the operation does not finish");
-    case Front::kNotReached: return absl::StrCat("its stream has not reached ", op, on, ", but its peers' streams have");
+    case Front::kNotReached:
+      return absl::StrCat("its stream has not reached ", op, on, ", but its peers' streams have");
     case Front::kPeersFinished: return absl::StrCat("its GPU did not finish ", op, on, ", but its peers' GPUs did");
     case Front::kMismatched: return absl::StrCat("in ", op, on, ", on which the calls differ");
     case Front::kOverwritten: return absl::StrCat("in an operation", on, " whose record is overwritten");

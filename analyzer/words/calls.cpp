@@ -71,8 +71,9 @@ std::optional<Words> CallWords(const Finding& finding) {
                                 " between collectives #", CountText(detail.number()), " and #",
                                 CountText(detail.other_number()), "; the records of these calls are gone");
       words.refuted_by = "records in which these calls are the same on all ranks";
-      words.advice = {"Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record these calls.",
-                      kWrongResults};
+      words.advice = {
+          "Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record these calls.",
+          kWrongResults};
       break;
     default: return std::nullopt;
   }

@@ -23,8 +23,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in a different order than ", CountText(detail.count()), " of ",
-                                CountText(detail.of()), " ranks, and all wait for each other");
+      words.what = absl::StrCat("issued the same operations in a different order than ", CountText(detail.count()),
+                                " of ", CountText(detail.of()), " ranks, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
@@ -34,8 +34,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
-          "stream "
-          "priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the GPUs";
+          "stream priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the "
+          "GPUs";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
                       "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
@@ -65,8 +65,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
                                   " communicators: ", detail.name());
         words.advice = {
             "Make every rank issue operations of these communicators in the same order. The evidence shows which "
-            "operation "
-            "each rank is in.",
+            "operation each rank is in.",
             "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";

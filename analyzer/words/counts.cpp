@@ -12,15 +12,14 @@ std::optional<Words> CountWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_COUNTED_STRANGER:
       words.what =
-          "made a single send or receive with a rank that made none with it, while all other pairs made many: it most likely "
-          ""
-          "used the wrong peer";
+          "made a single send or receive with a rank that made none with it, while all other pairs made many: it most "
+          "likely used the wrong peer";
       words.advice = {"Look at how the named rank computes the peers of its sends and receives.", kLargerRing};
       break;
     case REASON_COUNTED_EXCHANGES:
       words.what =
-          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose "
-          "record is gone";
+          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose record "
+          "is gone";
       words.advice = {
           "Look in these ranks' program for an extra or missing send or receive, or one with the wrong peer.",
           kLargerRing};
@@ -29,8 +28,8 @@ std::optional<Words> CountWords(const Finding& finding) {
       words.what = Pick(finding,
                         "made more or fewer calls than ranks with the same role ever make: it skipped or added a call "
                         "whose record is gone",
-                        "made more or fewer calls than ranks with the same role ever make: they skipped or added a call "
-                        "whose record is gone");
+                        "made more or fewer calls than ranks with the same role ever make: they skipped or added a "
+                        "call whose record is gone");
       if (detail.flag()) {
         words.rivals = {"the rank's file is damaged, so its counters are wrong"};
         words.tells_apart = "a new dump of that rank, or its stack";
@@ -42,7 +41,8 @@ std::optional<Words> CountWords(const Finding& finding) {
                                 " signals that ", RankNames(detail.ranks()), " waits for on ", detail.name());
       words.refuted_by = "a signal that a kernel sent through the device API, whose calls are not recorded";
       words.advice = {
-          "Look for a PutSignal or Signal call that this rank skipped, or for a WaitSignal that waits for too many signals."};
+          "Look for a PutSignal or Signal call that this rank skipped, or for a WaitSignal that waits for too many "
+          "signals."};
       break;
     default: return std::nullopt;
   }

@@ -77,8 +77,8 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.refuted_by = kByEnd;
       break;
     case REASON_GPU_STOPPED_AFTER:
-      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ",
-                                call, "; the GPUs of the other members did, and all members wait in that operation");
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call,
+                                "; the GPUs of the other members did, and all members wait in that operation");
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,
@@ -94,7 +94,8 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"
                               : "the arguments that this rank and the others passed; the profiler's network steps";
-      words.advice = {"Compare the arguments that this rank and the others pass to that call: size, datatype, operation."};
+      words.advice = {
+          "Compare the arguments that this rank and the others pass to that call: size, datatype, operation."};
       if (detail.flag()) words.advice.push_back(kLargerRing);
       words.refuted_by = detail.flag() ? "a record showing that the rank made the same call as the others"
                                        : "the others completing the call a moment later";

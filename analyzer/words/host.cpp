@@ -73,7 +73,8 @@ std::optional<Words> HostWords(const Finding& finding) {
                                 Pick(finding, "has left the training loop and destroys its communicators",
                                      "have left the training loop and destroy their communicators"));
       words.advice = {
-          "Find out why this rank left the loop: did its data run out, was an exception swallowed, or does it have fewer steps?",
+          "Find out why this rank left the loop: did its data run out, was an exception swallowed, or does it have "
+          "fewer steps?",
           "Make every rank run the same number of steps, or agree on the end through a collective."};
       break;
     case REASON_INSIDE_CALL:
@@ -99,8 +100,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = KernelAdvice(finding);
       if (detail.flag()) {
         words.advice.insert(words.advice.begin(),
-                            "Compare the calls of the named ranks: did one skip the other side, or make this call "
-                            "once too often, or with the wrong peer?");
+                            "Compare the calls of the named ranks: did one skip the other side, or make this call once "
+                            "too often, or with the wrong peer?");
       }
       break;
     case REASON_OUTSIDE_NCCL:
@@ -133,7 +134,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:
-      words.what = "made no further call, although ranks with the same role made one while the same work was unfinished";
+      words.what =
+          "made no further call, although ranks with the same role made one while the same work was unfinished";
       words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_OTHERS_WAIT:

@@ -129,7 +129,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     case REASON_EXITED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat("exited with status ", detail.number());
       words.rivals = {"an operation hangs on a GPU or in the network, and the process ended for another reason"};
-      words.tells_apart = "GPU progress markers: they show whether the rank's last operations were complete when it ended";
+      words.tells_apart =
+          "GPU progress markers: they show whether the rank's last operations were complete when it ended";
       words.refuted_by = "a record showing that the rank's last operations were complete when it ended";
       words.advice = ExitAdvice(finding);
       break;

@@ -10,9 +10,7 @@ namespace lockstep {
 std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
-  constexpr char kBranch[] =
-      "Find the branch that skips this call: a condition on local data, an early "
-      "continue.";
+  constexpr char kBranch[] = "Find the branch that skips this call: a condition on local data, an early continue.";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
@@ -36,7 +34,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat("issued ", call, ", which has no matching call; ranks with the same role issued ",
                                 other, " there");
       words.refuted_by = "a record of a matching call on the other side";
-      words.advice = {"Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
+      words.advice = {
+          "Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
@@ -78,8 +77,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
                                 RankNames(detail.others()),
-                                " did not; either some ranks added the call, or the others "
-                                "skipped it");
+                                " did not; either some ranks added the call, or the others skipped it");
       words.tells_apart = "whether the program of these ranks makes that call at this place";
       words.refuted_by = "records in which all of these ranks issue that call";
       words.advice = {"Find the condition around that call that differs between the named ranks.", kSameSteps};
@@ -100,8 +98,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
                                               : "stopped before that call, or skipped it");
       words.rivals = {"the process waits for GPU work that is not NCCL's and never finishes"};
       words.tells_apart =
-          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a "
-          "kernel trace of its GPU";
+          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a kernel "
+          "trace of its GPU";
       words.refuted_by = kEntered;
       words.advice = {kBranch, "Look for a kernel that never finishes on the named rank's GPU."};
       break;

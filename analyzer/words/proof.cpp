@@ -70,8 +70,8 @@ std::string WhyText(const Proof& proof) {
     case Proof::ALL_INSIDE: return "all members are in an operation that does not finish, and no call explains why";
     case Proof::CALLS_NOT_RECORDED:
       return absl::StrCat(Is(ranks),
-                          " idle, and may be waiting for another rank in a send, receive or barrier: this backend does not "
-                          "record them");
+                          " idle, and may be waiting for another rank in a send, receive or barrier: this backend does "
+                          "not record them");
     case Proof::STILL_HANGS:
       return absl::StrCat("the recorded calls still hang ", CorrectionText(proof), ": ",
                           proof.has_open() ? OpenText(proof.open()) : "the record does not show where");

@@ -33,14 +33,15 @@ std::optional<Words> SlowWords(const Finding& finding) {
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());
-      words.what = Several(finding) ? absl::StrCat(
-                                          "arrive at their groups' operations later than others because of their own "
-                                          "work, the latest often by ",
-                                          later, " or more")
-                                    : absl::StrCat(
-                                          "arrives at its group's operations later than the others because of its own "
-                                          "work, often by ",
-                                          later, " or more");
+      words.what =
+          Several(finding)
+              ? absl::StrCat(
+                    "arrive at their groups' operations later than others because of their own work, the latest often "
+                    "by ",
+                    later, " or more")
+              : absl::StrCat(
+                    "arrives at its group's operations later than the others because of its own work, often by ", later,
+                    " or more");
       absl::StrAppend(&words.what, OthersWait(finding));
       break;
     }

@@ -66,19 +66,18 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a later step on that channel";
-      words.advice = {Step("Check the network ports of both hosts, and the switches between them",
-                           HostCommand(finding, "ibstat")),
-                      "Run a bandwidth test between these two hosts alone."};
+      words.advice = {
+          Step("Check the network ports of both hosts, and the switches between them", HostCommand(finding, "ibstat")),
+          "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
       words.what =
           "are stuck in several communicators of the same kind: all members of each entered the operation, and none "
           "finishes it";
       if (!detail.name().empty()) {
-        words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
-                                  " operations of different communicators, which all members entered; what they share "
-                                  "is ",
-                                  detail.name());
+        words.what = absl::StrCat(
+            "are stuck in ", CountText(detail.count()),
+            " operations of different communicators, which all members entered; what they share is ", detail.name());
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
         words.advice = {"Read the state and error counters of the ports there, and of the switch.",
                         RestartStep(finding, "If a part is broken, restart")};
@@ -104,8 +103,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
       words.refuted_by = "a record of the operations that these ranks are in";
-      words.advice = {"Examine these ranks by hand: their stacks and their GPUs' errors.",
-                      kLargerRing};
+      words.advice = {"Examine these ranks by hand: their stacks and their GPUs' errors.", kLargerRing};
       break;
     default: return std::nullopt;
   }

@@ -291,8 +291,8 @@ class AgentProcess {
       blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
                                     finder.stuck_ns / kSecond, " s"));
     if (marks.stuck_ns > 0)
-      blind_.push_back(
-          absl::StrCat("no times of GPU progress markers: a ring file has not responded for ", marks.stuck_ns / kSecond, " s"));
+      blind_.push_back(absl::StrCat("no times of GPU progress markers: a ring file has not responded for ",
+                                    marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
     Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
@@ -374,7 +374,8 @@ class AgentProcess {
     set.Gauge("agent_marks_stuck_seconds",
               "Time for which a ring file has not responded, so that no times of GPU progress markers are recorded",
               source.marks.stuck_ns / 1e9);
-    set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU progress markers", source.marks.cpu_ns / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU progress markers",
+                source.marks.cpu_ns / 1e9);
     set.Counter("agent_look_cpu_seconds", "The part of it for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }

@@ -178,8 +178,7 @@ void FindSections(Reading* reading) {
       const uint64_t at = offsetof(Header, sections) + i * sizeof(Section);
       if (section.offset < kPage || section.offset > reading->file.size() || section.stride < expected.smallest ||
           section.stride > kMaxFileBytes || section.stride % 8 != 0) {
-        reading->Problem(std::string(expected.name) + ": impossible section position, at offset " +
-                         std::to_string(at));
+        reading->Problem(std::string(expected.name) + ": impossible section position, at offset " + std::to_string(at));
         break;
       }
       uint64_t count = section.count < expected.most ? section.count : expected.most;

@@ -103,7 +103,7 @@ PROMISES = {
     "Hashes are compared": ("analyzer/serve/tls_test.py:test_only_a_readers_key_gives_access",),
     "A removed line": ("analyzer/serve/tls_test.py:test_readers_come_and_go_while_it_runs",),
     "The TLS key and": ("analyzer/serve/tls_test.py:test_files_that_others_may_read_are_refused",),
-    "Wrong keys refuse": ("analyzer/serve/tls_test.py:test_wrong_keys_refuse_nobody_else_at_the_same_address",),
+    "Wrong keys do not": ("analyzer/serve/tls_test.py:test_wrong_keys_refuse_nobody_else_at_the_same_address",),
     "TLS 1.2 is": ("analyzer/serve/tls_test.py:test_old_versions_are_refused",),
     "A handshake that stops": ("analyzer/serve/tls_test.py:test_handshakes_that_stop_delay_nobody_and_end", "analyzer/serve/serve_test.cpp:EndlessKeyUpdatesDoNotHoldTheThread"),
     "One address holds": ("analyzer/serve/tls_test.py:test_one_peer_holds_a_part_of_the_connections", "analyzer/serve/serve_test.cpp:ConnectionsWithoutAPageMakeRoom"),

@@ -65,15 +65,13 @@ class DumpReader {
       file_.rank.damaged = true;
       if (error.text.empty())
         Report(-1,
-               "contains no list of entries, like a dump requested without collectives: its operations are "
-               "unknown");
+               "contains no list of entries, like a dump requested without collectives: its operations are unknown");
     }
     NumberByGroup(entries_.mutable_raw(), &file_);
     DecideStates(entries_.raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
-             absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
-                          " entries before that are used"),
+             absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(), " entries before that are used"),
              Like("damaged: ", error));
     }
     // Releases unused memory, because the operations are kept for a long time.
@@ -247,8 +245,7 @@ std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, 
   } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
     for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, document).Read(dump, rank, error, json));
   } else if (!error.text.empty()) {
-    out.push_back(NoDump(path, error.offset,
-                         absl::StrCat("damaged: ", error.text, "; nothing before that is usable"),
+    out.push_back(NoDump(path, error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that is usable"),
                          Like("nothing usable: ", error)));
   } else {
     out.push_back(NoDump(path, 0, "contains data, but none of a Flight Recorder dump's fields"));

@@ -177,19 +177,19 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     const Finding& found = findings[i];
     if (file.rank.rank < 0 && found.rank < 0) {
       problems->push_back({.path = file.rank.path,
-                           .text = "not used: its name contains no rank (unlike nccl_trace_rank_5, for example), and its pg_config "
-                                   "fits more than one; rename the file"});
+                           .text = "not used: its name contains no rank (unlike nccl_trace_rank_5, for example), and "
+                                   "its pg_config fits more than one; rename the file"});
       continue;
     }
     if (found.name != Name::kWrong || (count_otherwise && file.rank.rank >= 0)) {
       kept.push_back(std::move(file));
       continue;
     }
-    const std::string why =
-        file.rank.rank < 0
-            ? std::string("its name contains no rank")
-            : absl::StrCat("its name contains rank ", file.rank.rank, ", but its pg_config belongs to a rank in group '",
-                           Printable(found.group, kMostNameColumns), "', which does not contain rank ", file.rank.rank);
+    const std::string why = file.rank.rank < 0 ? std::string("its name contains no rank")
+                                               : absl::StrCat("its name contains rank ", file.rank.rank,
+                                                              ", but its pg_config belongs to a rank in group '",
+                                                              Printable(found.group, kMostNameColumns),
+                                                              "', which does not contain rank ", file.rank.rank);
     if (found.rank < 0) {
       problems->push_back({.path = file.rank.path,
                            .text = absl::StrCat("not used: ", why, "; rename the file"),
@@ -197,11 +197,12 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
                            .like = "another rank's name"});
       continue;
     }
-    problems->push_back({.path = file.rank.path,
-                         .text = absl::StrCat(why, "; rank ", found.rank,
-                                              " is the only rank in all its groups, so the file is used as that rank's dump"),
-                         .rank = found.rank,
-                         .like = "taken for another rank's"});
+    problems->push_back(
+        {.path = file.rank.path,
+         .text = absl::StrCat(why, "; rank ", found.rank,
+                              " is the only rank in all its groups, so the file is used as that rank's dump"),
+         .rank = found.rank,
+         .like = "taken for another rank's"});
     file.rank.rank = found.rank;
     kept.push_back(std::move(file));
   }

@@ -27,8 +27,9 @@ void NumberByGroup(std::vector<RawOp>* raw, FileData* file) {
   if ((*raw)[0].collective_seq > 1) {
     file->problems.push_back(
         {.path = file->rank.path,
-         .text = "numbers the operations of all groups together, and its oldest entries are lost: its operations cannot "
-                 "be matched with other ranks' operations. Make the recorder keep more entries (TORCHCOMM_FR_BUFFER_SIZE)",
+         .text =
+             "numbers the operations of all groups together, and its oldest entries are lost: its operations cannot be "
+             "matched with other ranks' operations. Make the recorder keep more entries (TORCHCOMM_FR_BUFFER_SIZE)",
          .rank = file->rank.rank,
          .like = "numbers of all groups together"});
     file->rank.damaged = true;

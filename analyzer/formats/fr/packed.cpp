@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
     const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
     if ((method != 0 && !file.deflated) || local > end || bytes.substr(local, 4) != kLocal || data > end ||
         end - data < size)
-      return absl::DataLossError(
-          absl::StrCat("file ", i + 1, " of the zip archive is damaged or uses an unsupported compression; unpack the archive"));
+      return absl::DataLossError(absl::StrCat(
+          "file ", i + 1, " of the zip archive is damaged or uses an unsupported compression; unpack the archive"));
     packed += size;
     if (packed > bytes.size())
       return absl::DataLossError("the files of this zip archive overlap, so it is damaged or hostile");

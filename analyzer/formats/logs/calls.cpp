@@ -81,18 +81,18 @@ class Calls {
     scattered_ = EndsAreScattered(comms);
     if (scattered_)
       out_.Report(processes_[0].first->path,
-                  "the ranks' last calls are at many different places: either the job was still running, or the end of the log is "
-                  "missing for some ranks. Only calls up to the last one of all ranks are compared");
+                  "the ranks' last calls are at many different places: either the job was still running, or the end of "
+                  "the log is missing for some ranks. Only calls up to the last one of all ranks are compared");
     for (const auto& [name, parts] : comms) {
       // Other communicators show which ranks are missing from one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
     }
     AddBare();
     if (used_order_)
-      out_.Report(
-          processes_[0].first->path,
-          "no line shows the ranks of NCCL's processes; assuming that they follow the order of hosts, GPUs and processes", -1,
-          true);
+      out_.Report(processes_[0].first->path,
+                  "no line shows the ranks of NCCL's processes; assuming that they follow the order of hosts, GPUs and "
+                  "processes",
+                  -1, true);
   }
 
  private:
@@ -141,10 +141,9 @@ class Calls {
     std::set_intersection(identified.begin(), identified.end(), nameless.begin(), nameless.end(),
                           std::inserter(out, out.end()));
     for (const int32_t size : out)
-      out_.Report(
-          processes_[0].first->path,
-          absl::StrCat("the log does not begin with the creation of all communicators of ", size,
-                       " ranks, so the ranks' communicators cannot be matched and are not compared"));
+      out_.Report(processes_[0].first->path,
+                  absl::StrCat("the log does not begin with the creation of all communicators of ", size,
+                               " ranks, so the ranks' communicators cannot be matched and are not compared"));
     return out;
   }
 
@@ -255,15 +254,18 @@ class Calls {
     std::set<int32_t> ranks;
     for (const Part& part : parts) ranks.insert(part.rank);
     if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
-      out_.Report(parts[0].file->path, absl::StrCat(parts.size(), " processes use a ", name,
-                                                    ", and nothing shows which of them belong together: "
-                                                    "NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
+      out_.Report(
+          parts[0].file->path,
+          absl::StrCat(
+              parts.size(), " processes use a ", name,
+              ", and nothing shows which of them belong together: NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
       return;
     }
     bool by_count = false;
     if (!Numbered(parts, &by_count)) {
-      out_.Report(parts[0].file->path,
-                  absl::StrCat("calls on ", name, " do not begin at the same call on all ranks, so they are not compared"));
+      out_.Report(
+          parts[0].file->path,
+          absl::StrCat("calls on ", name, " do not begin at the same call on all ranks, so they are not compared"));
       return;
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });

@@ -142,11 +142,12 @@ class Completed {
     for (const auto& [group, ranks] : last_) {
       if (ranks.size() < 2 || shown++ == kMostShown) continue;
       const auto& [number, behind] = *ranks.begin();
-      out_.Report(comms_[0].file->path,
-                  absl::StrCat("the last ", group, " in the file of rank ", behind[0],
-                               behind.size() > 1 ? absl::StrCat(" (and of ", behind.size() - 1, " more)") : "", " is #",
-                               number, "; other files reach #", ranks.rbegin()->first,
-                               ". Either it wrote its file earlier than the others, or it is still in a later operation"));
+      out_.Report(
+          comms_[0].file->path,
+          absl::StrCat("the last ", group, " in the file of rank ", behind[0],
+                       behind.size() > 1 ? absl::StrCat(" (and of ", behind.size() - 1, " more)") : "", " is #", number,
+                       "; other files reach #", ranks.rbegin()->first,
+                       ". Either it wrote its file earlier than the others, or it is still in a later operation"));
     }
   }
 

@@ -251,8 +251,8 @@ class Ends {
       Put(reported_, &aborted);
       out_.Tell(reported_.file->path,
                 absl::StrCat("the launcher saw rank ", reported_.rank,
-                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
-                             "and no line shows whether this rank waited; add the lines before its end"),
+                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, and "
+                             "no line shows whether this rank waited; add the lines before its end"),
                 reported_.rank);
     }
     if (!locals_.empty() && reported_.worker == nullptr) {
@@ -274,8 +274,7 @@ class Ends {
     say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which came first"
                                     : "a rank ended with an exception that is not in the log");
     if (own_.empty())
-      say(list(of_others_),
-          "ranks ended because others were gone or did not answer; no line shows which ended first");
+      say(list(of_others_), "ranks ended because others were gone or did not answer; no line shows which ended first");
     if (own_.empty())
       say(unplaced_,
           "an exception, and no line shows its rank; torchrun's prefixes ([rank3]:), srun --label or a file for each "

@@ -224,7 +224,8 @@ absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_inde
       return absl::InvalidArgumentError(absl::StrCat("no rank at index ", index, " of the bundle"));
     if (bundle.ranks[index].not_loaded > 0) {
       return absl::FailedPreconditionError(absl::StrCat("rank ", bundle.ranks[index].rank, ": part of its history was ",
-                                                        "not loaded from ", bundle.ranks[index].path, "; copy that file instead"));
+                                                        "not loaded from ", bundle.ranks[index].path,
+                                                        "; copy that file instead"));
     }
   }
   AtomicFile file(path, ".lsd.");

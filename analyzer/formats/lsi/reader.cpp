@@ -58,8 +58,8 @@ constexpr uint64_t Most(IndexSection section) {
 }
 
 absl::Status Damaged(const std::string& path, uint64_t offset, const std::string& what) {
-  return absl::DataLossError(absl::StrCat(path, ": offset ", offset, ": ", what,
-                                          "; delete the index: Lockstep re-creates it from the dumps"));
+  return absl::DataLossError(
+      absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index: Lockstep re-creates it from the dumps"));
 }
 
 }  // namespace
@@ -92,8 +92,7 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(UniqueFd fd, const std::string& path) {
   absl::StatusOr<std::unique_ptr<FileMapping>> file = FileMapping::Open(std::move(fd), path);
   if (!file.ok()) return file.status();
-  if ((*file)->size() < sizeof(IndexHeader))
-    return Damaged(path, (*file)->size(), "shorter than an index header");
+  if ((*file)->size() < sizeof(IndexHeader)) return Damaged(path, (*file)->size(), "shorter than an index header");
   std::unique_ptr<IndexReader> reader(new IndexReader());
   reader->file_ = std::move(*file);
   if (absl::Status status = reader->Check(path); !status.ok()) return status;
@@ -105,8 +104,8 @@ absl::Status IndexReader::Check(const std::string& path) {
   if (std::memcmp(header_.magic, kIndexMagic.data(), kIndexMagic.size()) != 0)
     return Damaged(path, 0, "not a Lockstep index");
   if (header_.min_reader_version > kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": needs a reader of version ",
-                                                      header_.min_reader_version, "; this one is ", kIndexVersion,
+    return absl::FailedPreconditionError(absl::StrCat(path, ": needs a reader of version ", header_.min_reader_version,
+                                                      "; this one is ", kIndexVersion,
                                                       "; use a newer Lockstep or delete the index"));
   }
   if (header_.version < kIndexVersion) {
@@ -179,8 +178,7 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
         c.columns > kIndexMaxColumns || c.first_member > members_.size() ||
         c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
         wanted > cells_.size() - c.first_cell || c.first_seq < kNone || c.first_seq > kHighestSeq) {
-      return Damaged(path, at(IndexSection::kComms, i),
-                     "a communicator's members or cells are outside their table");
+      return Damaged(path, at(IndexSection::kComms, i), "a communicator's members or cells are outside their table");
     }
   }
   for (size_t i = 0; i < memberships_.size(); ++i) {
@@ -194,8 +192,7 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
     if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
         r.memberships > memberships_.size() - r.first_membership ||
         r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
-      return Damaged(path, at(IndexSection::kRanks, i),
-                     "a rank's operations or communicators are outside their table");
+      return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators are outside their table");
     }
   }
   for (size_t i = 0; i < open_.size(); ++i) {

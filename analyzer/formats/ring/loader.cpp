@@ -515,11 +515,12 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
       // A launcher or a helper process that only queried NCCL is not a rank.
-      builder->AddProblem({.path = input.path,
-                           .text = absl::StrCat("pid ", input.snapshot.process.pid,
-                                                " created no communicator and has no rank, so it does not count as a rank"),
-                           .note = true,
-                           .like = "no rank"});
+      builder->AddProblem(
+          {.path = input.path,
+           .text = absl::StrCat("pid ", input.snapshot.process.pid,
+                                " created no communicator and has no rank, so it does not count as a rank"),
+           .note = true,
+           .like = "no rank"});
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());
