@@ -28,7 +28,7 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
             "Compare the sample that this rank is loading with the other ranks' samples."};
   }
   if (activity == "compilation") {
-    return {"If the rank makes progress, wait: compilation ends by itself.",
+    return {"If the rank makes progress, wait: compilation ends on its own.",
             "If ranks compile again in later steps, look for changing shapes, and share the compile cache."};
   }
   if (activity == "garbage collection") {

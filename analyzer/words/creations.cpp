@@ -91,7 +91,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_ELSEWHERE_THAN_CREATION:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere, while ",
                                 Counted(detail.count(), "member waits", "members wait"), " in ", call);
-      words.refuted_by = "the named ranks continuing by themselves";
+      words.refuted_by = "the named ranks continuing on their own";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_BEHIND_IN_GROUPS:
