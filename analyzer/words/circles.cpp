@@ -70,7 +70,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
       } else {
         words.what = "wait for each other in a cycle";
         words.advice = {
-            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks left out, "
+            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks skipped, "
             "added or reordered a call."};
       }
       break;

@@ -13,8 +13,7 @@ namespace {
 // ", and the others wait 2.5 ms for it in each step".
 std::string OthersWait(const Finding& finding) {
   return absl::StrCat(", and the others wait ", Milliseconds(finding.detail().duration_ns()), " for ",
-                      Pick(finding, "it", "them"),
-                      finding.detail().flag() ? " in each step" : " over the recorded time");
+                      Pick(finding, "it", "them"), finding.detail().flag() ? " in each step" : " during the recording");
 }
 
 }  // namespace
@@ -49,7 +48,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
       words.what =
           absl::StrCat("are sometimes late, a different rank each time: in ", CountText(detail.count()), " of ",
                        CountText(detail.of()), " steps one or more of them took longer than usual, by ",
-                       Milliseconds(detail.duration_ns()), " per step on average; what they share is ", detail.name());
+                       Milliseconds(detail.duration_ns()), " per step on average; they share ", detail.name());
       words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
       words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {

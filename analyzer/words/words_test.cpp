@@ -452,8 +452,9 @@ TEST(WordsTest, AProofIsOneLine) {
             "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 14 other ranks "
             "tried helps");
   proof.set_candidates(1);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried helps");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried helps");
   proof.set_candidates(14);
   proof.add_excluded(3);
   EXPECT_EQ(ProofText(proof),
