@@ -151,7 +151,7 @@ class Interrupt(unittest.TestCase):
             file.write("#!/bin/sh\nexec sleep 5\n")
         os.chmod(archive, 0o755)
         terminal = self.on_terminal(analyze, self.data, "--archive", "http://127.0.0.1:1/lockstep", "--output", self.output("report"))
-        self.assertTrue(terminal.read_until(b"\rlockstep analyze: asking the archive"), terminal.shown)
+        self.assertTrue(terminal.read_until(b"\rlockstep analyze: querying the archive"), terminal.shown)
         terminal.press_ctrl_c()
         self.assertEqual(terminal.end(), INTERRUPTED, terminal.shown)
         self.assertEqual(os.listdir(self.out), [])

@@ -109,9 +109,9 @@ TEST(Export, PerfettoNestsHostsRanksThreadsAndStreams) {
   std::set<std::string> paths;
   for (const auto& [uuid, track] : read.tracks) paths.insert(read.TrackPath(uuid));
   for (const char* path :
-       {"node0", "node1", "host not known", "node0 / rank 1 gpu 1 pid 101",
+       {"node0", "node1", "unknown host", "node0 / rank 1 gpu 1 pid 101",
         "node0 / rank 1 gpu 1 pid 101 / thread 1001 main", "node0 / rank 1 gpu 1 pid 101 / stream 0: world",
-        "host not known / rank 5 gpu 1 pid 105 / stream 0: world",
+        "unknown host / rank 5 gpu 1 pid 105 / stream 0: world",
         "node0 / rank 1 gpu 1 pid 101 / thread 1001 main (2)"}) {
     EXPECT_EQ(paths.count(path), 1u) << path;
   }

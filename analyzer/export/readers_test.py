@@ -193,7 +193,7 @@ class Readers(unittest.TestCase):
             self.assertRegex(row, r"^rank 3 gpu 1 pid 103")
 
     def test_perfetto_is_read_by_the_trace_processor(self):
-        self.by_trace_processor("perfetto", ["host not known", "node0", "node1"], "(select name from track where id = i.track_id)")
+        self.by_trace_processor("perfetto", ["node0", "node1", "unknown host"], "(select name from track where id = i.track_id)")
 
     def test_chrome_is_read_by_the_trace_processor(self):
         ranks = [f"rank {rank} gpu {rank % 2} pid {100 + rank} on {host}" for rank, host in enumerate(["node0"] * 2 + ["node1"] * 2 + ["host not known"] * 2)]

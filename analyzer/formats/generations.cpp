@@ -472,8 +472,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   LeaveOut(foreign,
-           "omitted: it is from another run, or another time in this run, because it contradicts the dumps of "
-           "most other ranks",
+           "omitted: it is from another run, or another time in this run, because it contradicts the dumps of most "
+           "other ranks",
            bundle);
 }
 

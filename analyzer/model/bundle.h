@@ -193,14 +193,13 @@ struct Process {
   std::string wchan;
   std::vector<std::string> stack;
   std::string stack_refused;
-  bool consequence = false;  // ended because the job was being ended
-  std::string exception;     // Python exception that ended it: "ValueError: .."; empty if unknown
-  std::vector<std::string>
-      python_stack;  // innermost frame first; the stack of `exception` if there is one; empty if not taken
-  std::vector<std::string> stack_later;             // the native stack one sample later; empty if not taken
-  std::vector<std::string> written_files;           // regular files open for writing
-  std::vector<std::string> written_mounts;          // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
-  uint32_t threads_in_d = 0;                        // threads in uninterruptible sleep
+  bool consequence = false;                 // ended because the job was being ended
+  std::string exception;                    // Python exception that ended it: "ValueError: .."; empty if unknown
+  std::vector<std::string> python_stack;    // innermost frame first; the stack of `exception` if it has one
+  std::vector<std::string> stack_later;     // the native stack one sample later; empty if not taken
+  std::vector<std::string> written_files;   // regular files open for writing
+  std::vector<std::string> written_mounts;  // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
+  uint32_t threads_in_d = 0;                // threads in uninterruptible sleep
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };
 

@@ -6,8 +6,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kCallSites[] =
-    "the program at the call sites above: which side does the same as other ranks with its role; longer records "
-    "where "
+    "the program at the call sites above: which side does the same as other ranks with its role; longer records where "
     "they are overwritten";
 constexpr char kStacks[] = "the named ranks' stacks, taken twice: which of them waits for another";
 constexpr char kTimes[] =
@@ -119,8 +118,8 @@ constexpr FindingFacts kFindings[] = {
      .cause = "network",
      .definite = true,
      .one_broken_thing = true,
-     .tells_apart = "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer "
-                    "its log names"},
+     .tells_apart =
+         "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},
     {.kind = SLOW_LINK, .order = 14, .verdict = VERDICT_SLOW, .cause = "network", .tells_apart = kTimes},

@@ -13,8 +13,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kEarliestRealNs =
-    1'000'000'000'000'000'000;  // the year 2001: earlier values are not wall-clock times
+constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: earlier values are not wall-clock times
 constexpr int64_t kMostNs = INT64_MAX / 4;
 
 // Returns when the newest data was captured; 0 if unknown.

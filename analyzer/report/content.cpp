@@ -47,12 +47,12 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
     (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
   std::vector<std::string> parts;
   if (!waited_for.empty())
-    parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", which others wait for"));
+    parts.push_back(absl::StrCat("no data from ", RanksText(waited_for), ", which others wait for"));
   if (!unknown.empty())
     parts.push_back(
-        absl::StrCat("no data of ", RanksText(unknown), ": nothing shows another rank that delays the job"));
+        absl::StrCat("no data from ", RanksText(unknown), ": nothing shows another rank that delays the job"));
   if (!others.empty()) {
-    parts.push_back(absl::StrCat("no data of ", RanksText(others),
+    parts.push_back(absl::StrCat("no data from ", RanksText(others),
                                  verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
   }
   return absl::StrJoin(parts, "; ");
@@ -275,15 +275,14 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
     content.headline = absl::StrCat(who, ": an operation is taking long, and no data shows a rank delaying it");
-    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end by themselves."});
+    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end on their own."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
     content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why",
                                     told ? absl::StrCat(". ", absl::StripSuffix(problems[0], ".")) : "");
-    content.first.AddRow(
-        "do", {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' stacks "
-               "for a rank that is in a different place."});
+    content.first.AddRow("do", {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' "
+                                "stacks for a rank that is in a different place."});
   } else {
     // What is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
@@ -302,7 +301,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
             ? absl::StrCat(who, " were read, and their data names no culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; ",
                            missing.empty() ? "other data is missing or unreadable"
-                                           : absl::StrCat("there is no data of ", RanksText(missing, 8)));
+                                           : absl::StrCat("there is no data from ", RanksText(missing, 8)));
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
     } else if (!waited.empty()) {

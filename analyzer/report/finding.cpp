@@ -64,7 +64,7 @@ std::string CostText(const Finding& finding) {
   std::vector<std::string> parts;
   if (finding.cost_ns_per_step() != 0) {
     parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()),
-                                 finding.detail().flag() ? " lost in each step" : " lost over the recorded time"));
+                                 finding.detail().flag() ? " lost in each step" : " lost during the recording"));
     if (finding.cost_uncertainty_ns() > 0)
       absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
   }

@@ -420,9 +420,10 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   verdict.set_ranks_read(6);
   const std::string text = ReportText(verdict, bundle);
   EXPECT_THAT(text, StartsWith("HUNG 31 s  rank 5"));
-  EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: nothing shows that they are the cause"));
+  EXPECT_THAT(text, HasSubstr("no data from ranks 6, 7: nothing shows that they are the cause"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
-  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, which others wait for; no data of rank 6"));
+  EXPECT_THAT(ReportText(verdict, bundle),
+              HasSubstr("no data from rank 7, which others wait for; no data from rank 6"));
 }
 
 TEST(Report, TheHeadlineNamesTheHostsOfASet) {
@@ -491,7 +492,7 @@ TEST(Report, CheckpointsAreToldByMount) {
   unknown->set_bytes_per_s(-1);
   EXPECT_THAT(CheckpointLines(verdict),
               ElementsAre("64 ranks on 8 hosts are in a checkpoint on /mnt/lustre? (lustre), for 34 s (median; rank 5: "
-                          "41 s); I/O together 2.00 GB/s, the least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
+                          "41 s); total I/O 2.00 GB/s, least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
                           "1 rank is in a checkpoint on an unknown mount"));
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("\n  saving   64 ranks on 8 hosts"));
   EXPECT_EQ(nlohmann::json::parse(ReportJson(verdict))["checkpoint"][1]["mount"], "");
@@ -510,13 +511,13 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_LATE);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
-              StartsWith("LATE  8 ranks: an operation takes long, and nothing shows a rank that delays it"));
+              StartsWith("LATE  8 ranks: an operation is taking long, and no data shows a rank delaying it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(
       ReportText(verdict, MakeBundle(7)),
-      StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data of rank 7"));
+      StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data from rank 7"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the missing or unreadable data"));
   // The headline has the first problem, so the report does not repeat it.
   for (const char* text : {"cut off", "not a dump."}) {
     DataProblem* const problem = verdict.add_problems();
@@ -623,7 +624,7 @@ TEST(Report, HtmlDrawsWhatEachRankReached) {
   EXPECT_THAT(html, HasSubstr("title=\"#41: never entered\""));
   EXPECT_THAT(html, HasSubstr("title=\"#41: in flight\""));
   EXPECT_THAT(html, HasSubstr("title=\"#41: record overwritten\""));
-  EXPECT_THAT(html, HasSubstr("title=\"#34-41: no data of the rank\""));
+  EXPECT_THAT(html, HasSubstr("title=\"#34-41: no data from the rank\""));
   EXPECT_THAT(
       html,
       HasSubstr(

@@ -76,8 +76,8 @@ TEST(SettingsFileTest, ErrorsNameFileLineAndKey) {
   };
   EXPECT_EQ(problem("[agent]\nlate-after = soon\n"),
             "/etc/x, line 2: [agent] late-after takes a number of seconds, not 'soon'");
-  EXPECT_THAT(problem("spool = /x\n"), HasSubstr("/etc/x, line 1: 'spool = /x' is in no section; put [common]"));
-  EXPECT_THAT(problem("[agent\n"), HasSubstr("a section is a line like [agent]"));
+  EXPECT_THAT(problem("spool = /x\n"), HasSubstr("/etc/x, line 1: 'spool = /x' is not in a section; put [common]"));
+  EXPECT_THAT(problem("[agent\n"), HasSubstr("a section header is a line like [agent]"));
   EXPECT_THAT(problem("[agent]\nspool\n"), HasSubstr("line 2: 'spool' is neither"));
   EXPECT_THAT(problem("[agent]\nspool =\n"), HasSubstr("[agent] spool takes a value"));
   EXPECT_THAT(problem("[agent]\n= x\n"), HasSubstr("no key"));

@@ -97,8 +97,7 @@ const std::vector<LoneVariable>& LoneVariables() {
       {"LOCKSTEP_CONFIG", "every verb and the recorder", "another configuration file, read after /etc/lockstep.conf"},
       {"LOCKSTEP_ARCHIVE_PASSWORD", "archive; analyze and collector for the row \"before\"",
        "the archive's password. Configuration files cannot set it, because others may read them; use --password-file "
-       "of "
-       "archive"},
+       "of archive"},
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
        "set by Lockstep: the incident's folder; empty if none was written"},
       {"LOCKSTEP_VIEW_VERBOSE", "view", "if set, prints to standard error what it loads"},

@@ -202,9 +202,9 @@ Verb Agent() {
       .name = "agent",
       .purpose = "watch the ranks of this host",
       .usage = {"[OPTIONS]"},
-      .text = {"Watches this host's ranks, reports to the collector, and keeps the rings of processes that end "
-               "abnormally. Run one per host as root for the jobs of all users, or one per user. Without a collector "
-               "it works alone."},
+      .text =
+          {"Watches this host's ranks, reports to the collector, and keeps the rings of processes that end abnormally. "
+           "Run one per host as root for the jobs of all users, or one per user. Without a collector it works alone."},
       .examples = {{"lockstep agent --collector tcp://head:9470", "report to a collector"},
                    {"lockstep agent --collector tcp://head:9470 --redact paths", "without folder names"},
                    {"lockstep agent --alone", "watch this host only"}},
@@ -217,8 +217,8 @@ Verb Agent() {
                  .List(',')
                  .Excludes("alone"),
              Flag("alone",
-                  "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
-                  "lockstep dump find it there if this user or root runs them")
+                  "run a collector for this host alone, on a socket in the runtime folder. lockstep top and lockstep "
+                  "dump find it there if this user or root runs them")
                  .Excludes("collector"),
              Folder("out", "with --alone: write incidents to this folder")
                  .Default("incidents beside the spool")
@@ -248,13 +248,11 @@ Verb Agent() {
                  .List(':'),
              Age("keep-rings",
                  "keep rings of dead processes for this time after the last record; 0: forever. Rings of processes "
-                 "that ended "
-                 "abnormally are in the spool before then")
+                 "that ended abnormally are in the spool before then")
                  .Default("7d"),
              Bytes("keep-ring-bytes",
                    "remove a user's oldest dead rings above this total size, or above half of the space that all rings "
-                   "may "
-                   "use; 0: no limit")
+                   "may use; 0: no limit")
                  .Default("5G")
                  .Limits(0, kPiB),
              Option{"containers", Kind::kNotFlag, "do not read the mounts and environment of other processes"}
@@ -283,10 +281,10 @@ Verb Analyze() {
       .purpose = "find the cause in incidents, rings or Flight Recorder dumps",
       .usage = {"[OPTIONS] PATH..."},
       .text = {"Names the rank that stopped a distributed job, or the call on which its ranks disagree, and shows why.",
-               "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder "
-               "dumps (pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file "
-               "types by content, and treats several paths as one job. If the files belong to several jobs, Lockstep "
-               "lists the jobs, and --job chooses one."},
+               "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder dumps "
+               "(pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file types by "
+               "content, and treats several paths as one job. If the files belong to several jobs, Lockstep lists the "
+               "jobs, and --job chooses one."},
       .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                    {"lockstep analyze --format html --output report.html incident", "a report to send"},
                    {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
@@ -322,14 +320,12 @@ Verb ArchiveVerb() {
       .purpose = "keep incidents in ClickHouse and query them",
       .usage = {"[OPTIONS] DIR...", "[OPTIONS] --follow DIR", "query [OPTIONS] NAME", "jobs [OPTIONS] FILE",
                 "send [OPTIONS]"},
-      .text =
-          {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
-           "aggregates of operations. Each incident is stored once, even if it is sent several times.",
-           "send sends what earlier runs left in the spool. query queries the archive; NAME is clusters, culprits, "
-           "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, so that queries can "
-           "compute rates per "
-           "job-day. FILE (- is "
-           "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
+      .text = {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times "
+               "and aggregates of operations. Each incident is stored once, even if it is sent several times.",
+               "send sends what earlier runs left in the spool. query queries the archive; NAME is clusters, culprits, "
+               "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, so that queries "
+               "can compute rates per job-day. FILE (- is standard input) has lines JOB|START|END|RANKS, as sacct -X "
+               "-n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
                    {"lockstep archive query --days 30 culprits", "which hosts and lines of code hung jobs this month"},
                    {"lockstep archive --follow /var/lib/lockstep/incidents", "send each incident once it is finished"}},
@@ -362,8 +358,7 @@ Verb ArchiveVerb() {
              Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
              Text("password", "", "").Lone().Hidden()}}},
       .notes = {"Exit status: 0 everything was sent or answered; 1 something was refused or cannot be read; 2 wrong "
-                "usage; 3 the "
-                "server was down, and unsent data is in the spool."},
+                "usage; 3 the server was down, and unsent data is in the spool."},
       .operand = "DIR",
       .operand_kind = Kind::kFolder,
       .most_operands = kAnyNumber};
@@ -374,11 +369,11 @@ Verb Check() {
       .name = "check",
       .purpose = "find faults in a job's first steps",
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
-      .text = {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this "
-               "installation has them. Then it compares the calls of all ranks and reports calls that a rank skipped, "
-               "added, swapped or issued with different arguments, groups without an end, sends without a receive, and "
-               "cycles of ranks that can wait for each other. In later rounds it delays single ranks. Use it before a "
-               "job gets GPUs, or in CI."},
+      .text =
+          {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this installation "
+           "has them. Then it compares the calls of all ranks and reports calls that a rank skipped, added, swapped or "
+           "issued with different arguments, groups without an end, sends without a receive, and cycles of ranks that "
+           "can wait for each other. In later rounds it delays single ranks. Use it before a job gets GPUs, or in CI."},
       .examples = {{"lockstep check -n 8 -- ./train --steps 4", "8 ranks"},
                    {"lockstep check --seconds 120 -- mpirun -n 4 ./train", "the command starts the ranks itself"},
                    {"lockstep check --format json --rounds 3 -n 4 -- ./train", "more delays, for a program"}},
@@ -408,25 +403,24 @@ Verb Check() {
 }
 
 Verb Clean() {
-  return {
-      .name = "clean",
-      .purpose = "remove ring files that no process writes to any more",
-      .usage = {"[OPTIONS]"},
-      .text = {"Removes the ring files that no process writes to any more. It keeps the rings of running processes, of "
-               "processes in other containers and of other users, and prints why."},
-      .examples = {{"lockstep clean --dry-run", "show what it would remove"},
-                   {"lockstep clean --older-than 2d", "only rings without a new record for two days"},
-                   {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
-      .groups =
-          {{"Rings", {RingFolder(), Age("older-than", "only rings without a new record for this time").Default("0")}},
-           {"Incidents",
-            {Folder("incidents",
-                    "also clean up the incidents in this folder (a collector's --out). Never removes the newest one, "
-                    "unfinished ones or folders with other files"),
-             Keep("remove older incidents; 0: keep all"),
-             KeepBytes("remove the oldest incidents above this total size; 0: keep all")}},
-           {"Other", {Flag("dry-run", "only print what would be removed")}}},
-      .notes = {"Exit status: 0 done; 1 a file cannot be removed; 2 wrong usage, or a folder cannot be used."}};
+  return {.name = "clean",
+          .purpose = "remove ring files that no process writes to any more",
+          .usage = {"[OPTIONS]"},
+          .text = {"Removes the ring files that no process writes to any more. It keeps the rings of running "
+                   "processes, of processes in other containers and of other users, and prints why."},
+          .examples = {{"lockstep clean --dry-run", "show what it would remove"},
+                       {"lockstep clean --older-than 2d", "only rings without a new record for two days"},
+                       {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
+          .groups = {{"Rings",
+                      {RingFolder(), Age("older-than", "only rings without a new record for this time").Default("0")}},
+                     {"Incidents",
+                      {Folder("incidents",
+                              "also clean up the incidents in this folder (a collector's --out). Never removes the "
+                              "newest one, unfinished ones or folders with other files"),
+                       Keep("remove older incidents; 0: keep all"),
+                       KeepBytes("remove the oldest incidents above this total size; 0: keep all")}},
+                     {"Other", {Flag("dry-run", "only print what would be removed")}}},
+          .notes = {"Exit status: 0 done; 1 a file cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
 Verb Collector() {
@@ -435,11 +429,8 @@ Verb Collector() {
       .purpose = "watch all jobs of a cluster, and gather incidents",
       .usage = {"[OPTIONS]"},
       .text = {"Gathers data from the agents of a cluster, finds the cause when a job stalls, writes an incident "
-               "folder for "
-               "each "
-               "stall, and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and "
-               "forwards reports, "
-               "and stores nothing."},
+               "folder for each stall, and answers lockstep dump and lockstep top. With --upstream it is a relay: it "
+               "merges and forwards reports, and stores nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
                    {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"},
                    {"lockstep collector --out /var/lib/lockstep/incidents", "on this host only"}},
@@ -472,9 +463,8 @@ Verb Collector() {
              Bytes("host-quota", "maximum size of one host's part of an incident").Default("4G").Limits(1, 0),
              GroupOption("let members of this group (name or number) read the incidents"),
              Keep("remove older incidents; 0: keep all"),
-             KeepBytes(
-                 "remove the oldest incidents above this total size; 0: keep all. The newest incident and unfinished "
-                 "ones are kept")}},
+             KeepBytes("remove the oldest incidents above this total size; 0: keep all. The newest incident and "
+                       "unfinished ones are kept")}},
            {"Verdicts",
             {LateAfter(kAboveZero, kMonth),
              HangAfter("report a wait of this length as a hang, whatever the processes do"),
@@ -485,33 +475,31 @@ Verb Collector() {
                  "run this command through the shell for each verdict, with the verdict as JSON on standard input"),
              OnVerdictTimeout(),
              Archive("look up whether the culprits also caused earlier incidents, in the archive at "
-                     "http://HOST:PORT/DATABASE; "
-                     "no verdict waits for it"),
+                     "http://HOST:PORT/DATABASE; no verdict waits for it"),
              Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
       .notes = {"SIGTERM ends the collector. Unfinished incidents resume at the next start."}};
 }
 
 Verb Config() {
-  return {
-      .name = "config",
-      .purpose = "show every setting and where it comes from",
-      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder means the library in the training "
-               "processes), or of all verbs, with its value and its source: a configuration file, the "
-               "environment, an option among ARGUMENTS, or the default."},
-      .examples = {{"lockstep config", "all settings, and where each comes from"},
-                   {"lockstep config agent", "settings of the agent"},
-                   {"lockstep config --check", "look for mistakes in the configuration files"}},
-      .groups = {{"",
-                  {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
-                   Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
-      .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
-                "files, and options override both.",
-                "Exit status: 0 no mistakes; 1 a mistake in a file or the environment, or a file "
-                "that cannot be used; 2 wrong usage."},
-      .operand = "VERB",
-      .most_operands = kAnyNumber,
-      .command = true};
+  return {.name = "config",
+          .purpose = "show every setting and where it comes from",
+          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder means the library in the "
+                   "training processes), or of all verbs, with its value and its source: a configuration file, the "
+                   "environment, an option among ARGUMENTS, or the default."},
+          .examples = {{"lockstep config", "all settings, and where each comes from"},
+                       {"lockstep config agent", "settings of the agent"},
+                       {"lockstep config --check", "look for mistakes in the configuration files"}},
+          .groups = {{"",
+                      {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
+                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
+                    "files, and options override both.",
+                    "Exit status: 0 no mistakes; 1 a mistake in a file or the environment, or a file that cannot be "
+                    "used; 2 wrong usage."},
+          .operand = "VERB",
+          .most_operands = kAnyNumber,
+          .command = true};
 }
 
 Verb Attach() {
@@ -519,14 +507,14 @@ Verb Attach() {
       .name = "attach",
       .purpose = "find the rank that hangs a job started without Lockstep",
       .usage = {"[OPTIONS] [JOB | PID...]"},
-      .text = {"Examines a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
-               "takes their stacks twice, reads the end of their output files and recent dumps of PyTorch's Flight "
-               "Recorder, and asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each "
-               "thread for a moment (under 50 ms, usually under 1), and writes nothing into a process.",
-               "JOB chooses among several jobs, like --job. PID: only these processes. Without either: every "
-               "process with a rank from a launcher (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else "
-               "every process with NCCL loaded or a GPU open. Run it as root or as the job's user, while the job still "
-               "hangs."},
+      .text =
+          {"Examines a job that hangs now and was not started under Lockstep. It finds the ranks on this host, takes "
+           "their stacks twice, reads the end of their output files and recent dumps of PyTorch's Flight Recorder, and "
+           "asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each thread for a moment "
+           "(under 50 ms, usually under 1), and writes nothing into a process.",
+           "JOB chooses among several jobs, like --job. PID: only these processes. Without either: every process with "
+           "a rank from a launcher (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else every process with "
+           "NCCL loaded or a GPU open. Run it as root or as the job's user, while the job still hangs."},
       .examples = {{"lockstep attach", "the only job on this host"},
                    {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"},
                    {"lockstep attach --kubernetes job-name=train", "the same in pods, with kubectl exec"}},
@@ -535,8 +523,8 @@ Verb Attach() {
             {Text("job", "NAME", "examine the job with this name, if several run").Lone(),
              Text("slurm", "ID", "examine the job with this SLURM_JOB_ID").Lone(),
              Flag("ask-torch",
-                  "request Flight Recorder dumps from PyTorch, through its debug server and through the pipes "
-                  "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The pipes make each rank write a file")
+                  "request Flight Recorder dumps from PyTorch, through its debug server and through the pipes of "
+                  "TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The pipes make each rank write a file")
                  .Lone()}},
            {"Hosts",
             {File("hosts", "examine these hosts instead of this one: a file with one host name per line").Lone(),
@@ -548,8 +536,8 @@ Verb Attach() {
              Text("kubectl", "COMMAND", "command that lists the pods and runs commands in them").Default("kubectl"),
              Text("remote", "PROGRAM", "path of lockstep on the hosts or in the pods").Default("lockstep"),
              Text("stream", "NAME",
-                  "write this host's dump to standard output, with NAME as the job name. "
-                  "--hosts and --kubernetes use it")
+                  "write this host's dump to standard output, with NAME as the job name. --hosts and --kubernetes use "
+                  "it")
                  .Lone(),
              Text("host", "NAME", "name of this host; use the same name for the recorder")
                  .Variable("LOCKSTEP_HOST")
@@ -562,67 +550,62 @@ Verb Attach() {
                  "paths: folder names, which become hashes\n"
                  "stacks: also names of files, functions and threads that are not public"),
              Keys()}}},
-      .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
-                "was chosen; 3 no job found, or no folder for the incident."},
+      .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none was "
+                "chosen; 3 no job found, or no folder for the incident."},
       .operand = "PID",
       .most_operands = kAnyNumber};
 }
 
 Verb Doctor() {
-  return {
-      .name = "doctor",
-      .purpose = "check this host",
-      .usage = {"[OPTIONS]"},
-      .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are the keys "
-               "valid, does the collector answer. To test recording, a small program makes NCCL calls with all "
-               "GPUs hidden. Run it "
-               "where the job runs: in its container, with its environment."},
-      .examples = {{"lockstep doctor", "check this host"},
-                   {"lockstep doctor --ranks 16", "a host with 16 ranks"},
-                   {"lockstep doctor --json", "for scripts"}},
-      .groups = {{"Checks",
-                  {File("nccl", "the libnccl.so.2 that the job loads")
-                       .Value("PATH")
-                       .Default("the one that the dynamic loader finds"),
-                   Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(),
-                   RingFolder().NoOption(), Flag("json", "print JSON")}},
-                 Connection()},
-      .notes = {kKeysNote, "Exit status: 0 everything needed works; 1 something does not; 2 wrong usage."}};
+  return {.name = "doctor",
+          .purpose = "check this host",
+          .usage = {"[OPTIONS]"},
+          .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are the "
+                   "keys valid, does the collector answer. To test recording, a small program makes NCCL calls with "
+                   "all GPUs hidden. Run it where the job runs: in its container, with its environment."},
+          .examples = {{"lockstep doctor", "check this host"},
+                       {"lockstep doctor --ranks 16", "a host with 16 ranks"},
+                       {"lockstep doctor --json", "for scripts"}},
+          .groups = {{"Checks",
+                      {File("nccl", "the libnccl.so.2 that the job loads")
+                           .Value("PATH")
+                           .Default("the one that the dynamic loader finds"),
+                       Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(),
+                       RingFolder().NoOption(), Flag("json", "print JSON")}},
+                     Connection()},
+          .notes = {kKeysNote, "Exit status: 0 everything needed works; 1 something does not; 2 wrong usage."}};
 }
 
 Verb Dump() {
-  return {
-      .name = "dump",
-      .purpose = "capture an incident of a running job now",
-      .usage = {"[OPTIONS] [JOB]"},
-      .text =
-          {"Makes the collector capture an incident of a running job now: digests of all ranks, the verdict, stacks "
-           "and rings of the suspects. Prints the verdict and where the files are.",
-           "JOB is a name, or NAME/STEP/RESTART. Omit it if only one job runs."},
-      .examples = {{"lockstep dump", "the only job"},
-                   {"lockstep dump train", "the job named train"},
-                   {"lockstep dump --everything train", "with the rings of all ranks"}},
-      .groups = {{"Incident",
-                  {Flag("everything", "take the whole rings of all ranks, not only of the suspects"),
-                   Flag("json", "print the verdict as JSON"),
-                   Seconds("timeout", "give up after this time, even if the collector does not answer")
-                       .Default("600")
-                       .Limits(kAboveZero, 1e6)}},
-                 Connection()},
-      .notes = {kKeysNote,
-                "Exit status: as for lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
-                "verdict."},
-      .operand = "JOB",
-      .most_operands = 1};
+  return {.name = "dump",
+          .purpose = "capture an incident of a running job now",
+          .usage = {"[OPTIONS] [JOB]"},
+          .text = {"Makes the collector capture an incident of a running job now: digests of all ranks, the verdict, "
+                   "stacks and rings of the suspects. Prints the verdict and where the files are.",
+                   "JOB is a name, or NAME/STEP/RESTART. Omit it if only one job runs."},
+          .examples = {{"lockstep dump", "the only job"},
+                       {"lockstep dump train", "the job named train"},
+                       {"lockstep dump --everything train", "with the rings of all ranks"}},
+          .groups = {{"Incident",
+                      {Flag("everything", "take the whole rings of all ranks, not only of the suspects"),
+                       Flag("json", "print the verdict as JSON"),
+                       Seconds("timeout", "give up after this time, even if the collector does not answer")
+                           .Default("600")
+                           .Limits(kAboveZero, 1e6)}},
+                     Connection()},
+          .notes = {kKeysNote,
+                    "Exit status: as for lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 "
+                    "no verdict."},
+          .operand = "JOB",
+          .most_operands = 1};
 }
 
 Verb Evidence() {
   return {.name = "evidence",
           .purpose = "print a process's stacks and state",
           .usage = {"[OPTIONS] PID"},
-          .text = {"Prints what is visible about a process from outside: native and Python stacks of all its "
-                   "threads, whether it makes progress, its memory, its GPUs, this host's hardware errors. It stops "
-                   "each thread "
+          .text = {"Prints what is visible about a process from outside: native and Python stacks of all its threads, "
+                   "whether it makes progress, its memory, its GPUs, this host's hardware errors. It stops each thread "
                    "for a moment (under 50 ms, usually under 1)."},
           .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
                        {"lockstep evidence --redact stacks 4711", "to share with others"},
@@ -630,8 +613,8 @@ Verb Evidence() {
                         "where ptrace is refused"}},
           .groups = {{"",
                       {File("ring",
-                            "ring of the process. If ptrace is refused, the recorder answers instead, if it runs "
-                            "with LOCKSTEP_HELPER=on"),
+                            "ring of the process. If ptrace is refused, the recorder answers instead, if it runs with "
+                            "LOCKSTEP_HELPER=on"),
                        Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
                        Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
                        Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
@@ -647,16 +630,16 @@ Verb Export() {
       .name = "export",
       .purpose = "write a recording for Perfetto, Chrome or a spreadsheet",
       .usage = {"[OPTIONS] --perfetto FILE PATH...", "[OPTIONS] --chrome FILE PATH...", "[OPTIONS] --csv FILE PATH..."},
-      .text = {"Converts a recording for other tools. PATH is what lockstep analyze reads. One run can "
-               "write several formats."},
+      .text = {"Converts a recording for other tools. PATH is what lockstep analyze reads. One run can write several "
+               "formats."},
       .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
                    {"lockstep export --chrome trace.json --around-stop 10 incident",
                     "the last ten seconds, for Chrome"},
                    {"lockstep export --csv - --ranks 0-7 incident", "one line per operation"}},
       .groups = {{"Output",
                   {File("perfetto",
-                        "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks "
-                        "that wait to the culprit"),
+                        "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks that wait "
+                        "to the culprit"),
                    File("chrome", "the same as JSON for Chrome's trace viewer"),
                    File("csv", "one line per operation (RFC 4180), with a header line")}},
                  {"Selection",
@@ -666,8 +649,8 @@ Verb Export() {
                        .Limits(0, 1e9),
                    Redact(kRedactHelp), Keys()}}},
       .notes = {"FILE is complete or not created at all; - is standard output.",
-                "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended "
-                "by Ctrl-C, with nothing half-written."},
+                "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended by "
+                "Ctrl-C, with nothing half-written."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
       .least_operands = 1,
@@ -675,27 +658,26 @@ Verb Export() {
 }
 
 Verb Keygen() {
-  return {
-      .name = "keygen",
-      .purpose = "create keys for agents and collectors",
-      .usage = {"--role ROLE [--name NAME] [FOLDER]"},
-      .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and prints where each goes. "
-               "Creates FOLDER if it is missing; the default is the current folder. Never overwrites a key."},
-      .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
-                   {"lockstep keygen --role agent keys", "one key for all agents"},
-                   {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
-      .groups = {{"",
-                  {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
-                          "collector: identifies a collector or a relay to others\n"
-                          "relay: forwards the reports of agents\n"
-                          "agent: may only report; for one host or a fleet\n"
-                          "operator: may take dumps (lockstep dump, top)\n"
-                          "reader: read-only (lockstep top)"),
-                   Text("name", "NAME", "file name of the keys").Default("the role")}}},
-      .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},
-      .operand = "FOLDER",
-      .operand_kind = Kind::kFolder,
-      .most_operands = 1};
+  return {.name = "keygen",
+          .purpose = "create keys for agents and collectors",
+          .usage = {"--role ROLE [--name NAME] [FOLDER]"},
+          .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and prints where each "
+                   "goes. Creates FOLDER if it is missing; the default is the current folder. Never overwrites a key."},
+          .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
+                       {"lockstep keygen --role agent keys", "one key for all agents"},
+                       {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
+          .groups = {{"",
+                      {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
+                              "collector: identifies a collector or a relay to others\n"
+                              "relay: forwards the reports of agents\n"
+                              "agent: may only report; for one host or a fleet\n"
+                              "operator: may take dumps (lockstep dump, top)\n"
+                              "reader: read-only (lockstep top)"),
+                       Text("name", "NAME", "file name of the keys").Default("the role")}}},
+          .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},
+          .operand = "FOLDER",
+          .operand_kind = Kind::kFolder,
+          .most_operands = 1};
 }
 
 Verb Mcp() {
@@ -704,8 +686,8 @@ Verb Mcp() {
       .purpose = "let an AI assistant query incidents",
       .usage = {"[OPTIONS] PATH..."},
       .text = {"Serves incidents to an AI assistant over the Model Context Protocol, on standard input and output. The "
-               "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
-               "evidence id. PATH is what lockstep analyze reads, or a folder of incidents. It reads nothing else."},
+               "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an evidence "
+               "id. PATH is what lockstep analyze reads, or a folder of incidents. It reads nothing else."},
       .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the server command in an assistant's settings"},
                    {"lockstep mcp incident", "one incident"},
                    {"lockstep mcp --redact stacks incident", "without names of code and files"}},
@@ -722,12 +704,10 @@ Verb Replay() {
       .name = "replay",
       .purpose = "check a verdict by replaying the recorded calls",
       .usage = {"[OPTIONS] PATH..."},
-      .text =
-          {"Replays all ranks' recorded calls in a simulator of NCCL's rules. The simulated job must hang. With the "
-           "first finding's fault corrected (the missing call added, the order corrected, the process "
-           "continued), it must complete. With the same correction at any other possibly faulty rank, it "
-           "must not "
-           "complete. PATH is what lockstep analyze reads. Replay runs none of the job's code and uses no GPU."},
+      .text = {"Replays all ranks' recorded calls in a simulator of NCCL's rules. The simulated job must hang. With "
+               "the first finding's fault corrected (the missing call added, the order corrected, the process "
+               "continued), it must complete. With the same correction at any other possibly faulty rank, it must not "
+               "complete. PATH is what lockstep analyze reads. Replay runs none of the job's code and uses no GPU."},
       .examples = {{"lockstep replay incident", "is the verdict on this incident proved?"},
                    {"lockstep replay --suspect 7 incident", "correct rank 7 instead of the culprit"},
                    {"lockstep replay --format json incident", "everything that was replayed and assumed"}},
@@ -781,13 +761,12 @@ Verb Run() {
                  .Default("LOCKSTEP_GPU, else watch")
                  .Excludes("profiler"),
              Flag("profiler",
-                  "use the profiler interface of NCCL instead: kernel times, network steps, statically linked NCCL. "
-                  "A plugin set in NCCL_PROFILER_PLUGIN stays active")
+                  "use the profiler interface of NCCL instead: kernel times, network steps, statically linked NCCL. A "
+                  "plugin set in NCCL_PROFILER_PLUGIN stays active")
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
-             HangAfter(
-                 "report a wait of this length as a hang, whatever the processes do; use less than the framework's own "
-                 "watchdog"),
+             HangAfter("report a wait of this length as a hang, whatever the processes do; use less than the "
+                       "framework's own watchdog"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
                  .Variable("LOCKSTEP_SERVER_KEY")
@@ -808,8 +787,8 @@ Verb Serve() {
       .purpose = "show incidents in a browser",
       .usage = {"[OPTIONS] FOLDER...", "--readers FILE --add-reader NAME"},
       .text = {"Shows the incidents in FOLDER in a browser: a list, and for each incident its explore page, its report "
-               "and its verdict. FOLDER is an incident folder, or a folder of them, such as a collector's --out. "
-               "It reads nothing else and writes nothing. Reload the list to see new incidents.",
+               "and its verdict. FOLDER is an incident folder, or a folder of them, such as a collector's --out. It "
+               "reads nothing else and writes nothing. Reload the list to see new incidents.",
                "It listens on loopback and prints the address, which contains a secret token: other users of this host "
                "cannot guess it. To serve other hosts it needs TLS and readers' keys, which browsers ask for as a "
                "password."},
@@ -827,10 +806,9 @@ Verb Serve() {
                    Text("live", "ENDPOINT",
                         "also show the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Uses the same keys as lockstep top")}}},
-      .notes =
-          {"SIGTERM and Ctrl-C end it.",
-           "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
-           "key or the readers cannot be read, or the port is in use."},
+      .notes = {"SIGTERM and Ctrl-C end it.",
+                "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, "
+                "its key or the readers cannot be read, or the port is in use."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
       .least_operands = 0,
@@ -869,8 +847,8 @@ Verb View() {
       .groups = {{"Window",
                   {Flag("compare", "two PATHs side by side, rather than as one job"),
                    Text("live", "ENDPOINT",
-                        "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they arrive; "
-                        "any: the collector of this host. Uses the same keys as lockstep top"),
+                        "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they arrive; any: "
+                        "the collector of this host. Uses the same keys as lockstep top"),
                    Choice("theme", "COLORS", "light|dark", "colors of the window").Default("the desktop's"),
                    Choice("tab", "NAME", "answer|matrix|wait-for|timeline|stacks|bandwidth", "show this first")
                        .Default("answer, if a rank is named"),

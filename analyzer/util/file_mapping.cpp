@@ -112,7 +112,7 @@ absl::Status FileMapping::Unchanged() const {
   if (!range_->failed && fstat(fd_.get(), &st) == 0 && static_cast<size_t>(st.st_size) == size_ &&
       st.st_mtim.tv_sec == changed_.tv_sec && st.st_mtim.tv_nsec == changed_.tv_nsec)
     return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, ": the file was changed or truncated while it was open"));
+  return absl::DataLossError(absl::StrCat(path_, ": the file changed or was truncated while it was open"));
 }
 
 }  // namespace lockstep

@@ -21,8 +21,8 @@ void UseLargePages(char** argv) {
   // One arena for each CPU, because more arenas would keep memory that others have freed. Tables of at least a MiB
   // have their own mappings, which are returned when they are freed.
   const std::string tunables = absl::StrCat(
-      "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=1073741824:"
-      "glibc.malloc.top_pad=33554432:glibc.malloc.arena_max=",
+      "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=1073741824:glibc.malloc."
+      "top_pad=33554432:glibc.malloc.arena_max=",
       WorkerCount(SIZE_MAX));
   setenv(kName, tunables.c_str(), 1);
   execv(program, argv);

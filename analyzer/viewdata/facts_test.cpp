@@ -162,7 +162,7 @@ TEST(ViewFactsTest, DeadAndMissingRanksHaveTheirClasses) {
   bool told = false;
   for (const Anomaly& a : facts.anomalies()) told |= a.finding() < 0 && Ranks(a.ranks()) == std::vector<int32_t>{9, 10};
   EXPECT_TRUE(told);
-  EXPECT_EQ(facts.missing_text(), "no data of ranks 9, 10 (2 of 16)");
+  EXPECT_EQ(facts.missing_text(), "no data from ranks 9, 10 (2 of 16)");
 }
 
 TEST(ViewFactsTest, MismatchesHaveTheirGroups) {

@@ -539,7 +539,7 @@ TEST_F(WindowTest, AnIndexThatIsCutWhileItIsOpenIsReported) {
   EXPECT_FALSE(window.strip()->error());
   std::filesystem::resize_file(index, 0);
   ASSERT_TRUE(Until([&] { return window.strip()->error(); }));
-  EXPECT_TRUE(window.strip()->text().contains("changed or was cut while it was open"))
+  EXPECT_TRUE(window.strip()->text().contains("changed or was truncated while it was open"))
       << window.strip()->text().toStdString();
   // Every view draws what it can still read.
   for (int tab = 0; tab < window.tabs()->count(); ++tab) {

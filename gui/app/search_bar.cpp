@@ -271,7 +271,7 @@ void SearchBar::GoToRank() {
     if (selection.ranks.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
   }
   if (known.empty()) {
-    Q_EMIT Message(QString("There is no data for rank %1").arg(rank_->text()));
+    Q_EMIT Message(QString("There is no data from rank %1").arg(rank_->text()));
     return;
   }
   selection.ranks = RankIntervals::Of(std::move(known));

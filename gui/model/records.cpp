@@ -133,7 +133,7 @@ std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
     Q_EMIT Ready(rank);
   };
   if (row < 0) {
-    const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data for rank ", rank));
+    const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data from rank ", rank));
     QMetaObject::invokeMethod(
         this, [finish, none] { finish(none); }, Qt::QueuedConnection);
     return nullptr;

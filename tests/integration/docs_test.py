@@ -261,7 +261,7 @@ class FindingsTest(unittest.TestCase):
         named = [name for title in chapters for name in re.findall(r"[A-Z][A-Z0-9_]{3,}", title)]
         self.assertEqual(sorted(named), sorted(kinds))
         for title, chapter in chapters.items():
-            for part in ("Means", "Concluded", "Do"):
+            for part in ("Means", "Evidence", "Do"):
                 self.assertRegex(chapter, rf"\*\*{part}[.:]\*\*", title)
         for verdict in verdicts:
             self.assertRegex(text, rf"\| {verdict} \|")

@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 PRODUCT = ("analyzer", "collector", "gui", "proto", "recorder")
-SECTIONS = ("A function of NCCL that is recorded", "A finding kind", "A view of the viewer", "A dump format", "An exporter")
+SECTIONS = ("An NCCL function to record", "A finding kind", "A view of the viewer", "A dump format", "An exporter")
 PLACE = re.compile(r"`([\w-]+/[\w./-]+\.[a-z]+)`((?:, `[^`]+`)*)")
 
 

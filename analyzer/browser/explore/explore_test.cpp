@@ -101,7 +101,7 @@ TEST(Explore, ALargeJobKeepsTheNewestCallsAndTheStatesOfAll) {
   EXPECT_THAT(kept, Each(kept[0]));
   EXPECT_GE(kept[0], 40u);
   EXPECT_THAT(read["note"].get<std::string>(),
-              HasSubstr(absl::StrCat("the newest ", kept[0], " calls of each rank are here, ",
+              HasSubstr(absl::StrCat("the newest ", kept[0], " calls of each rank are on this page, ",
                                      CountText(int64_t{1024} * (300 - kept[0])), " older")));
   ASSERT_EQ(read["grids"].size(), 2u);
   for (const auto& grid : read["grids"]) {

@@ -139,10 +139,9 @@ std::string ResponseHead(const Response& response) {
   return absl::StrCat("HTTP/1.1 ", response.status, " ", reason, "\r\nContent-Type: ", response.type,
                       "\r\nContent-Length: ", response.body == nullptr ? 0 : response.body->size(),
                       "\r\nContent-Security-Policy: ", response.policy,
-                      "; frame-ancestors 'none'"
-                      "\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nCache-Control: no-store"
-                      "\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin"
-                      "\r\nCross-Origin-Resource-Policy: same-origin",
+                      "; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: "
+                      "DENY\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: "
+                      "same-origin\r\nCross-Origin-Resource-Policy: same-origin",
                       "\r\n", absl::string_view(response.more.data(), response.more.size()),
                       response.gzip ? "Content-Encoding: gzip\r\n" : "",
                       response.status == 405 ? "Allow: GET, HEAD\r\n" : "", "Connection: close\r\n\r\n");

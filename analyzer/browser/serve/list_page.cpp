@@ -135,10 +135,9 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
                    UtcText(now_real_ns, "%H:%M:%S"), " UTC · <a href=\"", root, "\">incidents</a></h1>\n");
   if (!answer.problem.empty())
     return absl::StrCat(out, "<p>No answer: ", Escaped(answer.problem), "</p></main></body></html>\n");
-  absl::StrAppend(
-      &out,
-      "<table><thead><tr><th>Job</th><th>State</th><th>Since (UTC)</th><th>Ranks</th><th>Calls per second</th>"
-      "<th>Oldest in flight</th><th>Last verdict</th></tr></thead><tbody>\n");
+  absl::StrAppend(&out,
+                  "<table><thead><tr><th>Job</th><th>State</th><th>Since (UTC)</th><th>Ranks</th><th>Calls per "
+                  "second</th><th>Oldest in flight</th><th>Last verdict</th></tr></thead><tbody>\n");
   for (const LiveJob& job : answer.jobs) {
     const auto listed =
         std::find_if(incidents.begin(), incidents.end(), [&](const Listed& one) { return one.name == job.incident; });

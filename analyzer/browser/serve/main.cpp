@@ -47,11 +47,10 @@ int Run(int argc, char** argv) {
   if (!address) return usage(absl::StrCat("--listen ", listen, ": this host has no such address"));
   const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
   if (secured == 0 && !address->loopback) {
-    return usage(absl::StrCat(
-        "--listen ", listen,
-        ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. Without them, use "
-        "ssh -L PORT:127.0.0.1:PORT ",
-        HostName()));
+    return usage(absl::StrCat("--listen ", listen,
+                              ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. "
+                              "Without them, use ssh -L PORT:127.0.0.1:PORT ",
+                              HostName()));
   }
   if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers must be used together");
   const std::string token = MakeToken();

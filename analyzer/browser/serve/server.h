@@ -24,11 +24,10 @@ struct ServerLimits {
   // Maximum number of connections. A new one replaces the oldest connection that has not received a page; if there is
   // none, it waits.
   size_t connections = 256;
-  size_t of_one_peer =
-      64;  // with TLS, for each client address; a new connection replaces another of that client, or is closed
-  size_t answers = 16;                    // created at the same time
-  int64_t head_ns = 5'000'000'000;        // for the TLS handshake and the request
-  int64_t stall_ns = 30'000'000'000;      // while the client reads no byte of the response
+  size_t of_one_peer = 64;            // with TLS: for each client address; a new one replaces an old one, or is closed
+  size_t answers = 16;                // created at the same time
+  int64_t head_ns = 5'000'000'000;    // for the TLS handshake and the request
+  int64_t stall_ns = 30'000'000'000;  // while the client reads no byte of the response
   int64_t answer_ns = 1'800'000'000'000;  // for the whole response
 };
 

@@ -97,16 +97,16 @@ class StartTest(unittest.TestCase):
         self.refused(secured(readers=readers), 3, readers + " has no readers")
         with open(readers, "w", encoding="utf-8") as file:
             file.write("alice secret\n")
-        self.refused(secured(readers=readers), 3, readers + ", line 1: not a name and the hash")
+        self.refused(secured(readers=readers), 3, readers + ", line 1: expected a name and the hash")
         os.unlink(readers)
         self.refused(secured(readers=readers), 3, readers)
         add_reader("alice", readers)
         make_pair(os.path.join(FOLDER, "other-cert"), other)
-        self.refused(secured(readers=readers, **{"tls-key": other}), 3, other + " is not the key of")
-        self.refused(secured(readers=readers, **{"tls-cert": KEY}), 3, KEY + " has no certificate")
+        self.refused(secured(readers=readers, **{"tls-key": other}), 3, other + " does not belong to the certificate")
+        self.refused(secured(readers=readers, **{"tls-cert": KEY}), 3, KEY + " contains no usable certificate")
         subprocess.run(["openssl", "pkcs8", "-topk8", "-in", KEY, "-out", locked, "-passout", "pass:secret"], check=True)
         os.chmod(locked, 0o600)
-        self.refused(secured(readers=readers, **{"tls-key": locked}), 3, locked + " has no unencrypted private key")
+        self.refused(secured(readers=readers, **{"tls-key": locked}), 3, locked + " contains no unencrypted private key")
 
     def test_a_key_is_printed_once_and_stored_nowhere(self):
         readers = os.path.join(FOLDER, "new-readers")

@@ -284,7 +284,7 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
     const Verdict v = Analyze(b);
     std::vector<std::string> lines;
     for (const std::string& line : v.blind()) {
-      if (line.find("room") != line.npos) lines.push_back(line);
+      if (line.find("/dev/shm") != line.npos) lines.push_back(line);
     }
     return lines;
   };
@@ -295,9 +295,9 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
   EXPECT_EQ(about_rings(),
             (std::vector<std::string>{
                 "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
-                "small. Give /dev/shm more room",
-                "calls of ranks 6, 7 are lost if the process is killed while nothing watches it. The file system "
-                "had no room, so the ring is in the memory of that process. Give /dev/shm more room"}));
+                "small. Enlarge /dev/shm",
+                "calls of ranks 6, 7 are lost if the process is killed while no agent watches it. The file system was "
+                "full, so the ring is in that process's own memory. Enlarge /dev/shm"}));
 }
 
 TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {

@@ -65,8 +65,7 @@ class DumpReader {
       file_.rank.damaged = true;
       if (error.text.empty())
         Report(-1,
-               "contains no list of entries, like a dump requested without collectives: its operations are "
-               "unknown");
+               "contains no list of entries, like a dump requested without collectives: its operations are unknown");
     }
     NumberByGroup(entries_.mutable_raw(), &file_);
     DecideStates(entries_.raw(), included, &file_);

@@ -146,10 +146,9 @@ class Merger {
       if (refused > 0) {
         files_[f].problems.push_back(
             {.path = files_[f].rank.path,
-             .text = absl::StrCat(
-                 refused, " groups of pg_config (the first: '", first,
-                 "') do not list the rank of every file that contains them. Either they count ranks inside "
-                 "the group, or a file has the wrong name; the operations show the members"),
+             .text = absl::StrCat(refused, " groups of pg_config (the first: '", first,
+                                  "') do not list the rank of every file that contains them. Either they count ranks "
+                                  "inside the group, or a file has the wrong name; the operations show the members"),
              .rank = files_[f].rank.rank,
              .like = "groups without the file's rank"});
       }

@@ -176,10 +176,9 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     FileData& file = (*files)[i];
     const Finding& found = findings[i];
     if (file.rank.rank < 0 && found.rank < 0) {
-      problems->push_back(
-          {.path = file.rank.path,
-           .text = "not used: its name contains no rank (unlike nccl_trace_rank_5, for example), and its pg_config "
-                   "fits more than one; rename the file"});
+      problems->push_back({.path = file.rank.path,
+                           .text = "not used: its name contains no rank (unlike nccl_trace_rank_5, for example), and "
+                                   "its pg_config fits more than one; rename the file"});
       continue;
     }
     if (found.name != Name::kWrong || (count_otherwise && file.rank.rank >= 0)) {

@@ -82,7 +82,7 @@ TEST(FrIdentity, TwoFilesWithSwappedNamesAreIdentified) {
   const Problem& first = bundle.problems[0].rank == 1 ? bundle.problems[0] : bundle.problems[1];
   EXPECT_EQ(first.rank, 1);
   EXPECT_THAT(first.text,
-              AllOf(HasSubstr("its name says rank 6"), HasSubstr("rank 1 is the only rank in all its groups")));
+              AllOf(HasSubstr("its name contains rank 6"), HasSubstr("rank 1 is the only rank in all its groups")));
   EXPECT_THAT(first.path, HasSubstr("nccl_trace_rank_6"));
 }
 

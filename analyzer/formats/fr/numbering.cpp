@@ -28,8 +28,8 @@ void NumberByGroup(std::vector<RawOp>* raw, FileData* file) {
     file->problems.push_back(
         {.path = file->rank.path,
          .text =
-             "numbers the operations of all groups together, and its oldest entries are lost: its operations cannot "
-             "be matched with other ranks' operations. Make the recorder keep more entries (TORCHCOMM_FR_BUFFER_SIZE)",
+             "numbers the operations of all groups together, and its oldest entries are lost: its operations cannot be "
+             "matched with other ranks' operations. Make the recorder keep more entries (TORCHCOMM_FR_BUFFER_SIZE)",
          .rank = file->rank.rank,
          .like = "numbers of all groups together"});
     file->rank.damaged = true;

@@ -450,11 +450,10 @@ class PickleReader {
     }
     for (const auto& [code, name] : kCodeRunning) {
       if (code != op) continue;
-      return Refuse(
-          absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
-                       " could run code when loaded; a Flight Recorder dump never contains it. Take the dump again "
-                       "or save it as JSON"),
-          "code");
+      return Refuse(absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
+                                 " could run code when loaded; a Flight Recorder dump never contains it. Take the dump "
+                                 "again or save it as JSON"),
+                    "code");
     }
     Fail(absl::StrCat("opcode ", static_cast<int>(op), " is not pickle data of protocol 2 to 5"), "opcode");
   }

@@ -103,11 +103,10 @@ class Walk {
       } else if (errno != ENOENT) {  // a file that has just disappeared is not an error
         Problem(child, errno);
       } else if (known) {
-        found_->problems.push_back(
-            {child, -1,
-             "the ring was in the memory of a process that has ended; only an agent or lockstep run "
-             "can keep such a ring",
-             -1});
+        found_->problems.push_back({child, -1,
+                                    "the ring was in the memory of a process that has ended; only an agent or lockstep "
+                                    "run can keep such a ring",
+                                    -1});
       }
     }
     if (links > 0) {

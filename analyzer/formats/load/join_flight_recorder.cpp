@@ -319,8 +319,8 @@ class Joiner {
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
       if (refused_[r]) continue;
       Refuse(r,
-             "omitted: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another "
-             "start of the job");
+             "omitted: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another start "
+             "of the job");
     }
   }
 

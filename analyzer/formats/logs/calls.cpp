@@ -82,8 +82,7 @@ class Calls {
     if (scattered_)
       out_.Report(processes_[0].first->path,
                   "the ranks' last calls are at many different places: either the job was still running, or the end of "
-                  "the log is "
-                  "missing for some ranks. Only calls up to the last one of all ranks are compared");
+                  "the log is missing for some ranks. Only calls up to the last one of all ranks are compared");
     for (const auto& [name, parts] : comms) {
       // Other communicators show which ranks are missing from one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
@@ -255,9 +254,11 @@ class Calls {
     std::set<int32_t> ranks;
     for (const Part& part : parts) ranks.insert(part.rank);
     if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
-      out_.Report(parts[0].file->path, absl::StrCat(parts.size(), " processes use a ", name,
-                                                    ", and nothing shows which of them belong together: "
-                                                    "NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
+      out_.Report(
+          parts[0].file->path,
+          absl::StrCat(
+              parts.size(), " processes use a ", name,
+              ", and nothing shows which of them belong together: NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
       return;
     }
     bool by_count = false;

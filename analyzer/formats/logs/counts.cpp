@@ -193,11 +193,10 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     ReportOdd(file, ranks);
   }
   if (reports.empty() && equal != nullptr && !odd) {
-    ranks->Tell(
-        equal->path,
-        "an ncclras report in which the ranks of each communicator launched the same number of operations. This "
-        "points to no rank: the job is running, or a GPU, the network or a call with different arguments stops all of "
-        "them. Flight Recorder dumps or `lockstep attach` show more");
+    ranks->Tell(equal->path,
+                "an ncclras report in which the ranks of each communicator launched the same number of operations. "
+                "This points to no rank: the job is running, or a GPU, the network or a call with different arguments "
+                "stops all of them. Flight Recorder dumps or `lockstep attach` show more");
   }
   std::map<std::string, std::vector<std::vector<int64_t>>> by_comm;  // the counts of each kind, if all are listed
   int64_t listed_ranks = 0;
@@ -220,11 +219,11 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string where = absl::StrCat("line ", last.comm->number, ": ");
     // In a running job, ranks differ by an operation or two at any moment.
     if (of.size() < 2 || of[of.size() - 2].comm->classes != last.comm->classes) {
-      ranks->Tell(last.file->path,
-                  of.size() < 2 ? absl::StrCat(where, CountsText(*last.comm),
-                                               ". A single ncclras report does not show whether the counts still grow: "
-                                               "add a second one, taken ten seconds later")
-                                : absl::StrCat(where, "the counts still grew between the ncclras reports"));
+      ranks->Tell(last.file->path, of.size() < 2
+                                       ? absl::StrCat(where, CountsText(*last.comm),
+                                                      ". A single ncclras report does not show whether the counts "
+                                                      "still grow: add a second one, taken ten seconds later")
+                                       : absl::StrCat(where, "the counts still grew between the ncclras reports"));
       continue;
     }
     int64_t size = last.comm->size, sum = 0, least = INT64_MAX;

@@ -251,8 +251,8 @@ class Ends {
       Put(reported_, &aborted);
       out_.Tell(reported_.file->path,
                 absl::StrCat("the launcher saw rank ", reported_.rank,
-                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
-                             "and no line shows whether this rank waited; add the lines before its end"),
+                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, and "
+                             "no line shows whether this rank waited; add the lines before its end"),
                 reported_.rank);
     }
     if (!locals_.empty() && reported_.worker == nullptr) {

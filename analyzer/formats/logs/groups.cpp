@@ -193,8 +193,8 @@ class Watchdogs {
     for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
     out_.Report(files_[0].path,
                 absl::StrCat("process group \"PG ", *drop.begin(),
-                             "\" is not the same group on all ranks, because this PyTorch version numbers the "
-                             "groups of each process separately. Its lines only show that these ranks waited"));
+                             "\" is not the same group on all ranks, because this PyTorch version numbers the groups "
+                             "of each process separately. Its lines only show that these ranks waited"));
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {

@@ -453,7 +453,7 @@ TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
                         "timeout from rank 1 and we will. Last enqueued NCCL work: 8, last completed NCCL work: 8.\n");
   const Bundle bundle = Load();
   ASSERT_EQ(bundle.problems.size(), 2u);
-  EXPECT_THAT(bundle.problems[0].text + bundle.problems[1].text, HasSubstr("rank 1's watchdog found a timeout"));
+  EXPECT_THAT(bundle.problems[0].text + bundle.problems[1].text, HasSubstr("rank 1's watchdog reported a timeout"));
   const Verdict verdict = Analyze(bundle);
   EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
   EXPECT_EQ(verdict.findings_size(), 0) << Show(verdict);
@@ -695,7 +695,7 @@ TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
 
 TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
-  EXPECT_THAT(Said(), HasSubstr("line 1: a stack without its rank"));
+  EXPECT_THAT(Said(), HasSubstr("line 1: a stack without a rank"));
 }
 
 TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {

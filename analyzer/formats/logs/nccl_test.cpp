@@ -104,7 +104,7 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
   Put("nccl.txt", log);
-  EXPECT_THAT(Said(), HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which belong together"));
+  EXPECT_THAT(Said(), HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which of them belong together"));
 }
 
 // One line of a communicator of four: a call, or a send or receive with the peer as its root.
@@ -202,10 +202,10 @@ TEST_F(LogsTest, RasNumbersRanksWithinTheirCommunicator) {
   EXPECT_LE(one.findings(0).confidence(), 0.7) << "a call that both launched may hold it up: the counts show none";
   const Bundle bundle = Load();
   ASSERT_EQ(bundle.problems.size(), 1u);
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("numbered as in communicator 1a"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("rank numbers are those in communicator 1a"));
   // With several communicators, one number would mean different ranks.
   Put("ras.txt", rows + of("1a") + of("1b") + rows + of("1a") + of("1b"));
-  EXPECT_THAT(Said(), HasSubstr("rank 1 of its 2 (GPU 5, process 55 on a) launched least"));
+  EXPECT_THAT(Said(), HasSubstr("rank 1 of its 2 (GPU 5, process 55 on a) launched the fewest"));
 }
 
 std::string RasJson(int behind, int ahead, const char* missing = "") {

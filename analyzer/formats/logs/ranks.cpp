@@ -160,10 +160,10 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       }
       if (rank < 0) rank = stack.local;
       if (rank < 0) {
-        ranks->Report(file.path,
-                      absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
-                                   "a stack without a rank; name the file rank_3.txt, or put [rank3]: before "
-                                   "its lines"));
+        ranks->Report(
+            file.path,
+            absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
+                         "a stack without a rank; name the file rank_3.txt, or put [rank3]: before its lines"));
         continue;
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
@@ -257,10 +257,9 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     out.push_back(std::move(data));
   }
   if (unsized) {
-    ranks.Tell(files[0].path,
-               absl::StrCat(ranks.waited.empty() ? "ranks waited" : RanksText(ranks.waited) + " waited",
-                            " until a timeout, and no line shows how many ranks the job has: a rank that is in no "
-                            "log may be the one that they waited for"));
+    ranks.Tell(files[0].path, absl::StrCat(ranks.waited.empty() ? "ranks waited" : RanksText(ranks.waited) + " waited",
+                                           " until a timeout, and no line shows how many ranks the job has: a rank "
+                                           "that is in no log may be the one that they waited for"));
   }
   for (std::vector<Problem>* from : {&ranks.told, &ranks.problems}) {
     for (Problem& problem : *from) problems->push_back(std::move(problem));

@@ -49,8 +49,7 @@ struct RasReports {
   std::vector<RasComm> comms;  // communicators whose ranks have launched different numbers of operations
   std::vector<RasOdd> odd;
   std::set<std::pair<std::string, int64_t>> dead;  // host and PID of processes that ncclras considers dead
-  int32_t largest =
-      0;  // size of the largest communicator, whether or not its ranks differ; 0: the file contains no report
+  int32_t largest = 0;                             // size of the largest communicator; 0: the file contains no report
 };
 
 // "lockstep: rank 5 is process 1234 on 10.0.0.7": lockstep attach writes this line into a file with a report.

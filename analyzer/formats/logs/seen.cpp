@@ -40,11 +40,10 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string who = of.ranks.empty() ? "some ranks" : RanksText(of.ranks);
     switch (what) {
       case MonitorLine::What::kStuck:
-        ranks->Tell(*of.path,
-                    absl::StrCat("the watchdogs of ", who, " were stuck",
-                                 of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
-                                 ": a CUDA or NCCL call did not return there. These lines name no operation, so "
-                                 "no rank is named. Native stacks of these processes show the call"));
+        ranks->Tell(*of.path, absl::StrCat("the watchdogs of ", who, " were stuck",
+                                           of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
+                                           ": a CUDA or NCCL call did not return there. These lines name no operation, "
+                                           "so no rank is named. Native stacks of these processes show the call"));
         break;
       case MonitorLine::What::kLocked:
         ranks->Tell(*of.path,
@@ -53,8 +52,8 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
         break;
       case MonitorLine::What::kNoStore:
         ranks->Tell(*of.path, absl::StrCat(who,
-                                           " lost the store, because the process that serves it on the first host "
-                                           "had ended. This also happens at the normal end of a job"));
+                                           " lost the store, because the process that serves it on the first host had "
+                                           "ended. This also happens at the normal end of a job"));
         break;
     }
   }
@@ -124,8 +123,8 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
     std::set<std::string> processes;        // processes whose rank is unknown
     const std::string* path = nullptr;
   };
-  std::map<std::tuple<bool, Notice::By, std::string>, Of>
-      said;  // key: whether it is about others, who reported it, and the text
+  // Key: whether it is about others, who reported it, and the text.
+  std::map<std::tuple<bool, Notice::By, std::string>, Of> said;
   std::set<std::pair<std::string, int64_t>> ended;
   for (const FileFacts& file : files) {
     for (const auto& [what, who, number] : file.notices) {
@@ -180,10 +179,9 @@ void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
     }
   }
   if (!arrived.empty() && !arrived.contains(0))
-    ranks->Tell(*path,
-                absl::StrCat(RanksText(arrived),
-                             " reached monitored_barrier, but rank 0, which checks who arrives, ended or gave up "
-                             "earlier; its lines name the missing rank"));
+    ranks->Tell(*path, absl::StrCat(RanksText(arrived),
+                                    " reached monitored_barrier, but rank 0, which checks who arrives, ended or gave "
+                                    "up earlier; its lines name the missing rank"));
 }
 
 }  // namespace

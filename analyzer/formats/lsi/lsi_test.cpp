@@ -247,7 +247,7 @@ TEST_F(IndexTest, AFileTruncatedWhileOpenReadsAsZeros) {
     EXPECT_TRUE((*index)->Unchanged().ok()) << (*index)->Unchanged();
     fs::resize_file(Path("index.lsi"), left);
     ReadThrough(**index);
-    EXPECT_THAT(std::string((*index)->Unchanged().message()), HasSubstr("changed or was cut while it was open"));
+    EXPECT_THAT(std::string((*index)->Unchanged().message()), HasSubstr("changed or was truncated while it was open"));
   }
 }
 

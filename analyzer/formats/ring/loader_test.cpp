@@ -399,7 +399,7 @@ TEST(RingLoader, DamageOfOneRingGivesAFewLines) {
   for (int i = 0; i < 100; ++i) input.snapshot.problems.push_back(absl::StrCat("torn slot, at offset ", i));
   const Bundle bundle = BundleFromRings({input});
   ASSERT_EQ(bundle.problems.size(), 5u);
-  EXPECT_EQ(bundle.problems[0].text, "96 more damaged places");
+  EXPECT_EQ(bundle.problems[0].text, "96 more damaged parts");
   EXPECT_TRUE(bundle.ranks[0].damaged);
 }
 

@@ -12,8 +12,7 @@ constexpr int kMaxLinks = 40;
 
 constexpr char kArrow[] =
     "<svg viewBox=\"0 0 16 26\" aria-hidden=\"true\"><path d=\"M8 25V4M3 9l5-6 5 6\" fill=\"none\" "
-    "stroke=\"currentColor\" "
-    "stroke-width=\"2\"/></svg>";
+    "stroke=\"currentColor\" stroke-width=\"2\"/></svg>";
 
 }  // namespace
 

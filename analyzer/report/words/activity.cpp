@@ -9,8 +9,7 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
     return {"Check the file system itself (servers, quota, network): several hosts are waiting for it at once.",
             "If the ranks make progress, wait. If not, write the checkpoint elsewhere and restart from the previous "
-            "one. Do "
-            "not drain a host for this."};
+            "one. Do not drain a host for this."};
   }
   if (activity == "checkpoint") {
     return {
@@ -29,14 +28,13 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
             "Compare the sample that this rank is loading with the other ranks' samples."};
   }
   if (activity == "compilation") {
-    return {"If the rank makes progress, wait: compilation ends by itself.",
+    return {"If the rank makes progress, wait: compilation ends on its own.",
             "If ranks compile again in later steps, look for changing shapes, and share the compile cache."};
   }
   if (activity == "garbage collection") {
     return {
         "Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or call gc.freeze after "
-        "the "
-        "start.",
+        "the start.",
         "Check whether the number of Python objects grows on this rank."};
   }
   if (activity == "interpreter lock") {
@@ -48,8 +46,7 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
     return {
         "Find out which process the rank waits for: the one that sets the key, or the one missing from the barrier.",
         "Check that all ranks of the group reach this line. Look for a branch that only some ranks take, or a group "
-        "that "
-        "only some ranks create."};
+        "that only some ranks create."};
   }
   return {};
 }

@@ -34,8 +34,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
-          "stream "
-          "priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the GPUs";
+          "stream priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the "
+          "GPUs";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
                       "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
@@ -64,13 +64,12 @@ std::optional<Words> CircleWords(const Finding& finding) {
         words.more = {{": ", detail.name()}};
         words.advice = {
             "Make every rank issue operations of these communicators in the same order. The evidence shows which "
-            "operation "
-            "each rank is in.",
+            "operation each rank is in.",
             "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";
         words.advice = {
-            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks left out, "
+            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks skipped, "
             "added or reordered a call."};
       }
       break;

@@ -17,8 +17,8 @@ std::optional<Words> CountWords(const Finding& finding) {
       break;
     case REASON_COUNTED_EXCHANGES:
       words.what =
-          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose "
-          "record is gone";
+          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose record "
+          "is gone";
       words.advice = {
           "Look in these ranks' program for an extra or missing send or receive, or one with the wrong peer.",
           kLargerRing};

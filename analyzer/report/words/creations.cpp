@@ -12,12 +12,10 @@ std::optional<Words> CreationWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
   constexpr char kUniqueId[] =
-      "Check how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
-      "id.";
+      "Check how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's id.";
   constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
   constexpr char kCallSite[] =
-      "Check the named rank's call site: a send without its receive, or a group that only some of its members "
-      "create.";
+      "Check the named rank's call site: a send without its receive, or a group that only some of its members create.";
   constexpr char kPairs[] =
       "Frameworks create a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" "
       "rank).";
@@ -94,7 +92,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_ELSEWHERE_THAN_CREATION:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere, while ",
                                 Counted(detail.count(), "member waits", "members wait"), " in ", call);
-      words.refuted_by = "the named ranks continuing by themselves";
+      words.refuted_by = "the named ranks continuing on their own";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_BEHIND_IN_GROUPS:
@@ -124,8 +122,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       }
       words.refuted_by = "a program in which the groups have these members by design";
       words.advice = {
-          "Compare how the named rank and its neighbors compute the color, key or list of ranks from their rank, "
-          "world "
+          "Compare how the named rank and its neighbors compute the color, key or list of ranks from their rank, world "
           "size and parallel sizes.",
           "Treat all results of these communicators as wrong, even where nothing hangs."};
       break;

@@ -221,16 +221,15 @@ std::string EvidenceText(const Evidence& evidence) {
                  : absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
     case Evidence::IDLE_UNRECORDED:
       return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are",
-                          " idle, and may be waiting for a rank that left no data: this backend does not record "
-                          "sends, receives or barriers");
+                          " idle, and may be waiting for a rank that left no data: this backend does not record sends, "
+                          "receives or barriers");
     case Evidence::ALL_WAIT_FOR_GPU:
       return absl::StrFormat(
           "all %s other ranks have waited for their GPUs for %.0f s or more, and make no further call%s", n,
           static_cast<double>(evidence.duration_ns()) / 1e9,
-          detail.flag()
-              ? ". The GPU work of a process ends with the process; GPU progress markers are off, so nothing recorded "
-                "shows whether its last operations completed"
-              : "; GPU progress markers are off, so what they wait for is not recorded");
+          detail.flag() ? ". The GPU work of a process ends with the process; GPU progress markers are off, so nothing "
+                          "recorded shows whether its last operations completed"
+                        : "; GPU progress markers are off, so what they wait for is not recorded");
     // Calls of one rank, or of the members of one communicator.
     case Evidence::NOTHING_OPEN: return absl::StrCat(rank, " has no unfinished operation of its own");
     case Evidence::UNRECORDED_CALLS:
@@ -263,8 +262,7 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(Counted(count, "more network step waits", "more network steps wait"), " in the same way");
     case Evidence::OLDER_IN_FLIGHT:
       return "streams and counters of the named ranks show operations in flight that are older than the oldest "
-             "recorded "
-             "one";
+             "recorded one";
     case Evidence::SIGNALS_ASKED:
       return absl::StrCat(rank, "'s WaitSignal calls ask for ", n, " signals from member ", detail.number(), " in all");
     case Evidence::SIGNALS_SENT:
@@ -297,7 +295,7 @@ std::string EvidenceText(const Evidence& evidence) {
                                         : ": the program does not wait for that work before that call");
     case Evidence::ROLE_AT_PLACE:
       return absl::StrCat(
-          rank, ", with the same role, is also at that place and made the call that the named ranks left out");
+          rank, ", with the same role, has reached the same place and made the call that the named ranks skipped");
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
@@ -384,9 +382,8 @@ std::string EvidenceText(const Evidence& evidence) {
                           Milliseconds(detail.other_duration_ns()), " (+- ", Milliseconds(detail.number()), ")");
     case Evidence::CAME_LAST: return absl::StrCat(own, " arrived last in ", n_of, " collectives that were compared");
     case Evidence::DELAY_IS_OWN:
-      return absl::StrCat(own,
-                          " does not wait longer than ranks with the same role in any operation: it causes the delay "
-                          "itself");
+      return absl::StrCat(
+          own, " does not wait longer than ranks with the same role in any operation: it causes the delay itself");
     case Evidence::SLOW_TOGETHER:
       return absl::StrCat(n, " of the ", of, " members of ",
                           detail.number() == 1 ? "one communicator" : absl::StrCat(detail.number(), " communicators"),

@@ -104,8 +104,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = KernelAdvice(finding);
       if (detail.flag()) {
         words.advice.insert(words.advice.begin(),
-                            "Compare the calls of the named ranks: did one skip the other side, or make this call "
-                            "once too often, or with the wrong peer?");
+                            "Compare the calls of the named ranks: did one skip the other side, or make this call once "
+                            "too often, or with the wrong peer?");
       }
       break;
     case REASON_OUTSIDE_NCCL:

@@ -10,9 +10,7 @@ namespace lockstep {
 std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
-  constexpr char kBranch[] =
-      "Find the branch that skips this call: a condition on local data, an early "
-      "continue.";
+  constexpr char kBranch[] = "Find the branch that skips this call: a condition on local data, an early continue.";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
@@ -103,8 +101,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
                                                       : "stopped before that call, or skipped it")}};
       words.rivals = {"the process waits for GPU work that is not NCCL's and never finishes"};
       words.tells_apart =
-          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a "
-          "kernel trace of its GPU";
+          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a kernel "
+          "trace of its GPU";
       words.refuted_by = kEntered;
       words.advice = {kBranch, "Look for a kernel that never finishes on the named rank's GPU."};
       break;

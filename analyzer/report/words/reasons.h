@@ -65,8 +65,7 @@ inline constexpr char kNetworkBetween[] = "the network between these ranks faile
 inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck inside the operation";
 inline constexpr char kWhichGpuOrLink[] =
     "GPU progress markers (LOCKSTEP_GPU=full: which GPU did not start); the profiler (which network steps stopped); "
-    "Xid and link errors of the "
-    "hosts";
+    "Xid and link errors of the hosts";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";
 

@@ -14,7 +14,7 @@ namespace {
 std::vector<Clause> OthersWait(const Finding& finding) {
   return {{", and ", absl::StrCat("the others wait ", Milliseconds(finding.detail().duration_ns()), " for ",
                                   Pick(finding, "it", "them"),
-                                  finding.detail().flag() ? " in each step" : " over the recorded time")}};
+                                  finding.detail().flag() ? " in each step" : " during the recording")}};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
       words.more = {{": ", absl::StrCat("in ", CountText(detail.count()), " of ", CountText(detail.of()),
                                         " steps one or more of them took longer than usual, by ",
                                         Milliseconds(detail.duration_ns()), " per step on average")},
-                    {"; ", absl::StrCat("what they share is ", detail.name())}};
+                    {"; ", absl::StrCat("they share ", detail.name())}};
       words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
       words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {

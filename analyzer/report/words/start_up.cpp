@@ -48,11 +48,10 @@ std::string StartUpText(const StartUp& start) {
                     latest.communicator().name(), ".");
   }
   if (start.serial_ns() >= kWorthSaying) {
-    absl::StrAppend(
-        &text, " ", CountText(start.serial_creations()),
-        " creations began only after another one had finished, although they do not depend on it. Running them "
-        "together (in one group, or non-blocking) would save up to ",
-        TenthsOfSeconds(start.serial_ns()), ".");
+    absl::StrAppend(&text, " ", CountText(start.serial_creations()),
+                    " creations began only after another one had finished, although they do not depend on it. Running "
+                    "them together (in one group, or non-blocking) would save up to ",
+                    TenthsOfSeconds(start.serial_ns()), ".");
   }
   return text;
 }

@@ -75,7 +75,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       if (!detail.name().empty()) {
         words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
                                   " operations of different communicators, which all members entered");
-        words.more = {{"; ", absl::StrCat("what they share is ", detail.name())}};
+        words.more = {{"; ", absl::StrCat("they share ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
         words.advice = {"Read the state and error counters of the ports there, and of the switch.",
                         RestartStep(finding, "If a part is broken, restart")};
@@ -103,7 +103,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
       words.refuted_by = "a record of the operations that these ranks are in";
-      words.advice = {"Examine these ranks by hand: their stacks and their GPUs' errors.", kLargerRing};
+      words.advice = {"Inspect the stacks and the GPU errors of these ranks.", kLargerRing};
       break;
     default: return std::nullopt;
   }

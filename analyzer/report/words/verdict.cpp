@@ -74,8 +74,7 @@ std::string UnmeasuredText(const Unmeasured& unmeasured) {
   switch (unmeasured.kind()) {
     case Unmeasured::NO_TIMES:
       return "late arrivals and bandwidth, because no times of operations on the GPU were recorded. "
-             "LOCKSTEP_GPU=events, "
-             "the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record them";
+             "LOCKSTEP_GPU=events, the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record them";
     case Unmeasured::ONLY_ENDS:
       return "late arrivals, because only the ends of operations were recorded. LOCKSTEP_GPU=full or events, the "
              "profiler or TORCH_NCCL_ENABLE_TIMING=1 would record their starts";
@@ -115,17 +114,14 @@ std::string NotSeenText(const NotSeen& not_seen) {
              "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it";
     case NotSeen::CALLS_BY_STACKS:
       return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "
-             "stacks and "
-             "process states";
+             "stacks and process states";
     case NotSeen::NO_CALL_IN_DUMPS:
       return "not known whether the job began: no dump contains a call. The data would be the same if a rank never "
-             "reached the "
-             "creation of the first communicator. Look for a rank whose stack is not in init_process_group; "
-             "Lockstep's own recorder would show such a rank";
+             "reached the creation of the first communicator. Look for a rank whose stack is not in "
+             "init_process_group; Lockstep's own recorder would show such a rank";
     case NotSeen::CREATIONS:
       return "communicators that are still being created are not visible: a framework's dump lists them only after "
-             "creation. "
-             "The dumps do not show a rank that never reaches the creation";
+             "creation. The dumps do not show a rank that never reaches the creation";
     case NotSeen::STILL_RUNNING:
       return absl::StrCat(
           "not known whether the job is still running: ",
@@ -144,8 +140,8 @@ std::string NotSeenText(const NotSeen& not_seen) {
                           " KiB, because its file system is small. Enlarge /dev/shm");
     case NotSeen::RING_IN_MEMORY:
       return absl::StrCat("calls of ", ranks,
-                          " are lost if the process is killed while no agent watches it. The file system was full, "
-                          "so the ring is in that process's own memory. Enlarge /dev/shm");
+                          " are lost if the process is killed while no agent watches it. The file system was full, so "
+                          "the ring is in that process's own memory. Enlarge /dev/shm");
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
              "or parameter checksums per rank";

@@ -107,18 +107,17 @@ RivalWords WordsOf(const Rival& rival) {
               "an undamaged record of the rank, or its stack"};
     case Rival::MEETS_OUTSIDE:
       return {
-          "the fault is in the process that this one waits for outside NCCL: that process waits in NCCL, or "
-          "left no data",
+          "the fault is in the process that this one waits for outside NCCL: that process waits in NCCL, or left no "
+          "data",
           "which process must set that key, or is missing from that barrier"};
     case Rival::WATCHDOG:
       return {
-          "the rank was only waiting, and its watchdog ended it: the record that would show this is damaged or "
-          "missing",
+          "the rank was only waiting, and its watchdog ended it: the record that would show this is damaged or missing",
           ""};
     case Rival::JOB_MOVED:
       return {
-          "the job was running until something ended its processes: rings alone do not show when that was, or how "
-          "long the job had been stuck",
+          "the job was running until something ended its processes: rings alone do not show when that was, or how long "
+          "the job had been stuck",
           "the job's last output, and what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};

@@ -435,7 +435,7 @@ TEST(WordsTest, WhereAProcessIsSeenDecidesTheAdvice) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 2);
   finding.set_activity("checkpoint");
   PutIntoWords(&finding);
-  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Look from this host at the file system of the checkpoint"))
+  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Check the checkpoint's file system from this host"))
       << finding.advice();
   finding.set_activity_hosts(2);
   PutIntoWords(&finding);
@@ -450,19 +450,19 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 14 other ranks "
-            "tried would help");
+            "tried helps");
   proof.set_candidates(1);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried "
-            "would help");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried helps");
   proof.set_candidates(14);
   proof.add_excluded(3);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 13 other ranks "
-            "tried would help; a "
-            "change at rank 3 would also help, but rank 3 made the same calls as ranks with its role");
+            "tried helps; a "
+            "change at rank 3 also helps, but rank 3 made the same calls as ranks with its role");
   proof.add_excluded(4);
-  EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but these ranks made the "
+  EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 also helps, but these ranks made the "
                                           "same calls as ranks with their roles"));
   proof.add_corrected_ranks(5);
   proof.set_corrected_calls(2);
