@@ -86,8 +86,6 @@ QStringList LinkPane::Links() const {
   return links;
 }
 
-int LinkPane::ContentHeight() const { return static_cast<int>(std::ceil(document()->size().height())); }
-
 QVariant LinkPane::loadResource(int, const QUrl&) { return {}; }
 
 void LinkPane::changeEvent(QEvent* event) {
