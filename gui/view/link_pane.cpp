@@ -9,7 +9,6 @@
 #include <QTextBlock>
 #include <QTextDocument>
 
-#include <cmath>
 
 namespace lockstep::gui {
 namespace {
