@@ -84,7 +84,7 @@ class HostSource final : public AgentSource {
   struct Ring;
   struct User {
     UserShare share;
-    uint64_t next_ring = 0;  // where the next look begins
+    uint64_t next_ring = 0;  // where the next scan begins
     size_t bytes = 0;        // size of the data that is kept of the user's rings
     bool too_much = false;   // the user's rings exceed the limit, and this was logged
   };

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// A round ends after two looks without a wait. Each look may take seconds.
+// A round ends after two samples without a wait. Each sample may take seconds.
 constexpr int64_t kTwoLooks = QuietRanks::kLookEvery + 4 * kSecond;
 // A wait that was seen for this long needs no more looks.
 constexpr int64_t kSeenLongEnough = QuietRanks::kMostLooks * QuietRanks::kLookEvery;

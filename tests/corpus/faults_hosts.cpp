@@ -380,9 +380,10 @@ bool FaultMaker::Slow(std::string*) {
       Unidentified("a record that holds two steps: longer rings");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // These dumps contain only the durations of operations, rounded up to the watchdog's next look, ten times a
-      // second. Operations that overlap computation end when the slowest rank is done, so no duration shows how long
-      // the others computed.
+      // These dumps contain only the durations of operations, rounded up to the watchdog's next poll, ten times a
+      // second.
+      // Operations that overlap computation end when the slowest rank is done, so no duration shows how long the others
+      // computed.
       Unidentified(
           "own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
