@@ -244,7 +244,7 @@ def main():
         if killed >= options.kills:
             break
     in_late = sum(count for (kind, what), count in counts.items() if kind in ("collector", "relay", "agent", "rank") and what in LATE)
-    print(f"{in_late} kills while an incident was gathered")
+    print(f"{in_late} kills while an incident was being gathered")
     for (kind, what), count in sorted(counts.items()):
         print(f"{kind:10} {what:28} {count}")
     signal.alarm(0)

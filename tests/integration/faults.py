@@ -307,7 +307,7 @@ class Campaign:
         except KeyboardInterrupt:
             # A second Ctrl-C must not leave ranks behind; killing them takes only a moment.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            print("\nfaults: interrupted, ending what runs", flush=True)
+            print("\nfaults: interrupted, ending the running jobs", flush=True)
             self.stopping.set()
             for future in futures:
                 future.cancel()
@@ -348,7 +348,7 @@ def print_summary(results, chosen):
                 print(f"- {result.case.name} ({count} of {ran[result.case.name]}): {result.error}\n    {shlex.join(result.command)}")
     seconds = sorted(result.seconds for result in results)
     if seconds:
-        print(f"\n{len(results) - len(failed)} of {len(results)} runs passed; seconds a run: median {seconds[len(seconds) // 2]:.1f}, "
+        print(f"\n{len(results) - len(failed)} of {len(results)} runs passed; seconds per run: median {seconds[len(seconds) // 2]:.1f}, "
               f"longest {seconds[-1]:.1f}")
     return not failed
 

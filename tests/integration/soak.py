@@ -455,9 +455,9 @@ class Soak:
         minutes = (time.monotonic() - self.began) / 60
         print(f"\nsoak: {minutes:.0f} minutes, seed {self.options.seed}: {self.score()}")
         if self.loads:
-            print(f"load of the machine: median {statistics.median(self.loads):.0f}, most {max(self.loads):.0f} on {os.cpu_count()} processors")
+            print(f"load average: median {statistics.median(self.loads):.0f}, highest {max(self.loads):.0f} on {os.cpu_count()} processors")
         if self.counts["slow beside"]:
-            print(f"slow ranks told beside a fault: {self.counts['slow beside']} (the machine's load may make them so)")
+            print(f"slow ranks reported in addition to a fault: {self.counts['slow beside']} (the load of the machine may cause them)")
         churned = ", ".join(f"{kind} {how} {times}" for (kind, how), times in sorted(self.churned.items()))
         print(f"churn: {churned or 'none'}")
         if self.latencies:

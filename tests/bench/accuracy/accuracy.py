@@ -415,12 +415,12 @@ def main(arguments):
         interrupted = True
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        print("\naccuracy: interrupted; start it again to go on", file=sys.stderr)
+        print("\naccuracy: interrupted; start it again to continue", file=sys.stderr)
     for pool in pools.values():
         pool.shutdown(wait=True)
     shutil.rmtree(options.scratch, ignore_errors=True)
     if not results:
-        print("accuracy: none of these is a case", file=sys.stderr)
+        print("accuracy: no case matches the options", file=sys.stderr)
         return 1
     results.sort(key=lambda result: (result["ranks"], result["format"], result["scenario"], VARIANTS.index(result["variant"])))
     if options.markdown:

@@ -210,7 +210,7 @@ class Runs(unittest.TestCase):
     def test_known_wrong_answers_pass_the_check(self):
         known = os.path.join(self.build, "known")
         with open(known, "w") as file:
-            file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is not believed\n")
+            file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is ignored\n")
         self.assertEqual(self.play("--variants", "skew", "--formats", "lsd", "--check", "--known-wrong", known)[0], 0)
         self.assertEqual(self.play("--variants", "skew", "--check", "--known-wrong", known)[0], 1)
 
