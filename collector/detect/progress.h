@@ -59,7 +59,7 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's part: looks several times a second, and makes one beat a second from what moved. A communicator without
+// The agent's part: scans several times a second, and reports once a second what moved. A communicator without
 // members on this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process
 // that exited is still a member, because others may wait for it.
 class HostProgress {

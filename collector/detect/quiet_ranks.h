@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// A slot whose stacks are needed. Looks that began before `since_ns` do not count.
+// A slot whose stacks are needed. Samples that began before `since_ns` do not count.
 struct WantedLook {
   int32_t slot = -1;
   int64_t since_ns = 0;
