@@ -79,7 +79,7 @@ class Whole(unittest.TestCase):
 
     def test_lintian_finds_no_error(self):
         if not shutil.which("lintian"):
-            self.skipTest("no lintian here")
+            self.skipTest("lintian is not installed")
         said = run("lintian", "--allow-root", *sorted(PACKAGES.glob("*.deb")), status=None)
         self.assertEqual([line for line in said.splitlines() if line.startswith("E:")], [])
 
@@ -92,7 +92,7 @@ class Whole(unittest.TestCase):
 
     def test_rpms_need_only_libc_and_install_into_a_root(self):
         if not shutil.which("rpm"):
-            self.skipTest("no rpm here")
+            self.skipTest("rpm is not installed")
         for package in PACKAGES.glob("*.rpm"):
             for need in run("rpm", "-qp", "--requires", package).splitlines():
                 self.assertRegex(need, r"^(rpmlib\(|libc\.so\.6|ld-linux|rtld\(|lockstep-recorder = |/bin/sh$)")
@@ -144,7 +144,7 @@ class Whole(unittest.TestCase):
         self.assertEqual(links["SPDXRef-Package-lockstep", "STATIC_LINK"], {"nlohmann-json3-dev"})
         self.assertLessEqual({"libprotobuf-dev", "libzmq3-dev", "libdw-dev", "libc6-dev", "nlohmann-json3-dev"}, links["SPDXRef-Package-lockstep-static", "STATIC_LINK"])
 
-    def test_symbols_lie_where_debuggers_look(self):
+    def test_symbols_are_where_debuggers_search(self):
         with tempfile.TemporaryDirectory() as folder:
             top = unpack("lockstep-*-linux.tar.gz", folder)
             with tarfile.open(one("*-linux-debug.tar.gz")) as archive:
@@ -186,7 +186,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(found["findings"], json.loads(said)["findings"])
         self.assertTrue(found["findings"])
 
-    def test_its_record_and_its_tag_are_true(self):
+    def test_the_file_list_and_the_wheel_tag_are_correct(self):
         path = one("lockstep_recorder-*.whl")
         with zipfile.ZipFile(path) as archive:
             content = {name: archive.read(name) for name in archive.namelist()}
@@ -237,7 +237,7 @@ class Tarball(unittest.TestCase):
                 env={**PLAIN, "PATH": f"{tools}:{PLAIN['PATH']}"})
             self.assertRegex(run("readelf", "-hW", shared / "liblockstep.so"), rf"Machine:.*{machine}")
 
-    def test_from_any_folder_a_job_is_run_and_its_hang_named_in_an_empty_root(self):
+    def test_a_job_runs_from_any_folder_and_its_hang_is_named_in_an_empty_root(self):
         place = self.scratch / "some" / "other-place"
         place.parent.mkdir()
         shutil.move(self.top, place)
@@ -265,11 +265,11 @@ class Tarball(unittest.TestCase):
             self.assertIn("lockstep", run("chroot", root, "/lockstep", verb, "--help"))
         run("chroot", root, "/lockstep", "keygen", "--role", "agent", "/keys")
         self.assertTrue((root / "keys/agent.key").exists())
-        self.assertFalse([path.name for path in place.rglob("lockstep-archive*")], "what the static program lacks")
+        self.assertFalse([path.name for path in place.rglob("lockstep-archive*")], "missing parts of the static program")
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
         self.watch(root)
 
-    def test_a_check_uses_the_packages_own_standins(self):
+    def test_check_uses_the_stand_ins_of_the_package(self):
         program = self.scratch / "elsewhere/bin/trainsim"  # where it finds none of the build's libraries
         program.parent.mkdir(parents=True)
         shutil.copy(BUILD / "bin/trainsim", program)
@@ -282,7 +282,7 @@ class Tarball(unittest.TestCase):
         self.assertIn("could not check: ", said)
         self.assertIn("this installation has no stand-ins (lib/lockstep/standin)", said)
 
-    def test_the_pages_commands_run_a_job_from_where_it_is_unpacked(self):
+    def test_the_commands_on_the_page_run_a_job_from_the_unpacked_folder(self):
         place = self.scratch / "home"
         place.mkdir()
         (place / one("lockstep-*-linux.tar.gz").name).symlink_to(one("lockstep-*-linux.tar.gz"))
@@ -293,7 +293,7 @@ class Tarball(unittest.TestCase):
 
     def test_a_debugger_finds_the_symbols_as_the_page_says(self):
         if not shutil.which("gdb"):
-            self.skipTest("no gdb here")
+            self.skipTest("gdb is not installed")
         (self.scratch / one("lockstep-*-linux-debug.tar.gz").name).symlink_to(one("lockstep-*-linux-debug.tar.gz"))
         (self.scratch / "run").mkdir()
         collector = subprocess.Popen([self.top / "bin/lockstep", "collector", "--out", self.scratch / "incidents"],
@@ -351,11 +351,11 @@ class Tarball(unittest.TestCase):
 
 
 class Again(unittest.TestCase):
-    def test_the_recorder_is_the_same_built_elsewhere(self):
+    def test_the_recorder_is_the_same_when_built_in_another_folder(self):
         said = run(SOURCE / "packaging/reproduce", "--recorder", env={**os.environ})
         self.assertEqual(said.count("equal"), 2, said)
 
-    def test_packed_again_it_is_the_same(self):
+    def test_packing_twice_gives_the_same_file(self):
         with tempfile.TemporaryDirectory() as folder:
             run(sys.executable, SOURCE / "packaging/make.py", "--build", BUILD, "--out", f"{folder}/out", "--only", "deb,rpm,tar", env={**os.environ})
             for path in sorted(pathlib.Path(folder, "out").iterdir()):
@@ -398,12 +398,12 @@ def mirror():
 
 
 class CleanRoot(unittest.TestCase):
-    def test_installed_used_purged_without_a_trace(self):
+    def test_installing_using_and_purging_leaves_no_trace(self):
         if os.geteuid() != 0 or not shutil.which("debootstrap"):
-            self.skipTest("a clean root is made by root with debootstrap")
+            self.skipTest("creating a clean root needs root and debootstrap")
         address, suite = mirror()
         if address is None:
-            self.skipTest("apt here knows no source of Debian's packages")
+            self.skipTest("apt has no source of Debian packages here")
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-root-"))
         root = scratch / "root"
         self.addCleanup(shutil.rmtree, scratch, ignore_errors=True)
@@ -411,7 +411,7 @@ class CleanRoot(unittest.TestCase):
                               timeout=540)
         if made.returncode != 0:
             last = made.stdout.strip().splitlines()[-1:] or ["nothing said"]
-            self.skipTest(f"debootstrap cannot make a root: {last[0]}")
+            self.skipTest(f"debootstrap cannot create a root: {last[0]}")
 
         def inside(*command, **more):
             return run("chroot", root, *command, **more)

@@ -99,7 +99,7 @@ struct HostSource::Ring {
   int64_t end_uncertainty_ns = kEndUncertainty;
   char state = 0;
   int64_t traced_ns = 0;  // when the process was first seen traced; 0 if it is not traced
-  ring::Snapshot digest;  // from the last look or, for a process that exited, from its end
+  ring::Snapshot digest;  // from the last scan or, for a process that exited, from its end
   size_t bytes = 0;       // size of the digest
   Process process;
   ProcessSampler sampler;
@@ -290,7 +290,7 @@ void HostSource::Identify(Ring* ring) {
       ring->process = other->process;
       ring->ended_real_ns = other->ended_real_ns;
       other->told = true;
-      other->replaced = true;  // the next look removes it
+      other->replaced = true;  // the next scan removes it
     }
   }
   if (!ring->from_spool) Follow(ring);
@@ -352,7 +352,7 @@ void HostSource::Follow(Ring* ring) {
   // Between the two calls, another process may have taken over the PID.
   if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
     if (pidfd >= 0) close(pidfd);
-    // A process that started and exited between two looks is reported too, because other ranks of its job may wait for
+    // A process that started and exited between two scans is reported too, because other ranks of its job may wait for
     // it.
     const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
     const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
@@ -398,7 +398,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   ring->alive = false;
   ring->pid = 0;
   if (ring->job != nullptr) ring->job->changed = true;
-  // Otherwise the digest of the last look stays. The whole ring is saved anyway.
+  // Otherwise the digest of the last scan stays. The whole ring is saved anyway.
   if (UserShare& share = users_[ring->file.uid].share; was_alive && share.MayNow(MonotonicNs()))
     share.Now([&] { Read(ring); });
   if (ring->marks != nullptr) {
@@ -526,7 +526,7 @@ void HostSource::Look(int64_t mono_ns) {
   counters_.look_cpu_ns += ThreadCpuNs() - start;
 }
 
-// Starts where the last look at this user's rings stopped, and visits each ring at most once.
+// Starts where the last scan of this user's rings stopped, and visits each ring at most once.
 void HostSource::LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring*>& rings, User* user,
                             std::vector<uint64_t>* gone) {
   const auto first = std::lower_bound(rings.begin(), rings.end(), user->next_ring,
@@ -683,7 +683,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
   tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring, true);  // reads the ring now, because the last look is older
+      Read(ring, true);  // reads the ring now, because the last scan is older
       if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
         if (!tree_) tree_ = ProcessTree::Read();
         ring->sampler.Sample(ring->pid, *tree_, &ring->process);

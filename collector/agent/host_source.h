@@ -48,7 +48,7 @@ struct HostSourceCounters {
   uint64_t adopted = 0, refused = 0, unreadable = 0, changed = 0, duplicates = 0;
   uint64_t ended = 0, ended_badly = 0, saved = 0;
   uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;
-  int64_t look_cpu_ns = 0;  // total of all looks
+  int64_t look_cpu_ns = 0;  // total of all scans
   MarkSamplerCounters marks;
 };
 
@@ -84,7 +84,7 @@ class HostSource final : public AgentSource {
   struct Ring;
   struct User {
     UserShare share;
-    uint64_t next_ring = 0;  // where the next look begins
+    uint64_t next_ring = 0;  // where the next scan begins
     size_t bytes = 0;        // size of the data that is kept of the user's rings
     bool too_much = false;   // the user's rings exceed the limit, and this was logged
   };
@@ -123,7 +123,7 @@ class HostSource final : public AgentSource {
   std::map<uid_t, User> users_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
-  std::optional<ProcessTree> tree_;  // processes of the current look, if it samples any
+  std::optional<ProcessTree> tree_;  // processes of the current scan, if it samples any
   HostSourceCounters counters_;
 };
 

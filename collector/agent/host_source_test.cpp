@@ -132,7 +132,7 @@ TEST_F(HostSourceTest, TheFirstOfSeveralEndsIsReportedFirstAndRingsOfAbnormalEnd
   EXPECT_EQ(ended.rank(), 2);
 }
 
-TEST_F(HostSourceTest, AProcessThatCameAndWentBetweenTwoLooksIsReported) {
+TEST_F(HostSourceTest, AProcessThatStartedAndEndedBetweenTwoScansIsReported) {
   TestRank lives(Path("r0"), {.rank = 0}), killed(Path("r1"), {.rank = 1});
   killed.Reap(SIGKILL);
   Adopt("r0");

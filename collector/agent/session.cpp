@@ -28,7 +28,7 @@ constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
 constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
-// After a gap of this length between two looks, this process itself was stopped, so no rank is blamed for that time.
+// After a gap of this length between two scans, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
@@ -117,7 +117,7 @@ struct AgentSession::Job {
   absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
   bool tell_everything = true;
   bool looked = false;  // the job was examined after the last heartbeat
-  uint64_t look = 0;    // number of the last look that saw the job
+  uint64_t look = 0;    // number of the last scan that saw the job
 };
 
 AgentSession::AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store,

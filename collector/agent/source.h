@@ -24,7 +24,7 @@ struct RankSight {
   int32_t rank = -1;
   char state = 0;                          // from /proc/PID/stat; 0 if unknown
   const ring::Snapshot* digest = nullptr;  // never null; valid for as long as this object
-  const Process* process = nullptr;        // facts from earlier looks; null if there were none
+  const Process* process = nullptr;        // facts from earlier samples; null if there were none
 };
 
 class AgentSource {

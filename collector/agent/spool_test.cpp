@@ -184,7 +184,7 @@ TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
     std::map<std::pair<uint64_t, std::string>, bool> last;
     std::set<std::string> found;
     for (const Chunk& chunk : Take(spool.get(), 100000)) {
-      EXPECT_TRUE(found.insert(chunk.id()).second) << "an id appeared twice";
+      EXPECT_TRUE(found.insert(chunk.id()).second) << "a chunk id appeared twice";
       offsets[{chunk.request(), chunk.file()}].insert(chunk.offset());
       last[{chunk.request(), chunk.file()}] |= chunk.last();
       EXPECT_EQ(Unpack(chunk).size(), chunk.raw_bytes());

@@ -11,7 +11,7 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // For regular looks: returns whether they may continue now. A look stops after kMostOfLook; a proportional pause
+  // For regular scans: returns whether they may continue now. A scan stops after kMostOfLook; a proportional pause
   // follows.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
   bool LookGoesOn() const { return look_ns_ < kMostOfLook; }

@@ -74,13 +74,14 @@ TEST_F(RuntimeFolderTest, AllMayReadWhatRootPublishesAndOnlyRootMayPublishThere)
   EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "written for root only";
   ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
   EXPECT_EQ(AsNobody(read), 0);
-  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "reading is not writing";
+  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "others may only read there";
   ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
   EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a group may write there";
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   ASSERT_EQ(chown(folder_.c_str(), 65533, 65533), 0);
   EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a third user's folder";
-  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "root believes no other user";
+  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition))
+      << "root must not trust another user's folder";
 }
 
 TEST_F(RuntimeFolderTest, AMalformedFileIsReported) {

@@ -45,13 +45,13 @@ class DesyncWatch {
   // Remembers this many points per communicator. More are needed if members are read at different times.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // Takes one beat of a child. Its points apply to all its members except the odd ones. Returns each communicator that
-  // differs: when the difference is first seen, and again when a later beat confirms it. The cost depends on the size
-  // of the beat.
+  // Takes one heartbeat of a child. Its points apply to all its members except the odd ones. Returns each communicator
+  // that differs: when the difference is first seen, and again when a later heartbeat confirms it. The cost depends on
+  // the size of the heartbeat.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
   // Takes the rings of one host, several times a second. A ring's `member` is its rank, and a ring must keep its
   // position in the list. The newest number may be read between the writes of number and hash, so it counts only if two
-  // looks show it.
+  // calls show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
   void Forget(uint64_t comm) { comms_.erase(comm); }
 

@@ -61,7 +61,7 @@ TEST(DesyncWatchTest, CheckpointsReadAtDifferentTimesAreCompared) {
   EXPECT_EQ(found[0].seq, 160u);
 }
 
-TEST(DesyncWatchTest, HashesThatStandStillAreCompared) {
+TEST(DesyncWatchTest, HashesThatNoLongerChangeAreCompared) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(5, 50, {}), b = Member(5, 51, {});
   EXPECT_TRUE(Look(&watch, a, b).empty());
@@ -75,7 +75,7 @@ TEST(DesyncWatchTest, ACellReadDuringAWriteIsIgnored) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Look(&watch, a, whole).empty());
 }
 
-TEST(DesyncWatchTest, HashesThatAFailedGroupTookBackAreIgnored) {
+TEST(DesyncWatchTest, HashesWithdrawnByAFailedGroupAreIgnored) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(20, 1, {{16, 160}}), failed = Member(19, 2, {{16, 999}}),
                        again = Member(21, 3, {{16, 160}});

@@ -248,7 +248,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
-  // If only time must pass, looks again when it has passed. With old data, that may be now.
+  // If only time must pass, judges again when it has passed. With old data, that may be now.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
   const int64_t limit =
       decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;

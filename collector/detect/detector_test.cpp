@@ -611,7 +611,7 @@ TEST_F(DetectorTest, RanksThatContinueInNewCommunicatorsHaveRestarted) {
   beat.gone = true;
   for (uint32_t host = 0; host < 2; ++host) detector_.progress().Apply(host, now_, beat);
   Pass(5 * kSecond);
-  EXPECT_EQ(detector_.level(), Level::kHung) << "destroyed is not created again";
+  EXPECT_EQ(detector_.level(), Level::kHung) << "a destroyed communicator must not be created again";
   const auto made_anew = [&](uint64_t comm, std::vector<int32_t> members, uint64_t issued) {
     CommBeat fresh;
     fresh.comm = comm;

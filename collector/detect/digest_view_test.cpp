@@ -80,7 +80,7 @@ TEST(DigestViewTest, ARingWithoutAWriterWaitsForNothing) {
     const DigestView view = ViewOf(digest);
     EXPECT_EQ(view.blocked_since_ns, 0);
     EXPECT_FALSE(view.gpu_in_flight);
-    EXPECT_TRUE(view.comms.empty()) << "its numbers must hold up no rank";
+    EXPECT_TRUE(view.comms.empty()) << "its sequence numbers must not make any rank wait";
   }
 }
 

@@ -56,13 +56,13 @@ class Lateness {
 
   int64_t LimitOf(uint64_t comm) const;
   const GapMeter* MeterOf(uint64_t comm) const;  // null if the communicator was never seen
-  // Returns when a look first showed the latest progress (issued or finished operations); 0 if there was none.
+  // Returns when an observation first showed the latest progress (issued or finished operations); 0 if there was none.
   int64_t ProgressOf(int32_t slot) const;
   // The same for all activity of the rank's threads in recorded calls and waits. A process may be active between two
   // operations; CPU and I/O show that.
   int64_t ActivityOf(int32_t slot) const;
-  // Returns the longest wait of a running process at the last look, late or not. `waiting`: the number of waiting
-  // processes; `doing`: the operation of the longest wait. Both may be null.
+  // Returns the longest wait of a running process at the last observation, late or not. `waiting`: the number of
+  // waiting processes; `doing`: the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
   // Returns when the longest wait that is still below its limit reaches it; INT64_MAX if nothing waits.
   int64_t NextLimit() const;
@@ -87,7 +87,7 @@ class Lateness {
     GapMeter meter;
     uint64_t behind_low = 0;  // collectives issued by the host's lowest member while others are past it
     int64_t behind_ns = 0;    // since when a member has been behind; 0 if none is
-    // What the last look found.
+    // What the last observation found.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;
     int64_t issued_ns = 0;         // issue time of the member with the highest total
@@ -110,7 +110,7 @@ class Lateness {
   uint64_t look_ = 0;
   absl::flat_hash_map<int32_t, SlotState> slots_;
   absl::flat_hash_map<uint64_t, CommState> comms_;
-  // Members seen in this look, by communicator: number of collectives, and slot.
+  // Members seen in this observation, by communicator: number of collectives, and slot.
   absl::flat_hash_map<uint64_t, std::vector<std::pair<uint64_t, int32_t>>> members_;
 };
 

@@ -364,7 +364,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   EXPECT_EQ(merged.Find(kLateComm), nullptr);
   ASSERT_NE(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
-  EXPECT_EQ(look(aborted, both), 0u) << "told once";
+  EXPECT_EQ(look(aborted, both), 0u) << "must be reported once";
   // The table entry is reused before anyone saw that its communicator ended. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);

@@ -26,7 +26,7 @@ struct HashPoint {
   uint64_t seq = 0, hash = 0;
   bool operator==(const HashPoint&) const = default;
 };
-// A member whose hash differs from the beat's at the same number.
+// A member whose hash differs from the heartbeat's at the same number.
 struct HashOdd {
   int32_t rank = -1;
   HashPoint point;
@@ -59,7 +59,7 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's part: looks several times a second, and makes one beat a second from what moved. A communicator without
+// The agent's part: scans several times a second, and reports once a second what moved. A communicator without
 // members on this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process
 // that exited is still a member, because others may wait for it.
 class HostProgress {
@@ -75,8 +75,8 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;  // number and hash, reported once two looks show them
-    uint64_t look = 0;    // the last look that saw the communicator
+    HashPoint last_look;  // number and hash, reported once two scans show them
+    uint64_t look = 0;    // the last scan that saw the communicator
   };
   struct Point {
     uint64_t seq = 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostPointsOfBeat = 8;  // maximum number per beat
 constexpr size_t kMostHeldPoints = 128;  // maximum number per communicator between two beats
 constexpr int kMostFromProto = 4096;
-// A communicator is gone after this many looks without it, because a table may be read while it is written.
+// A communicator is gone after this many scans without it, because a table may be read while it is written.
 constexpr uint64_t kLooksUntilGone = 50;
 
 RankRuns RunsFromProto(const RankSet& set) {

@@ -12,9 +12,9 @@
 namespace lockstep {
 namespace {
 
-// A round ends after two looks without a wait. Each look may take seconds.
+// A round ends after two samples without a wait. Each sample may take seconds.
 constexpr int64_t kTwoLooks = QuietRanks::kLookEvery + 4 * kSecond;
-// A wait that was seen for this long needs no more looks.
+// A wait that was seen for this long needs no more samples.
 constexpr int64_t kSeenLongEnough = QuietRanks::kMostLooks * QuietRanks::kLookEvery;
 
 // Returns the communicator that the rank used last; 0 if it used none.
@@ -34,7 +34,7 @@ std::vector<std::string> FromWait(const std::vector<std::string>& stack) {
   return {wait, stack.end()};
 }
 
-// Returns where the process waits in the newest look: in the thread that represents it, or else in thread `tid`.
+// Returns where the process waits in the newest sample: in the thread that represents it, or else in thread `tid`.
 std::vector<std::string> PlaceOf(const Process& process, int32_t tid) {
   std::vector<std::string> place = FromWait(process.stack_later.empty() ? process.stack : process.stack_later);
   for (const ThreadStack& thread : process.evidence->threads()) {
@@ -64,7 +64,7 @@ void QuietRanks::AddWait(const std::vector<ring::ThreadSnapshot>& threads, const
   }
   if (!waiting || state.place.empty() || state.looks < 2) return;
   state.waits = true;
-  // Before the first look, the thread may have launched other work.
+  // Before the first sample, the thread may have launched other work.
   const int64_t since = std::max(waiting->wait_since_ns, state.place_ns - state.limit_ns);
   view->waits.push_back({waiting->wait, 0, 0, UINT32_MAX, since});
   if (view->blocked_since_ns != 0) return;

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// A slot whose stacks are needed. Looks that began before `since_ns` do not count.
+// A slot whose stacks are needed. Samples that began before `since_ns` do not count.
 struct WantedLook {
   int32_t slot = -1;
   int64_t since_ns = 0;
@@ -22,15 +22,16 @@ struct WantedLook {
 // Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe.
 class QuietRanks {
  public:
-  // Time between two looks at a process, and the number of looks per round.
+  // Time between two samples of a process, and the number of samples per round.
   static constexpr int64_t kLookEvery = 2'500'000'000;
   static constexpr int kMostLooks = 8;
 
-  // Adds the wait that the stacks of a wanted slot show. At least two looks must find it at the same place. A program
-  // that launches all the time is in a launch at most looks, but not in the same one.
+  // Adds the wait that the stacks of a wanted slot show. At least two samples must show it at the same place. A program
+  // that launches all the time is in a launch in most samples, but not in the same one.
   void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
-  // Returns the slots to look at now. `views` are those of Lateness's last look. A round begins when every rank of the
-  // host has been quiet for longer than the limit of the communicator that it used last. If the round shows no wait,
+  // Returns the slots to sample now. `views` are those of the last Lateness::Observe. A round begins when every rank of
+  // the host has been quiet for longer than the limit of the communicator that it used last. If the round shows no
+  // wait,
   // the next one begins when the rank has been quiet for twice as long.
   std::vector<WantedLook> Due(int64_t now, const std::vector<DigestView>& views, const Lateness& lateness);
 
@@ -40,7 +41,7 @@ class QuietRanks {
     int64_t opened_ns = 0;  // start of the round; 0 if none
     int64_t limit_ns = 0;
     int64_t next_quiet_ns = 0;
-    int64_t looked_ns = 0;           // time of the last look
+    int64_t looked_ns = 0;           // time of the last sample
     int looks = 0;                   // looks in a row that found the place
     int64_t place_ns = 0;            // time of the first of them
     std::vector<std::string> place;  // frames of the wait, from the waiting function outwards

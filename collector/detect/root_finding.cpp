@@ -234,7 +234,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   }
   const auto still = [&](int32_t number) {
     const auto found = progress.find(number);
-    // Ranks without data, or without a second look, prove nothing.
+    // Ranks without data, or without a second sample, prove nothing.
     if (found == progress.end() || found->second < 0) return;
     root.still_ns = root.still_ns < 0 ? found->second : std::min(root.still_ns, found->second);
   };

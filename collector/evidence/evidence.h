@@ -32,10 +32,10 @@ struct EvidenceOptions {
   std::string nvml;
 };
 
-// One look at a process, in the background. Work that could hang or crash (ptrace, foreign ELF files, NVML) runs in
-// children that are killed at the deadline; the report names what is missing. Not thread-safe; jobs are independent.
-// Only this object may reap the children: if the caller waits for any child, it must leave these alone, or reports lose
-// the reason for a failure.
+// Gathers evidence about one process, in the background. Work that could hang or crash (ptrace, foreign ELF files,
+// NVML) runs in children that are killed at the deadline; the report names what is missing. Not thread-safe; jobs are
+// independent. Only this object may reap the children: if the caller waits for any child, it must leave these alone, or
+// reports lose the reason for a failure.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
@@ -43,9 +43,9 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Never waits. Returns true if the look is done.
+  // Never waits. Returns true if the job is done.
   bool Poll();
-  // Returns when the look is done, at the latest a second after the deadline.
+  // Returns when the job is done, at the latest a second after the deadline.
   void Wait();
   // The report so far; the caller sets `rank`.
   const EvidenceReport& report() const { return report_; }

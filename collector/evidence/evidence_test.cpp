@@ -200,7 +200,7 @@ TEST(Evidence, FiveHundredThreadsAreRead) {
   EXPECT_LT(report.process().evidence().longest_stop_ns(), kLongestStop);
 }
 
-TEST(Evidence, AProcessThatEndsMeanwhileIsNoError) {
+TEST(Evidence, AProcessThatEndsDuringTheReadIsNoError) {
   for (int i = 0; i < 6; ++i) {
     Program program({LOCKSTEP_STACK_TARGET, "brief", absl::StrCat(1 << (2 * i))});
     ASSERT_TRUE(program.ready());

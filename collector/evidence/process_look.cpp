@@ -63,7 +63,7 @@ void ProcessLook::Forget(Process* process) {
 }
 
 void ProcessLook::Take(pid_t main_tid, Process* process) {
-  // If the process has exited in the meantime, the previous look is better than none.
+  // If the process has exited in the meantime, the previous sample is better than none.
   if (job_->report().process().life() != ProcessState::GONE) TakeEvidence(job_->report(), main_tid, process);
   job_.reset();
   --under_way;

@@ -1,4 +1,4 @@
-// Looks at a process in the background: its stacks now, and again a little later.
+// Samples a process in the background: takes its stacks now, and again a little later.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +16,9 @@ namespace lockstep {
 pid_t BusiestThread(const ring::Snapshot& digest);
 
 struct LookPlan {
-  int most = 2;  // number of looks
+  int most = 2;  // number of samples
   int64_t gap_ns = 1'000'000'000;
-  int64_t since_ns = 0;  // looks that began earlier do not count (CLOCK_MONOTONIC)
+  int64_t since_ns = 0;  // samples that began earlier do not count (CLOCK_MONOTONIC)
   bool hardware = true;  // also reads GPUs and the kernel's log, once
 };
 
@@ -30,18 +30,18 @@ class ProcessLook {
   ProcessLook(const ProcessLook&) = delete;
   ProcessLook& operator=(const ProcessLook&) = delete;
 
-  // Call about once a second while the process is a suspect; never waits. Starts a look when one is due, and writes the
-  // results of a finished one into *process. Starts from the beginning after ten seconds without a call. Only a few
-  // looks run at a time in this program; the others wait for their turn. `main_tid` as for TakeEvidence. `ring`:
+  // Call about once a second while the process is a suspect; never waits. Starts a sample when one is due, and writes
+  // the results of a finished one into *process. Starts from the beginning after ten seconds without a call. Only a few
+  // samples run at a time in this program; the others wait for their turn. `main_tid` as for TakeEvidence. `ring`:
   // descriptor of its ring file; -1 if none.
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1, LookPlan plan = {});
-  // Call if the process made progress: cancels a running look, and removes the results of earlier ones.
+  // Call if the process made progress: cancels a running sample, and removes the results of earlier ones.
   void Forget(Process* process);
-  // Returns true if a look is running, which may have stopped a thread of the process (state 't').
+  // Returns true if a sample is running, which may have stopped a thread of the process (state 't').
   bool busy() const { return job_ != nullptr; }
-  // Returns the number of finished looks.
+  // Returns the number of finished samples.
   int looks() const { return looks_; }
-  // Waits for a running look, at most `limit_ns`, and takes its result.
+  // Waits for a running sample, at most `limit_ns`, and takes its result.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
 
  private:
@@ -49,7 +49,7 @@ class ProcessLook {
 
   std::unique_ptr<EvidenceJob> job_;
   int looks_ = 0;
-  bool hardware_ = false;  // a look has read GPUs and the kernel's log
+  bool hardware_ = false;  // a sample has read GPUs and the kernel's log
   int64_t began_ns_ = 0, looked_ns_ = 0, called_ns_ = 0;
 };
 

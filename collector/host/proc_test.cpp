@@ -111,7 +111,7 @@ TEST(ProcTest, HostileMountNamesAreText) {
   EXPECT_EQ(mounts.at(40), "/\\04 (ext4)");
 }
 
-TEST(ProcTest, TwoLooksReturnTwoStacks) {
+TEST(ProcTest, TwoSamplesReturnTwoStacks) {
   ProcessSampler sampler;
   Process process;
   sampler.Sample(getpid(), ProcessTree::Read(), &process);

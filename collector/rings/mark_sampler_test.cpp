@@ -81,14 +81,14 @@ bool Until(const std::function<bool()>& so) {
   return false;
 }
 
-TEST(TicketTimesTest, ATicketHasTheTimeOfTheLookThatSawItAndTheTimeSinceTheLookBefore) {
+TEST(TicketTimesTest, ATicketHasTheTimesOfTheSampleThatSawItAndOfTheOneBefore) {
   TicketTimes times;
   TicketTimes::Time time;
   times.See(5, 0, 100, Always);
   times.See(5, 90, 110, Always);
   times.See(8, 105, 120, Always);
   times.See(9, 118, 131, Always);
-  EXPECT_FALSE(times.Find(5, &time)) << "the ticket was reached before the first look";
+  EXPECT_FALSE(times.Find(5, &time)) << "the ticket was reached before the first sample";
   EXPECT_FALSE(times.Find(10, &time)) << "not reached";
   for (uint64_t ticket : {6, 7, 8}) {
     ASSERT_TRUE(times.Find(ticket, &time));

@@ -229,7 +229,7 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
       ring->sampler.Forget(&process);
       ring->look.Forget(&process);
     }
-    // The look itself stops the process for a moment.
+    // The sample itself stops the process for a moment.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }

@@ -122,7 +122,7 @@ class Watch {
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
-  std::vector<int32_t> slots_;  // slots in the last look
+  std::vector<int32_t> slots_;  // slots in the last scan
   SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
   bool late_told_ = false, cause_told_ = false;

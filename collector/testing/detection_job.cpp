@@ -443,7 +443,6 @@ DigestEnvelope WatchedJob::Answer(int number, const std::vector<int32_t>& wanted
 }
 
 void WatchedJob::Gather() {
-  ++gatherings_;
   round_ = std::make_unique<DigestRound>();
   DigestRound::Facts facts;
   facts.job = "sim";

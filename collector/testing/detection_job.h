@@ -82,7 +82,6 @@ class WatchedJob {
   const std::vector<Decision>& decisions() const { return decisions_; }
   const Decision* hung() const;                             // the first decision; null if none
   int64_t last_progress() const { return last_progress_; }  // when any rank last really moved before the declaration
-  size_t gatherings() const { return gatherings_; }
 
  private:
   struct Op {
@@ -153,7 +152,6 @@ class WatchedJob {
   std::vector<Decision> decisions_;
   int64_t last_progress_ = 0, gather_at_ = kEver, resample_at_ = kEver;
   std::vector<int32_t> to_sample_;
-  size_t gatherings_ = 0;
   int64_t asked_ns_ = 0;
   std::unique_ptr<DigestRound> round_;
 };

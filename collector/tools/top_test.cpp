@@ -122,7 +122,7 @@ TEST(TopSessionTest, CallsPerSecondAreComputedFromTwoStates) {
   EXPECT_THAT(session.calls_a_second(), ElementsAre(100));
 }
 
-TEST(TopSessionTest, AReaderMayLookButNotTakeADump) {
+TEST(TopSessionTest, AReaderMayViewButNotTakeADump) {
   TestKeys keys;
   TestServer server(LoopbackServer(keys.ServerSecurity()));
   Answers answers(&server);

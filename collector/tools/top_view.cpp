@@ -111,7 +111,7 @@ Lines Help() {
            "d        take a dump now (needs an operator key)",
            "g        group: communicators, ranks, roles, hosts, rails, pipeline stages",
            "o        sort the ranks: trouble first, by rank, by host",
-           "f        find a rank: its host, its state and what it misses",
+           "f        find a rank: its host, its state and its missing calls",
            "ENTER    open the selected job",
            "TAB      the next job",
            "j k      down and up; arrow and page keys also work",

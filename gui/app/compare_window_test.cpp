@@ -22,7 +22,7 @@ class CompareTest : public WindowTest {
   }
 };
 
-TEST_F(CompareTest, BothGoToTheSamePlace) {
+TEST_F(CompareTest, BothSidesShowTheSamePlace) {
   const DocumentPtr left = HungJob(2), right = HungJob(4);
   const auto both = MakeBoth(left, right);
   both->side(0)->SelectAnomaly(0);
@@ -45,7 +45,7 @@ TEST_F(CompareTest, BothGoToTheSamePlace) {
   EXPECT_TRUE(both->windowTitle().contains(" and "));
 }
 
-TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
+TEST_F(CompareTest, ZoomIsSharedAndRelativeToTheStall) {
   const DocumentPtr left = HungJob(2), right = HungJob(4);
   const auto both = MakeBoth(left, right);
   const MatrixShape a = ShapeOfMatrix(*left, MatrixMode::kJob, -1), b = ShapeOfMatrix(*right, MatrixMode::kJob, -1);

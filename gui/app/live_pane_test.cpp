@@ -37,7 +37,7 @@ class LiveTest : public WindowTest {
   }
 };
 
-TEST_F(LiveTest, ShowsJobsAndTellsOfNewIncidentsOnce) {
+TEST_F(LiveTest, ShowsJobsAndAnnouncesNewIncidentsOnce) {
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
   QSignalSpy incidents(&live, &LivePane::Incident);
   ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
@@ -74,7 +74,7 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
 
 // The first verdict exists before the rings of all hosts have arrived, so the incident is read again when it is
 // complete.
-TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
+TEST_F(LiveTest, AGrowingIncidentIsAnnouncedAgainWhenComplete) {
   Write("incident/manifest.json", "{}");
   Write("incident/.gathering.json", "{}");
   Jobs("hung", folder_.filePath("incident"));
@@ -88,7 +88,7 @@ TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
   EXPECT_EQ(incidents.size(), 1);
 }
 
-TEST_F(LiveTest, WhatGoesWrongIsSaid) {
+TEST_F(LiveTest, ErrorsAreShown) {
   Program("lockstep-top", "echo 'lockstep top: no response from tcp://head:9470 in 10 s' >&2; exit 1");
   LivePane live(folder_.path(), {}, nullptr);
   EXPECT_TRUE(Until([&] { return live.state().contains("no response"); }));
@@ -102,7 +102,7 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
 }
 
 // A silent collector is reported long before lockstep-top gives up, and old data is not shown as new.
-TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
+TEST_F(LiveTest, ASilentCollectorIsReportedAndAskedAgain) {
   Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
   ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));

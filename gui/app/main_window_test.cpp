@@ -47,7 +47,7 @@ void WalkMenu(const QMenu* menu, std::vector<QAction*>* out) {
   }
 }
 
-TEST_F(WindowTest, EveryActHasTextTooltipAndKeysOfItsOwn) {
+TEST_F(WindowTest, EveryActionHasItsOwnTextTooltipAndKeys) {
   const auto window = MakeWindow();
   std::vector<QAction*> actions;
   for (const QAction* top : window->menuBar()->actions()) {
@@ -109,7 +109,7 @@ TEST_F(WindowTest, TheKeyForTheNextAnomalySelectsTheCulprit) {
   EXPECT_TRUE(DescribeJson(*document_, window->navigator()->selection()).contains("\"ranks\":[5]"));
 }
 
-TEST_F(WindowTest, RecordsOneByOneAndBack) {
+TEST_F(WindowTest, StepsThroughRecordsAndBack) {
   const auto window = MakeOpen();
   Key(window.get(), "]");
   Key(window.get(), ".");
@@ -129,7 +129,7 @@ TEST_F(WindowTest, RecordsOneByOneAndBack) {
   EXPECT_EQ(window->navigator()->selection().record, document_->OpCount(document_->RowOf(5)) - 1);
 }
 
-TEST_F(WindowTest, SearchesWhileOneTypesAndFilters) {
+TEST_F(WindowTest, SearchesAndFiltersWhileTheUserTypes) {
   const auto window = MakeOpen();
   Key(window.get(), "/");
   ASSERT_TRUE(window->search()->field()->hasFocus());
@@ -261,7 +261,7 @@ TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
   ASSERT_TRUE(healthy.ok());
   window->ShowDocument(*healthy);
   ASSERT_TRUE(Until([&] { return window->Idle(); }));
-  EXPECT_EQ(window->tabs()->currentIndex(), 3) << "no rank is named: the tab stays";
+  EXPECT_EQ(window->tabs()->currentIndex(), 3) << "no rank is named, so the tab must stay";
   window->ShowDocument(HungJob());
   ASSERT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer"));
@@ -273,7 +273,8 @@ TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
   EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer"));
   window->ShowDocument(*healthy);
   ASSERT_TRUE(Until([&] { return window->Idle(); }));
-  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Matrix")) << "the answer to the incident before is gone";
+  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Matrix"))
+      << "the answer of the previous incident must be gone";
 
   WindowOptions options;
   options.settings = Session::kNothing;
@@ -282,7 +283,7 @@ TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
   asked.show();
   asked.ShowDocument(HungJob());
   ASSERT_TRUE(Until([&] { return asked.Idle(); }));
-  EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that was asked for stays";
+  EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that the user chose must stay";
 }
 
 // A partial document has no verdict. The answer appears with the verdict, unless the user has gone elsewhere.
@@ -382,7 +383,7 @@ TEST_F(WindowTest, CopiesForATicket) {
   EXPECT_FALSE(QApplication::clipboard()->text().isEmpty());
 }
 
-TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
+TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
   const auto window = MakeOpen();
   Key(window.get(), "]");
   Key(window.get(), "M");
@@ -439,7 +440,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
 }
 
 // Wherever a load is canceled, the current incident stays, the cancellation is reported, and nothing follows.
-TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
+TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
   const Selection selected = window->navigator()->selection();
@@ -489,14 +490,14 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
       break;
     }
   }
-  EXPECT_GE(cancelled, 1) << "it was never caught loading";
+  EXPECT_GE(cancelled, 1) << "no attempt cancelled the load in time";
   // The incident can still be opened afterwards.
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_NE(window->document(), document_);
 }
 
-TEST_F(WindowTest, ADroppedFileThatIsNothingSaysSo) {
+TEST_F(WindowTest, AnUnreadableDroppedFileIsReported) {
   const auto window = MakeOpen();
   const QString path = folder_.filePath("notes.txt");
   std::ofstream(path.toStdString()) << "not a dump\n";
@@ -571,7 +572,7 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_EQ(window->size(), QSize(1000, 700));
   EXPECT_EQ(window->tabs()->currentIndex(), 2);
   EXPECT_NEAR(QFontInfo(window->dock("Legend")->font()).pointSizeF(), QFontInfo(QApplication::font()).pointSizeF(), 0.1)
-      << "titles of panes grow with the text";
+      << "pane titles must grow with the text";
   EXPECT_NE(window->dock("Legend")->font(), QApplication::font("QDockWidget"));
   EXPECT_TRUE(window->dock("Details")->isHidden());
   EXPECT_EQ(window->session()->Recent(), QList<QStringList>{paths});
@@ -608,7 +609,7 @@ TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   }));
 }
 
-TEST_F(WindowTest, AHostileSessionFileIsAsNone) {
+TEST_F(WindowTest, AHostileSessionFileIsIgnored) {
   std::ofstream(folder_.filePath("viewer.ini").toStdString())
       << "[v1]\ngeometry=@ByteArray(\\x1\\x2)\npanes=@Invalid()\ntab=99\ntext=abc\nrecent=7, "
          "@Variant(\\0)\nappearance=pink\n";
@@ -618,7 +619,7 @@ TEST_F(WindowTest, AHostileSessionFileIsAsNone) {
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
 }
 
-TEST_F(WindowTest, EveryActCanBeTriggeredWithAndWithoutAnIncident) {
+TEST_F(WindowTest, EveryActionWorksWithAndWithoutAnIncident) {
   for (const bool open : {false, true}) {
     const auto window = open ? MakeOpen() : MakeWindow();
     for (const ActionSpec& spec : ActionSpecs()) {
@@ -636,7 +637,7 @@ TEST_F(WindowTest, EveryActCanBeTriggeredWithAndWithoutAnIncident) {
   }
 }
 
-TEST_F(WindowTest, ViewsAreGivenTheDocumentInTurnAndLoseIt) {
+TEST_F(WindowTest, ViewsGetTheDocumentInOrderAndReleaseIt) {
   const auto window = MakeOpen();
   EXPECT_EQ(window->document(), document_);
   window->actions()->Get(Id::kClose)->trigger();

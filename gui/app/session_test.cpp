@@ -20,7 +20,7 @@ TEST(SessionTest, RecentNewestFirstAndBounded) {
   EXPECT_EQ(session.Recent()[1], QStringList("/data/38"));
 }
 
-TEST(SessionTest, PlacesOfIncidents) {
+TEST(SessionTest, ThePlaceInEachIncidentIsRemembered) {
   QTemporaryDir folder;
   Place place;
   place.matrix_mode = MatrixMode::kCommunicator;

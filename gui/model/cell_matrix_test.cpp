@@ -199,7 +199,7 @@ ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   return facts;
 }
 
-TEST(CellMatrixTest, AgreesWithTheWordsOfTheContract) {
+TEST(CellMatrixTest, MatchesTheDefinitionOfEachState) {
   std::mt19937 random(41);
   std::map<ViewState, int> seen;
   for (int round = 0; round < 60; ++round) {
@@ -268,13 +268,13 @@ TEST(CellMatrixTest, AStalledRankIsTheOneThatIsMissing) {
   const auto whole = BuildJobMatrix(**document);
   const CellRange next = CellsOfSelection(**document, *whole, culprit);
   ASSERT_EQ(next.rows.size(), 1u);
-  EXPECT_EQ(next.column_first, whole->columns - 1) << "what it never issued comes after its last call";
+  EXPECT_EQ(next.column_first, whole->columns - 1) << "missing calls come after the rank's last call";
   EXPECT_EQ(whole->At(next.rows[0], next.column_first), ViewState::kMissing);
   const Selection back = SelectionOfCell(**document, *whole, next.rows[0], next.column_first);
   EXPECT_EQ(back, culprit);
 }
 
-TEST(CellMatrixTest, NothingIsThere) {
+TEST(CellMatrixTest, AnEmptyBundleHasNoCells) {
   auto document = Document::FromBundle(Bundle());
   ASSERT_TRUE(document.ok()) << document.status();
   EXPECT_EQ(BuildJobMatrix(**document)->rows, 0);
@@ -285,7 +285,7 @@ TEST(CellMatrixTest, NothingIsThere) {
   EXPECT_TRUE(CellsOfSelection(**document, *matrix, Selection()).rows.empty());
 }
 
-TEST(CellMatrixTest, ACancelledBuildGivesNothing) {
+TEST(CellMatrixTest, ACancelledBuildReturnsNothing) {
   lockstep::testing::Job job(2, 1, 2, 2);
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok()) << document.status();

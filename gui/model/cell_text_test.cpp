@@ -31,7 +31,7 @@ class CellTextTest : public ::testing::Test {
   int row_ = 0, column_ = 0;
 };
 
-TEST_F(CellTextTest, WhoDidNotDoWhat) {
+TEST_F(CellTextTest, ACellNamesTheRankAndTheCallItDidNotMake) {
   const QStringList lines = CellLines(*document_, *matrix_, row_, column_);
   ASSERT_GE(lines.size(), 3);
   EXPECT_LE(lines.size(), 6);
@@ -41,7 +41,7 @@ TEST_F(CellTextTest, WhoDidNotDoWhat) {
   EXPECT_EQ(CellSpoken(*document_, *matrix_, row_, column_),
             QString("rank 5, sequence number %1, never enqueued").arg(culprit_.seq_first));
   const QStringList before = CellLines(*document_, *matrix_, row_, column_ - 1);
-  EXPECT_TRUE(before[1].contains(" of ")) << "the operation, with its kind";
+  EXPECT_TRUE(before[1].contains(" of ")) << "must name the operation and its kind";
   EXPECT_EQ(before[2], "completed");
 }
 
@@ -65,7 +65,7 @@ TEST_F(CellTextTest, ATableHasItsFieldsAndIsBounded) {
   const QString text = CellsAsTsv(*document_, *matrix_, {row_, row_}, column_ - 1, column_, 3);
   const QStringList lines = text.split('\n');
   ASSERT_EQ(lines.size(), 6);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i].count('\t'), 5) << "a tab in a host's name is none of the table's";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i].count('\t'), 5) << "a tab in a host name must not add a column";
   EXPECT_TRUE(lines[2].endsWith("\tnever enqueued"));
   EXPECT_EQ(lines[4], ".. 3 of 4 cells");
 }

@@ -23,7 +23,7 @@ void FetchAll(IncidentTree* model, const QModelIndex& parent, int* nodes) {
   }
 }
 
-TEST(IncidentTreeTest, SoundThroughAll) {
+TEST(IncidentTreeTest, StaysConsistentThroughResets) {
   Bundle one = lockstep::testing::Job(1, 1, 1, 3).Run();
   Bundle nameless = testing::OnHosts(lockstep::testing::Job(2, 2, 2, 3).Run());
   for (Rank& rank : nameless.ranks) rank.host.clear();
@@ -80,7 +80,7 @@ TEST(IncidentTreeTest, ANumberIsARank) {
     const int32_t comm = model.NodeOf(model.index(row, 0, comms)).comm;
     EXPECT_NE(document->MembershipOf(5, comm), nullptr);
   }
-  EXPECT_EQ(model.SelectionOf(host).ranks, RankIntervals::Of(0, 7)) << "a host is all of its ranks";
+  EXPECT_EQ(model.SelectionOf(host).ranks, RankIntervals::Of(0, 7)) << "a host must select all of its ranks";
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_F(LoaderTest, DamagedFilesAreLinesOfTheLog) {
   }
 }
 
-TEST_F(LoaderTest, WhatCannotBeOpenedSaysWhy) {
+TEST_F(LoaderTest, FailuresToOpenGiveTheReason) {
   for (const QString& path : {Incident(), Incident() + "/none"}) {
     Loader loader;
     Heard heard(&loader);
@@ -169,7 +169,7 @@ TEST_F(LoaderTest, WhatCannotBeOpenedSaysWhy) {
   }
 }
 
-TEST_F(LoaderTest, CancelsAtOnceWhereverItIs) {
+TEST_F(LoaderTest, CancelsAtOnceInEveryPhase) {
   WriteDumps(40);
   QElapsedTimer whole;
   whole.start();
@@ -216,7 +216,7 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
 
 // If the paths are several files, or the index cannot be written next to them, it goes to the private cache, or else to
 // a temporary file.
-TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
+TEST_F(LoaderTest, IndexesOfSelectedFilesAreCached) {
   WriteDumps();
   const QStringList files{Incident() + "/h0.lsd", Incident() + "/h2.lsd", Incident() + "/h4.lsd",
                           Incident() + "/h6.lsd"};

@@ -20,12 +20,12 @@ Selection OfRank(int32_t rank) {
   return selection;
 }
 
-TEST(NavigatorTest, EveryStepCanBeGoneBackOnAndForth) {
+TEST(NavigatorTest, EveryStepCanBeUndoneAndRedone) {
   Navigator navigator;
   Told told(&navigator);
   navigator.Select(OfRank(3));
   navigator.Select(OfRank(3));
-  EXPECT_EQ(told.selection, 1) << "what is equal changes nothing";
+  EXPECT_EQ(told.selection, 1) << "an equal selection must not be announced";
   navigator.Select(OfRank(5));
   Place place = navigator.place();
   place.matrix = {10, 20, 0, 8};
@@ -43,7 +43,7 @@ TEST(NavigatorTest, EveryStepCanBeGoneBackOnAndForth) {
   EXPECT_FALSE(navigator.CanGoForward());
   navigator.Back();
   navigator.Select(OfRank(9));
-  EXPECT_FALSE(navigator.CanGoForward()) << "a new way forgets the old one";
+  EXPECT_FALSE(navigator.CanGoForward()) << "a new step must discard the undone ones";
 }
 
 TEST(NavigatorTest, ManySmallStepsAreOne) {
@@ -63,7 +63,7 @@ TEST(NavigatorTest, ManySmallStepsAreOne) {
   EXPECT_FALSE(navigator.CanGoBack());
 }
 
-TEST(NavigatorTest, WhatFollowsAStepIsPartOfIt) {
+TEST(NavigatorTest, ConsequencesOfAStepAreUndoneWithIt) {
   Navigator navigator;
   Told told(&navigator);
   navigator.Select(OfRank(3));

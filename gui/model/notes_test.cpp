@@ -25,7 +25,7 @@ class NotesTest : public ::testing::Test {
   QTemporaryDir folder_;
 };
 
-TEST_F(NotesTest, WhatIsWrittenIsRead) {
+TEST_F(NotesTest, NotesAreReadBack) {
   Notes notes;
   Mark mark;
   mark.text = QString::fromUtf8("look: \"here\"\n\xc3\xa4");
@@ -69,12 +69,12 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
 }
 
 // Opening a pipe waits for a writer, and would block the window.
-TEST_F(NotesTest, APipeInTheirPlaceIsRefused) {
+TEST_F(NotesTest, APipeInsteadOfTheFileIsRefused) {
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(ReadNotes(Path()).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(NotesTest, CannotBeWritten) {
+TEST_F(NotesTest, AnUnwritableFileIsReported) {
   Notes notes;
   notes.marks.resize(1);
   const absl::Status status = WriteNotes(folder_.filePath("absent/x.notes.json").toStdString(), notes);
@@ -83,7 +83,7 @@ TEST_F(NotesTest, CannotBeWritten) {
 }
 
 // A full disk stores only a part and reports no error.
-TEST_F(NotesTest, PartlyWrittenIsNotWritten) {
+TEST_F(NotesTest, APartialWriteLeavesTheOldFile) {
   Notes notes;
   notes.marks.resize(1);
   notes.marks[0].text = "before";
@@ -103,14 +103,14 @@ TEST_F(NotesTest, PartlyWrittenIsNotWritten) {
   EXPECT_EQ(*read, notes);
 }
 
-TEST_F(NotesTest, StandBesideWhatWasOpened) {
+TEST_F(NotesTest, TheFileLiesBesideTheOpenedIncident) {
   EXPECT_EQ(NotesPath({"/a/incident/"}), "/a/incident.notes.json");
   EXPECT_EQ(NotesPath({"x.lsd", "y.lsd"}), "x.lsd.notes.json");
   EXPECT_EQ(NotesPath({}), "");
   EXPECT_EQ(NotesPath({"/"}), "");
 }
 
-TEST_F(NotesTest, AMarkIsTheSelectionItWasMadeOf) {
+TEST_F(NotesTest, AMarkRestoresItsSelection) {
   lockstep::testing::Job job(2, 2, 2, 4);
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok());

@@ -87,7 +87,7 @@ class QueryRunTest : public ::testing::Test {
   DocumentPtr document_;
 };
 
-TEST_F(QueryRunTest, RanksByWhatTheyAre) {
+TEST_F(QueryRunTest, FindsRanksByNumberHostAndState) {
   EXPECT_EQ(Run("rank:2-4").ranks, RankIntervals::Of(2, 4));
   EXPECT_FALSE(Run("rank:2-4").records);
   EXPECT_EQ(Run("rank:2-4").hit_count, 3);
@@ -109,7 +109,7 @@ TEST_F(QueryRunTest, CommunicatorsByName) {
   EXPECT_EQ(document_->CommName(result.comms[0]), name);
 }
 
-TEST_F(QueryRunTest, OperationsAsTheSlowWayFindsThem) {
+TEST_F(QueryRunTest, FindsTheSameOperationsAsALinearSearch) {
   const auto is = [](ring::CallKind kind) { return [kind](int, const IndexOp& op) { return op.kind == kind; }; };
   ASSERT_GT(Count(is(ring::CallKind::kAllReduce)), 0);
   EXPECT_EQ(Run("op:allreduce").hit_count, Count(is(ring::CallKind::kAllReduce)));

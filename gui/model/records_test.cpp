@@ -27,7 +27,7 @@ bool WaitUntil(const std::function<bool()>& what) {
   return what();
 }
 
-TEST(RecordsTest, AllOfOneRankFromItsFile) {
+TEST(RecordsTest, ReadsAllRecordsOfARankFromItsFile) {
   std::string name = (fs::temp_directory_path() / "lockstep-records-test.XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
   lockstep::testing::Job job(2, 2, 2, 6);

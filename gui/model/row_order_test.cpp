@@ -67,7 +67,7 @@ TEST_F(RowOrderTest, EveryGrouping) {
   EXPECT_TRUE(plain.groups[0].name.isEmpty());
 }
 
-TEST_F(RowOrderTest, HostsStandByTheirFirstRank) {
+TEST_F(RowOrderTest, HostsAreOrderedByTheirFirstRank) {
   const RowOrder order = BuildRowOrder(*document_, *matrix_, RowGrouping::kHost, nullptr, {});
   ASSERT_EQ(order.groups.size(), 3u);
   EXPECT_EQ(order.groups[0].name, "b");
@@ -76,7 +76,7 @@ TEST_F(RowOrderTest, HostsStandByTheirFirstRank) {
   EXPECT_EQ(order.rows, (std::vector<uint32_t>{0, 3, 6, 1, 4, 7, 2, 5}));
 }
 
-TEST_F(RowOrderTest, TheWorstStateStandsFirst) {
+TEST_F(RowOrderTest, TheWorstStateComesFirst) {
   const RowOrder order = BuildRowOrder(*document_, *matrix_, RowGrouping::kState, nullptr, {});
   ASSERT_GE(order.groups.size(), 2u);
   EXPECT_EQ(order.groups[0].name, "never enqueued");

@@ -5,7 +5,7 @@
 namespace lockstep::gui {
 namespace {
 
-TEST(SafeTextTest, NothingOfAFileIsMarkupOrControl) {
+TEST(SafeTextTest, TextFromFilesIsNeitherMarkupNorControl) {
   EXPECT_EQ(Html(std::string_view("<b>\x1b[31m&\"")), "&lt;b&gt;?[31m&amp;&quot;");
   EXPECT_EQ(Plain(QString("a\u202eb\nc")), "a?b c");
   EXPECT_EQ(Plain(std::string_view("\xff\xfe")), "??");
@@ -13,7 +13,7 @@ TEST(SafeTextTest, NothingOfAFileIsMarkupOrControl) {
   EXPECT_EQ(PlainLines("one\ntwo\u2028\n\nfour", 3), "one\ntwo?\n\n");
 }
 
-TEST(SafeTextTest, CellsStayCells) {
+TEST(SafeTextTest, TsvAndCsvCellsAreEscaped) {
   EXPECT_EQ(TsvCell("a\tb\nc"), "a b c");
   EXPECT_EQ(CsvCell("a, \"b\""), "\"a, \"\"b\"\"\"");
   EXPECT_EQ(CsvCell("=1+2"), "'=1+2");

@@ -39,7 +39,7 @@ TEST(SpeedsTest, TheRooflineAndItsSourceAreNamed) {
   EXPECT_TRUE(SpeedText(speeds.rows[1], speeds.rows[1].rate).endsWith("the possible speed is unknown"));
 }
 
-TEST(SpeedsTest, WithoutAnyRooflineThereIsNoHundredPercent) {
+TEST(SpeedsTest, WithoutARooflineNoPercentageIsShown) {
   Verdict verdict;
   Add(&verdict, 64 << 20, 200e9, 0);
   EXPECT_FALSE(SpeedsOf(verdict).shares);

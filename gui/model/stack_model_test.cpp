@@ -40,7 +40,7 @@ ViewFacts OddOne() {
   return facts;
 }
 
-TEST(StackModelTest, TheOddOneOutStandsFirstAndIsMarked) {
+TEST(StackModelTest, TheRareStackComesFirstAndIsMarked) {
   StackModel model;
   QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
   model.SetDocument(Made(OddOne()));
@@ -65,22 +65,22 @@ TEST(StackModelTest, TheOddOneOutStandsFirstAndIsMarked) {
   EXPECT_EQ(model.node_count(), 5);
 }
 
-TEST(StackModelTest, TheVerdictsRanksComeBeforeFewAmongMany) {
+TEST(StackModelTest, RanksInTheVerdictComeBeforeRareStacks) {
   ViewFacts facts = OddOne();
   AddNode(&facts, 1, "load  data.py:8", {{100, 131}}, StackFrame::PYTHON);
   AddNode(&facts, -1, "poll", {{100, 131}});
   StackModel model;
   model.SetDocument(Made(facts));
   EXPECT_EQ(model.culprit(), -1);
-  EXPECT_TRUE(model.Odd(6)) << "few among many";
+  EXPECT_TRUE(model.Odd(6)) << "a few ranks among many";
   Finding* finding = facts.mutable_verdict()->add_findings();
   for (int rank = 100; rank <= 131; ++rank) finding->add_culprit_ranks(rank);
   model.SetDocument(Made(facts));
   EXPECT_TRUE(model.Odd(5));
   EXPECT_TRUE(model.Odd(6));
-  EXPECT_FALSE(model.Odd(2)) << "one rank, which the verdict does not name";
+  EXPECT_FALSE(model.Odd(2)) << "the verdict does not name this rank";
   EXPECT_EQ(model.NodeOf(model.index(0, 0)), 6);
-  EXPECT_EQ(model.culprit(), 5) << "the program's own frame";
+  EXPECT_EQ(model.culprit(), 5) << "must be the program's own frame";
   EXPECT_TRUE(model.NodeText(5).contains("named by the verdict"));
 }
 
@@ -92,7 +92,7 @@ TEST(StackModelTest, ThePictureNeverLosesOneRankOfMany) {
   ASSERT_EQ(icicle.boxes.size(), 5u);
   for (const Icicle::Box& box : icicle.boxes) {
     if (box.node == 2 || box.node == 4) {
-      EXPECT_NEAR(box.width, 300, 0.01) << "the names of its frames can be read";
+      EXPECT_NEAR(box.width, 300, 0.01) << "must be wide enough to read its frames";
     }
   }
   EXPECT_EQ(LayOutIcicle(model, 2, 800, 20).boxes.front().width, 800);
@@ -133,7 +133,7 @@ TEST(StackModelTest, RandomTreesKeepChildrenWithinTheirParents) {
   }
 }
 
-TEST(StackModelTest, WhyThereAreNoStacks) {
+TEST(StackModelTest, TheReasonForMissingStacksIsGiven) {
   ViewFacts facts;
   for (int i = 0; i < 8; ++i) {
     RankFacts* rank = facts.add_ranks();

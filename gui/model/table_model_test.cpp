@@ -51,7 +51,7 @@ TEST(TableModelTest, NaturalOrder) {
 }
 
 // All tables, through everything that can happen to a model.
-TEST(TableModelTest, ModelsAreSoundThroughAll) {
+TEST(TableModelTest, ModelsStayConsistentThroughResets) {
   const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
                                               testing::Made(Bundle()), testing::Hang(4, 2, 2)};
   Bundle one = lockstep::testing::Job(1, 1, 1, 3).Run();
@@ -77,9 +77,10 @@ TEST(TableModelTest, ModelsAreSoundThroughAll) {
           ASSERT_EQ(model.rowCount(), all);
           std::set<int> seen;
           for (int row = 0; row < all; ++row) seen.insert(model.Source(row));
-          EXPECT_EQ(static_cast<int>(seen.size()), all) << "every row stands once";
+          EXPECT_EQ(static_cast<int>(seen.size()), all) << "every row must appear once";
           for (int row = 0; row < all; ++row) {
-            EXPECT_EQ(model.Source(kept[row].row()), sources[static_cast<size_t>(row)]) << "who holds a row keeps it";
+            EXPECT_EQ(model.Source(kept[row].row()), sources[static_cast<size_t>(row)])
+                << "a persistent index must keep its row";
             if (row == 0 || kind.columns[static_cast<size_t>(column)].number) continue;
             const QString a = Cell(model, row - 1, column), b = Cell(model, row, column);
             EXPECT_FALSE(!a.isEmpty() && !b.isEmpty() &&
@@ -105,7 +106,7 @@ TEST(TableModelTest, ModelsAreSoundThroughAll) {
   }
 }
 
-TEST(TableModelTest, CommunicatorsTellWhoIsMissing) {
+TEST(TableModelTest, CommunicatorsShowTheMissingRanks) {
   const DocumentPtr document = testing::Hang();
   TableKind kind = CommTable();
   TableModel model(kind.columns, kind.make);
@@ -122,7 +123,7 @@ TEST(TableModelTest, CommunicatorsTellWhoIsMissing) {
     EXPECT_FALSE(Cell(model, row, ColumnOf(model, "Oldest in flight")).isEmpty());
   }
   EXPECT_TRUE(seen);
-  EXPECT_FALSE(Cell(model, 0, ColumnOf(model, "Oldest in flight")).isEmpty()) << "the oldest comes first";
+  EXPECT_FALSE(Cell(model, 0, ColumnOf(model, "Oldest in flight")).isEmpty()) << "the oldest must come first";
   // Among equal rows, those that the verdict names come first.
   for (const Qt::SortOrder order : {Qt::AscendingOrder, Qt::DescendingOrder}) {
     const int missing = ColumnOf(model, "Missing");
@@ -143,7 +144,7 @@ TEST(TableModelTest, RanksAndInFlight) {
   ranks.SetDocument(document);
   ASSERT_TRUE(Settles(ranks));
   ASSERT_EQ(ranks.rowCount(), 8);
-  EXPECT_EQ(Cell(ranks, 0, 0), "5") << "the cause comes first";
+  EXPECT_EQ(Cell(ranks, 0, 0), "5") << "the cause must come first";
   EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "Host")), "node100");
   EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "PID")), "40005");
   ranks.SetFilter("NODE100 40003", false, {});
@@ -204,7 +205,7 @@ TEST(TableModelTest, TheLastOrderCounts) {
   }
 }
 
-TEST(TableModelTest, ColumnsAreSharedAndGoWithTheDocument) {
+TEST(TableModelTest, ColumnsOfADocumentAreShared) {
   DocumentPtr document = testing::Healthy();
   const auto first = IncidentColumns::Of(document);
   EXPECT_EQ(first, IncidentColumns::Of(document));

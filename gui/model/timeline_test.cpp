@@ -94,7 +94,7 @@ std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, doubl
   return out;
 }
 
-TEST(TimelineTest, PixelsAreWhatAllPiecesSay) {
+TEST(TimelineTest, PixelsMatchASlowComputationFromAllPieces) {
   std::mt19937 random(5);
   const DocumentPtr document = Open(RandomBundle(1, 3, 500));
   const auto t = Timeline::Build(document);
@@ -123,7 +123,7 @@ TEST(TimelineTest, PixelsAreWhatAllPiecesSay) {
     if (filter.part == LaneFilter::Part::kAll) {
       t->Coarse(rows, 1, begin, end, width, coarse.data());
       for (int x = 0; x < width; ++x)
-        EXPECT_GE(coarse[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << "coarse loses nothing";
+        EXPECT_GE(coarse[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << "a coarse view must lose nothing";
     }
   }
 }
@@ -145,7 +145,7 @@ TEST(TimelineTest, TheWorstOfManyRanksKeepsItsPixel) {
   }
 }
 
-TEST(TimelineTest, WhatNothingMeasuredIsNotDrawnAsKnown) {
+TEST(TimelineTest, UnmeasuredTimesAreNotDrawnAsMeasured) {
   Bundle bundle = RandomBundle(3, 1, 4);
   Rank& rank = bundle.ranks[0];
   rank.ops[0].state = OpState::kCompleted;
@@ -169,7 +169,7 @@ TEST(TimelineTest, WhatNothingMeasuredIsNotDrawnAsKnown) {
   EXPECT_EQ(p[1].end, t->TakenAt(0));
   ASSERT_EQ(t->PiecesOf(0, d->OpAt(0, 3), p), 1);
   EXPECT_EQ(p[0].look, TimelineLook::kHostOpen);
-  EXPECT_EQ(p[0].end, t->span_ns()) << "open to when the data was taken, which is the end here";
+  EXPECT_EQ(p[0].end, t->span_ns()) << "still open when the data was taken, which is the end here";
 }
 
 TEST(TimelineTest, FindsOperationsAndHits) {
@@ -237,7 +237,7 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 2u);
   selection.comm = 0;
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 12u)
-      << "peers too";
+      << "peers must be found, too";
   const RankIntervals filtered = RankIntervals::Of(8, 10);
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kAll, selection, &filtered).lanes.size(), 3u);
 }
@@ -262,12 +262,13 @@ TEST(TimelineTest, TicksAreRound) {
         if (!tick.label.isEmpty()) labels << tick.label;
       }
       EXPECT_GE(labels.size(), 2);
-      EXPECT_EQ(labels.removeDuplicates(), 0) << "deep in, neighbors still differ: " << labels.join(", ").toStdString();
+      EXPECT_EQ(labels.removeDuplicates(), 0)
+          << "neighboring pixels must differ at high zoom: " << labels.join(", ").toStdString();
     }
   }
   EXPECT_TRUE(TimelineTicks(5, 5, 100, 10).empty());
   EXPECT_EQ(AxisDuration(4.2e9), "4.20 s");
-  EXPECT_EQ(AxisDuration(1e300), AxisDuration(9.3e18)) << "a place beyond all times";
+  EXPECT_EQ(AxisDuration(1e300), AxisDuration(9.3e18)) << "a range after the last operation";
 }
 
 }  // namespace

@@ -70,19 +70,19 @@ void ExpectSound(const WaitGraph& graph, const WaitLayout& layout) {
       }
       EXPECT_TRUE(seen[static_cast<size_t>(arrow.from)]);
     } else {
-      EXPECT_GT(from, to) << "who waits stands right of whom it waits for";
+      EXPECT_GT(from, to) << "a waiting node must be to the right of the node it waits for";
       EXPECT_GT(f.left(), t.right());
       EXPECT_NEAR(layout.paths[a].points.front().x(), f.left(), 0.01);
       EXPECT_NEAR(layout.paths[a].points.back().x(), t.right(), 0.01);
       for (size_t k = 1; k < layout.paths[a].points.size(); ++k) {
         EXPECT_LE(layout.paths[a].points[k].x(), layout.paths[a].points[k - 1].x() + 0.01)
-            << "an arrow never turns back";
+            << "an arrow must not turn back";
       }
     }
   }
 }
 
-TEST(WaitLayoutTest, AChainStandsCauseLeft) {
+TEST(WaitLayoutTest, TheCauseOfAChainIsOnTheLeft) {
   ViewFacts facts;
   const int far = AddClass(&facts, WaitClass::VICTIM, 16, 31, 3, "16 ranks in AllReduce #41 of c3");
   const int near = AddClass(&facts, WaitClass::VICTIM, 1, 15, 2, "15 ranks in AllReduce #41 of c2");
@@ -105,7 +105,7 @@ TEST(WaitLayoutTest, AChainStandsCauseLeft) {
   EXPECT_TRUE(text.contains("waits for rank 0: not issued")) << text.toStdString();
 }
 
-TEST(WaitLayoutTest, ACircleSharesALayerAndShowsBothWays) {
+TEST(WaitLayoutTest, ACycleSharesALayerAndShowsBothDirections) {
   ViewFacts facts;
   const int a = AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, "rank 0");
   const int b = AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, "rank 1");
@@ -118,11 +118,12 @@ TEST(WaitLayoutTest, ACircleSharesALayerAndShowsBothWays) {
   ExpectSound(graph, layout);
   EXPECT_EQ(layout.layer[static_cast<size_t>(a)], layout.layer[static_cast<size_t>(b)]);
   EXPECT_EQ(layout.layer[static_cast<size_t>(victim)], 1);
-  EXPECT_GT(std::abs(layout.paths[0].points[1].x() - layout.paths[1].points[1].x()), 100) << "one way on each side";
+  EXPECT_GT(std::abs(layout.paths[0].points[1].x() - layout.paths[1].points[1].x()), 100)
+      << "each direction must have its own side";
   EXPECT_TRUE(graph.arrows[0].in_cycle && graph.arrows[1].in_cycle && !graph.arrows[2].in_cycle);
 }
 
-TEST(WaitLayoutTest, CrossingsThatNeedNotBeAreNot) {
+TEST(WaitLayoutTest, AvoidableCrossingsAreAvoided) {
   ViewFacts facts;
   std::vector<int> causes, victims;
   for (int i = 0; i < 6; ++i) causes.push_back(AddClass(&facts, WaitClass::CAUSE, i, i, -1, "cause"));
@@ -181,11 +182,11 @@ TEST(WaitLayoutTest, TooManyClassesAreDrawnByCommunicatorAndThenByDistance) {
   EXPECT_EQ(graph.nodes.size(), 21u);
   int64_t ranks = 0;
   for (const WaitNode& node : graph.nodes) ranks += node.ranks.size();
-  EXPECT_EQ(ranks, 601) << "nobody is lost";
+  EXPECT_EQ(ranks, 601) << "no rank may be lost";
   ExpectSound(graph, LayOutWaitGraph(graph, Sizes(graph), 80, 20));
 }
 
-TEST(WaitLayoutTest, HostileFactsAndNone) {
+TEST(WaitLayoutTest, HostileAndMissingFactsAreHarmless) {
   ViewFacts facts;
   WaitGraph graph = BuildWaitGraph(facts, Name);
   EXPECT_TRUE(LayOutWaitGraph(graph, {}, 80, 20).rect.empty());

@@ -61,7 +61,7 @@ TEST(AnswerViewTest, TheCulpritAndItsMissingCallAreMarked) {
     shown.view.setPalette(palette);
     const QImage image = shown.pane->grab().toImage();
     const QColor alarm = ThemeFor(palette).alarm;
-    EXPECT_GT(PixelsOf(image.copy(shown.pane->RectOf(at).toRect()), alarm), 100) << "a thick frame";
+    EXPECT_GT(PixelsOf(image.copy(shown.pane->RectOf(at).toRect()), alarm), 100) << "the frame must be thick";
     EXPECT_EQ(PixelsOf(image.copy(shown.pane->RectOf({at.row == 0 ? 1 : 0, at.column}).toRect()), alarm), 0);
     EXPECT_TRUE(shown.page->toHtml().contains(ThemeFor(palette).link.name()));
   }
@@ -88,7 +88,7 @@ TEST(AnswerViewTest, TheStackAndWhatToDoAreSeenWithoutScrolling) {
   }
 }
 
-TEST(AnswerViewTest, SaysAllThatTheReportSays) {
+TEST(AnswerViewTest, ShowsEverythingThatTheReportShows) {
   Opened shown(testing::Hang());
   const QString page = Simple(shown.Text());
   int lines = 0;
@@ -167,7 +167,7 @@ TEST(AnswerViewTest, EvidenceSelectsItsCellsByMouseAndKeys) {
   EXPECT_EQ(shown.navigator.selection(), expected);
 }
 
-TEST(AnswerViewTest, EveryLinkLeadsSomewhere) {
+TEST(AnswerViewTest, EveryLinkHasATarget) {
   for (const DocumentPtr& document : {testing::Hang(4, 2, 2), testing::Mismatch(), testing::Healthy(),
                                       testing::TwoFindings(), testing::HungPipeline()}) {
     for (int finding = 0; finding < std::max(1, document->verdict().findings_size()); ++finding) {
@@ -198,7 +198,7 @@ TEST(AnswerViewTest, ALinkOfSendsSelectsRanksOnly) {
   EXPECT_GT(sends, 0);
 }
 
-TEST(AnswerViewTest, AnotherFindingHasItsOwnPictureAndWords) {
+TEST(AnswerViewTest, EachFindingHasItsOwnPictureAndText) {
   const DocumentPtr document = testing::TwoFindings();
   ASSERT_GE(document->verdict().findings_size(), 2);
   Opened shown(document);
@@ -212,7 +212,7 @@ TEST(AnswerViewTest, AnotherFindingHasItsOwnPictureAndWords) {
   EXPECT_TRUE(shown.Text().contains("Finding 2 of ")) << shown.Text().toStdString();
   EXPECT_EQ(shown.navigator.selection(), document->EvidenceLink(1, -1));
   testing::Grab(&shown.view, "answer_two");
-  ASSERT_TRUE(shown.page->FocusLink("finding:0")) << "the way back";
+  ASSERT_TRUE(shown.page->FocusLink("finding:0")) << "there must be a link back";
   shown.navigator.Back();
   EXPECT_EQ(shown.Text(), first);
 }
@@ -226,7 +226,7 @@ TEST(AnswerViewTest, AMismatchShowsBothCallSitesAndTheOddCall) {
   testing::Grab(&shown.view, "answer_mismatch");
 }
 
-TEST(AnswerViewTest, NothingOpenAndHealthy) {
+TEST(AnswerViewTest, ShowsTextWithoutAnIncidentAndForAHealthyJob) {
   Opened shown(nullptr);
   EXPECT_EQ(shown.pane->focus(), nullptr);
   EXPECT_EQ(shown.view.Csv(), "");
@@ -238,7 +238,7 @@ TEST(AnswerViewTest, NothingOpenAndHealthy) {
     QTest::keyClick(shown.pane, static_cast<Qt::Key>(key));
   shown.view.SetDocument(testing::Healthy());
   EXPECT_FALSE(HasAnswer(*testing::Healthy()));
-  ASSERT_NE(shown.pane->focus(), nullptr) << "the newest calls";
+  ASSERT_NE(shown.pane->focus(), nullptr) << "must show the newest calls";
   EXPECT_TRUE(shown.pane->focus()->fault().empty());
   testing::Grab(&shown.view, "answer_healthy");
   QTest::keyClick(shown.pane, Qt::Key_Down);

@@ -160,7 +160,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   const RankIntervals before = navigator.selection().ranks;
   QTest::keyClick(pane, Qt::Key_Right);
   QTest::keyClick(pane, Qt::Key_Return);
-  EXPECT_EQ(navigator.selection().ranks, before) << "no rank is on this host";
+  EXPECT_EQ(navigator.selection().ranks, before) << "this host has no rank";
   // Only a row with a roofline is in the picture, but both can be chosen.
   EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
   QTest::keyClick(pane, Qt::Key_PageDown);
@@ -180,7 +180,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   view.grab();
 }
 
-TEST(BandwidthViewTest, WhatWasNotMeasuredSaysWhy) {
+TEST(BandwidthViewTest, TheReasonForMissingMeasurementsIsGiven) {
   Navigator navigator;
   BandwidthView view(&navigator);
   view.resize(400, 300);

@@ -41,7 +41,7 @@ Selection OfRanks(int32_t first, int32_t last) {
   return selection;
 }
 
-TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
+TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   Shown shown(testing::Hang());
   const DocumentPtr document = shown.document;
   // Rank 7 waits where rank 5 never arrived.
@@ -73,7 +73,7 @@ TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   EXPECT_EQ(shown.navigator.selection().seq_first, selection.seq_first);
 }
 
-TEST(DetailsViewTest, ARankWithItsStacks) {
+TEST(DetailsViewTest, ShowsARankWithItsStacks) {
   Shown shown(testing::Hang());
   const QString text = shown.After(OfRanks(5, 5));
   EXPECT_TRUE(text.startsWith("rank 5 on node100, GPU 5")) << text.toStdString();
@@ -101,7 +101,7 @@ TEST(DetailsViewTest, SeveralRanksShareAndDiffer) {
   EXPECT_TRUE(shown.After(wide).contains("without data"));
 }
 
-TEST(DetailsViewTest, ACommunicatorTellsWhoIsMissing) {
+TEST(DetailsViewTest, ACommunicatorShowsTheMissingRanks) {
   Shown shown(testing::Hang());
   Selection selection;
   selection.comm = shown.document->AnomalyAt(0).comm;
@@ -116,7 +116,7 @@ TEST(DetailsViewTest, ACommunicatorTellsWhoIsMissing) {
 }
 
 // A document without files: the fields of the index stay, with the reason for missing ones.
-TEST(DetailsViewTest, WhatTheFileAloneHoldsComesLater) {
+TEST(DetailsViewTest, DetailsFromTheFileArriveLater) {
   Navigator navigator;
   Records records;
   const DocumentPtr document = testing::Hang();

@@ -9,7 +9,6 @@
 #include <QTextBlock>
 #include <QTextDocument>
 
-#include <cmath>
 
 namespace lockstep::gui {
 namespace {
@@ -85,8 +84,6 @@ QStringList LinkPane::Links() const {
   });
   return links;
 }
-
-int LinkPane::ContentHeight() const { return static_cast<int>(std::ceil(document()->size().height())); }
 
 QVariant LinkPane::loadResource(int, const QUrl&) { return {}; }
 

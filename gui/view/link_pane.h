@@ -23,8 +23,6 @@ class LinkPane : public QTextBrowser {
   QString FocusedLink() const;
   // Returns all links in order.
   QStringList Links() const;
-  // Returns the height of the current contents at the current width.
-  int ContentHeight() const;
 
  Q_SIGNALS:
   void Followed(const QString& link);

@@ -37,7 +37,7 @@ TEST(LoadLogTest, LinesOfTheLoadAndProblemsOfTheVerdict) {
   ASSERT_GE(problems, 2);
   EXPECT_EQ(log.line_count(), 2 + problems);
   log.SetDocument(document);
-  EXPECT_EQ(log.line_count(), 2 + problems) << "the same document again adds nothing";
+  EXPECT_EQ(log.line_count(), 2 + problems) << "setting the same document again must add nothing";
   EXPECT_TRUE(log.Csv().contains("/incident/rank-3.lsd at byte 4096 (rank 3)"));
   EXPECT_FALSE(log.Csv().contains(QChar(0x1b)));
   EXPECT_FALSE(log.Csv().contains(QChar(0x202e)));

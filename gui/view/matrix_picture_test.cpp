@@ -60,7 +60,7 @@ class MatrixPictureTest : public ::testing::Test {
   void SetUp() override {
     if (!QFontDatabase::families().contains("DejaVu Sans")) GTEST_SKIP() << "the font DejaVu Sans is not installed";
     if (QGuiApplication::primaryScreen() == nullptr || qApp->devicePixelRatio() != 1)
-      GTEST_SKIP() << "pictures are of one pixel a point";
+      GTEST_SKIP() << "the reference pictures have one pixel per point";
     view_.resize(720, 400);
   }
   void Show(DocumentPtr document) {
@@ -178,7 +178,7 @@ TEST_F(MatrixPictureTest, HighDensity) {
   const MatrixView::Cell cell{3, 50};
   view_.grab();
   const QPoint at = view_.CentreOf(cell);
-  EXPECT_EQ(once.pixel(at), twice.pixel(at * 2)) << "the same cell at the same place";
+  EXPECT_EQ(once.pixel(at), twice.pixel(at * 2)) << "the same cell must be at the same position";
 }
 
 }  // namespace

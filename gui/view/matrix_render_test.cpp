@@ -44,7 +44,7 @@ ViewTransform RandomTransform(int columns, int lines, std::mt19937* random) {
   return t;
 }
 
-TEST(MatrixRenderTest, EveryCellInSightHasAPixel) {
+TEST(MatrixRenderTest, EveryVisibleCellHasAPixel) {
   std::mt19937 random(11);
   for (int round = 0; round < 3000; ++round) {
     const int cells = 1 + static_cast<int>(random() % 700), pixels = 1 + static_cast<int>(random() % 300);
@@ -111,7 +111,7 @@ TEST(MatrixRenderTest, TheWorstStateWinsAtEveryZoom) {
   }
 }
 
-TEST(MatrixRenderTest, FaultsGrowAndHideNoOther) {
+TEST(MatrixRenderTest, FaultsAreEnlargedAndHideNoOtherFault) {
   std::mt19937 random(13);
   for (int round = 0; round < 300; ++round) {
     const int rows = 3 + static_cast<int>(random() % 300), columns = 3 + static_cast<int>(random() % 300);
@@ -199,18 +199,18 @@ TEST(MatrixRenderTest, CellsHaveTheirColoursSignsAndGrid) {
         hatch += image.pixel(3 * 44 + x, 52 + y) == theme->Of(ViewState::kNoData).ink.rgb() ? 1 : 0;
       }
     }
-    EXPECT_GT(ink, 20) << "a sign";
+    EXPECT_GT(ink, 20) << "must show a sign";
     EXPECT_GT(hatch, 100);
   }
 }
 
-TEST(MatrixRenderTest, NothingToDrawIsNoTrouble) {
+TEST(MatrixRenderTest, AnEmptyMatrixIsDrawn) {
   EXPECT_TRUE(RenderMatrix(CellMatrix(), {}, ViewTransform(0, 0, 0, 0), LightTheme()).isNull());
   const QImage image = RenderMatrix(CellMatrix(), {}, ViewTransform(0, 0, 20, 10), LightTheme());
   EXPECT_EQ(image.pixel(5, 5), LightTheme().background.rgb());
   const std::vector<uint32_t> wrong = {7, 8};
   const CellMatrix small = Filled(1, 1, kMissing);
-  EXPECT_EQ(WorstStates(small, wrong, ViewTransform(1, 2, 30, 30)).At(3, 3), 0) << "rows that are not there";
+  EXPECT_EQ(WorstStates(small, wrong, ViewTransform(1, 2, 30, 30)).At(3, 3), 0) << "rows that do not exist";
   EXPECT_FALSE(RenderSample(ViewState::kMissing, DarkTheme(), QSize(20, 14), 2).isNull());
 }
 

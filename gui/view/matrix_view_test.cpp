@@ -106,7 +106,7 @@ TEST_F(MatrixViewTest, AClickSelectsTheCell) {
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(navigator_.selection(), SelectionOfCell(*document_, *view_.data()->cells, 3, cell.column));
   EXPECT_GE(navigator_.selection().record, 0);
-  EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob) << "a click turns no picture";
+  EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob) << "a click must not change the mode";
   EXPECT_EQ(view_.cursor(), cell);
   EXPECT_TRUE(view_.CopyText().startsWith("rank 3")) << view_.CopyText().toStdString();
   EXPECT_LE(view_.CopyText().count('\n'), 5);
@@ -129,7 +129,7 @@ TEST_F(MatrixViewTest, TheKeysOfTheCursor) {
   EXPECT_EQ(view_.cursor()->line, view_.data()->order.lines() - 1);
   Key(Qt::Key_Home, Qt::ControlModifier);
   EXPECT_EQ(view_.cursor()->line, 0);
-  EXPECT_TRUE(navigator_.selection().empty()) << "moving is not selecting";
+  EXPECT_TRUE(navigator_.selection().empty()) << "moving must not select";
   Key(Qt::Key_Return);
   EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(0, 0));
   Key(Qt::Key_Period);
@@ -142,7 +142,7 @@ TEST_F(MatrixViewTest, WheelAndKeysZoomAndPan) {
   const QPoint at = view_.CentreOf({8, 40});
   const double before = view_.transform().x.ToCell(0);
   Wheel(at, 4, Qt::ControlModifier);
-  EXPECT_EQ(view_.CellAt(at), (MatrixView::Cell{8, 40})) << "the point under the pointer stays";
+  EXPECT_EQ(view_.CellAt(at), (MatrixView::Cell{8, 40})) << "the point under the pointer must stay";
   EXPECT_GT(view_.transform().x.first(), before);
   EXPECT_NE(navigator_.place().matrix, Viewport());
   Wheel(at, -3, Qt::ShiftModifier);
@@ -161,21 +161,21 @@ TEST_F(MatrixViewTest, WheelAndKeysZoomAndPan) {
   view_.MoveCursor({0, 0});
   Key(Qt::Key_F);
   Key(Qt::Key_F);
-  EXPECT_TRUE(view_.transform().x.fits() && view_.transform().y.fits()) << "F twice shows everything";
+  EXPECT_TRUE(view_.transform().x.fits() && view_.transform().y.fits()) << "the second F must show everything";
   EXPECT_EQ(navigator_.place().matrix, Viewport());
   navigator_.Back();
   ASSERT_TRUE(Settle(view_));
-  EXPECT_EQ(navigator_.place().matrix, Viewport()) << "a row of small steps is one step back";
+  EXPECT_EQ(navigator_.place().matrix, Viewport()) << "several small steps must be undone as one";
 }
 
-TEST_F(MatrixViewTest, ADragMeasuresSelectsAndZooms) {
+TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   const MatrixView::Cell from{2, 30}, to{6, 60};
   QTest::mousePress(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(from));
   QTest::mouseMove(&view_, view_.CentreOf({4, 45}));
   QTest::mouseMove(&view_, view_.CentreOf(to));
   ASSERT_TRUE(view_.area().has_value());
   ASSERT_TRUE(Settle(view_));
-  EXPECT_TRUE(navigator_.selection().empty()) << "not before the button is let go";
+  EXPECT_TRUE(navigator_.selection().empty()) << "must not select before the button is released";
   QTest::mouseRelease(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(to));
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(2, 6));
@@ -186,7 +186,7 @@ TEST_F(MatrixViewTest, ADragMeasuresSelectsAndZooms) {
   EXPECT_NEAR(view_.transform().x.first(), 30, 1e-6);
   Key(Qt::Key_Escape);
   EXPECT_FALSE(view_.area().has_value());
-  EXPECT_FALSE(navigator_.selection().empty()) << "Esc lets go of one thing at a time";
+  EXPECT_FALSE(navigator_.selection().empty()) << "each Esc must clear one thing";
   // The same with keys.
   view_.MoveCursor({1, 40});
   Key(Qt::Key_Right, Qt::ShiftModifier);
@@ -223,7 +223,7 @@ TEST_F(MatrixViewTest, GroupsPinsAndModes) {
   Key(Qt::Key_P);
   EXPECT_EQ(view_.data()->order.pinned, 1);
   EXPECT_EQ(view_.data()->order.rows[0], 9u);
-  EXPECT_EQ(view_.cursor()->line, 0) << "the cursor stays on its rank";
+  EXPECT_EQ(view_.cursor()->line, 0) << "the cursor must stay on its rank";
   QTest::mouseClick(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf({0, 5}));
   EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(9, 9));
   Key(Qt::Key_P);
@@ -235,7 +235,7 @@ TEST_F(MatrixViewTest, GroupsPinsAndModes) {
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob);
 }
 
-TEST_F(MatrixViewTest, EveryRankPinned) {
+TEST_F(MatrixViewTest, AllRanksMayBePinned) {
   Place place = navigator_.place();
   place.pinned = RankIntervals::Of(0, INT32_MAX);
   navigator_.Go(place);
@@ -287,7 +287,7 @@ TEST_F(MatrixViewTest, FiltersLeaveRowsOut) {
   EXPECT_EQ(view_.Csv(), "");
 }
 
-TEST_F(MatrixViewTest, TheCursorCanBeHeard) {
+TEST_F(MatrixViewTest, TheCursorIsAnnouncedToScreenReaders) {
   QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(&view_);
   ASSERT_NE(interface, nullptr);
   navigator_.Select(document_->AnomalyAt(0));
@@ -302,7 +302,7 @@ TEST_F(MatrixViewTest, TheCursorCanBeHeard) {
       << interface->text(QAccessible::Value).toStdString();
 }
 
-TEST_F(MatrixViewTest, TheOldPictureStaysUntilTheNewOneIsThere) {
+TEST_F(MatrixViewTest, TheOldPictureStaysUntilTheNewOneIsReady) {
   const MatrixData* before = view_.data();
   Place place = navigator_.place();
   place.matrix_mode = MatrixMode::kCommunicator;
@@ -312,12 +312,12 @@ TEST_F(MatrixViewTest, TheOldPictureStaysUntilTheNewOneIsThere) {
   EXPECT_FALSE(view_.Idle());
   view_.grab();
   Wheel(view_.rect().center(), 5, Qt::ControlModifier);
-  EXPECT_EQ(navigator_.place().matrix, Viewport()) << "an old picture moves nothing";
+  EXPECT_EQ(navigator_.place().matrix, Viewport()) << "the wheel must do nothing on an outdated picture";
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(view_.data()->cells->comm, 1);
 }
 
-TEST_F(MatrixViewTest, AnyDocumentAndNone) {
+TEST_F(MatrixViewTest, PaintsEveryDocumentAndNone) {
   QImage image(500, 300, QImage::Format_RGB32);
   QPainter painter(&image);
   EXPECT_TRUE(view_.Paint(&painter, image.size()));
@@ -349,7 +349,7 @@ TEST_F(MatrixViewTest, AnyDocumentAndNone) {
   }
 }
 
-TEST_F(MatrixViewTest, AViewThatGoesAwayWhileItBuilds) {
+TEST_F(MatrixViewTest, MayBeDestroyedWhileItBuilds) {
   for (int i = 0; i < 30; ++i) {
     Navigator navigator;
     MatrixView view(&navigator);
@@ -360,7 +360,7 @@ TEST_F(MatrixViewTest, AViewThatGoesAwayWhileItBuilds) {
   }
 }
 
-TEST_F(MatrixViewTest, TheLegendCountsWhatIsInSightAndFindsTheNext) {
+TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   LegendView legend(&navigator_);
   legend.resize(legend.sizeHint());
   legend.show();
@@ -377,7 +377,7 @@ TEST_F(MatrixViewTest, TheLegendCountsWhatIsInSightAndFindsTheNext) {
   const Selection first = navigator_.selection();
   EXPECT_EQ(StateAt(CellOf(first)), ViewState::kCompleted);
   EXPECT_TRUE(legend.SelectNext(ViewState::kCompleted));
-  EXPECT_NE(navigator_.selection(), first) << "the next one";
+  EXPECT_NE(navigator_.selection(), first) << "must find the next one";
   navigator_.Reset();
   EXPECT_TRUE(legend.SelectNext(ViewState::kMissing));
   EXPECT_FALSE(legend.SelectNext(ViewState::kMismatch));

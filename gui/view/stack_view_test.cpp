@@ -47,7 +47,7 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   QWidget* picture = view.findChild<QWidget*>("Stack picture");
   ASSERT_NE(picture, nullptr);
   ASSERT_FALSE(view.BoxOf(2).isEmpty());
-  EXPECT_LT(view.BoxOf(2).left(), view.BoxOf(1).left()) << "the odd one stands first";
+  EXPECT_LT(view.BoxOf(2).left(), view.BoxOf(1).left()) << "the rare stack must come first";
   QTest::mouseClick(picture, Qt::LeftButton, {}, picture->mapFrom(&view, view.BoxOf(2).center()));
   EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(61, 63));
   EXPECT_EQ(view.current(), 2);
@@ -65,9 +65,9 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   search->clear();
   QTest::keyClicks(search, "train");
   QTest::keyClick(search, Qt::Key_Return, Qt::ShiftModifier);
-  EXPECT_EQ(view.current(), 1) << "the last of two";
+  EXPECT_EQ(view.current(), 1) << "must select the last of the two";
   auto* tree = view.findChild<QTreeView*>();
-  EXPECT_EQ(view.model().NodeOf(tree->currentIndex()), 1) << "tree and picture go together";
+  EXPECT_EQ(view.model().NodeOf(tree->currentIndex()), 1) << "tree and picture must select the same node";
   tree->setCurrentIndex(view.model().IndexOf(6));
   EXPECT_EQ(view.current(), 6);
   QTest::mouseClick(tree->viewport(), Qt::LeftButton, {}, tree->visualRect(view.model().IndexOf(6)).center());
@@ -86,7 +86,7 @@ TEST(StackViewTest, ZoomsIntoANodeAndOut) {
   selection.ranks = RankIntervals::Of(62, 62);
   navigator.Select(selection);
   view.ZoomToSelection();
-  EXPECT_EQ(view.current(), 6) << "the deepest that has all of them";
+  EXPECT_EQ(view.current(), 6) << "must select the deepest node with all of these ranks";
   EXPECT_TRUE(view.BoxOf(1).isEmpty());
   EXPECT_GT(view.BoxOf(6).width(), 700);
   view.Fit();
@@ -99,7 +99,7 @@ TEST(StackViewTest, ZoomsIntoANodeAndOut) {
   EXPECT_TRUE(view.Paint(&painter, image.size()));
 }
 
-TEST(StackViewTest, WithoutStacksItSaysWhy) {
+TEST(StackViewTest, ShowsTheReasonForMissingStacks) {
   Navigator navigator;
   StackView view(&navigator);
   view.resize(500, 300);

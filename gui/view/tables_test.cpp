@@ -64,7 +64,7 @@ TEST(TablesTest, RanksSelectBothWays) {
   const QString copied = shown.view->CopyText();
   EXPECT_TRUE(copied.startsWith("Rank\tHost\tGPU")) << copied.toStdString();
   EXPECT_TRUE(copied.contains("\n6\tnode100\t6"));
-  EXPECT_EQ(shown.navigator.selection(), selection) << "to show is not to select";
+  EXPECT_EQ(shown.navigator.selection(), selection) << "scrolling to a row must not select it";
 }
 
 TEST(TablesTest, FilterAndSortKeepTheSelection) {
@@ -83,7 +83,7 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
   QTest::keyClicks(filter, "40001");
   ASSERT_TRUE(shown.Settles());
   EXPECT_TRUE(shown.Selected().empty());
-  EXPECT_EQ(shown.navigator.selection(), selection) << "filtered out is still selected";
+  EXPECT_EQ(shown.navigator.selection(), selection) << "a filtered row must stay selected";
   QTest::keyClick(filter, Qt::Key_Escape);
   ASSERT_TRUE(shown.Settles());
   EXPECT_EQ(shown.Selected().size(), 1u);
@@ -158,7 +158,7 @@ TEST(TablesTest, HostileNamesAreOnlyText) {
   EXPECT_EQ(ranks.Cell(0, 1), "h ?[31m<img src=x>");
 }
 
-TEST(TablesTest, EmptyDarkAndManyPieces) {
+TEST(TablesTest, EmptyDarkAndLongTablesArePainted) {
   for (View* (*make)(Navigator*, QWidget*) : {MakeCommTable, MakeRankTable, MakeMismatchTable, MakeInFlightTable}) {
     ShownTable shown(make, testing::Made(Bundle()));
     EXPECT_EQ(shown.view->CopyText(), "");
@@ -180,7 +180,7 @@ TEST(TablesTest, EmptyDarkAndManyPieces) {
   for (int32_t rank = 1; rank < 1024; rank += 2) odd.push_back(rank);
   selection.ranks = RankIntervals::Of(odd);
   dark.navigator.Select(selection);
-  EXPECT_EQ(dark.view->CopyText().count('\n'), 513) << "more pieces than the table's own selection is given";
+  EXPECT_EQ(dark.view->CopyText().count('\n'), 513) << "more ranges than the table's own selection may get";
   testing::Grab(dark.view.get(), "table_ranks_dark");
 }
 

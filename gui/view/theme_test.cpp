@@ -19,7 +19,7 @@ double Contrast(const QColor& a, const QColor& b) {
   return (std::max(la, lb) + 0.05) / (std::min(la, lb) + 0.05);
 }
 
-TEST(ThemeTest, TextAndSignsCanBeRead) {
+TEST(ThemeTest, TextAndSignsHaveEnoughContrast) {
   for (const Theme* theme : {&LightTheme(), &DarkTheme()}) {
     EXPECT_GE(Contrast(theme->text, theme->background), 7);
     EXPECT_GE(Contrast(theme->faint_text, theme->background), 4.5);
@@ -70,7 +70,7 @@ Triple Seen(const QColor& color, const Vision& vision) {
 double Distance(const Triple& a, const Triple& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
 
 // Any two states can be neighbors. 2.3 is just noticeable; patches of a few pixels need several times that.
-TEST(ThemeTest, EveryEyeTellsStatesApart) {
+TEST(ThemeTest, ColorBlindReadersCanDistinguishStates) {
   auto fault = [](size_t s) { return s >= static_cast<size_t>(ViewState::kFailed); };
   for (const Theme* theme : {&LightTheme(), &DarkTheme()}) {
     for (const Vision& vision : kVisions) {
@@ -90,7 +90,7 @@ TEST(ThemeTest, EveryEyeTellsStatesApart) {
   }
 }
 
-TEST(ThemeTest, NoDataLooksLikeNoFault) {
+TEST(ThemeTest, MissingDataDoesNotLookLikeAFault) {
   for (const Theme* theme : {&LightTheme(), &DarkTheme()}) {
     EXPECT_NE(theme->Of(ViewState::kNoData).hatch, Qt::NoBrush);
     for (const ViewState state : {ViewState::kFailed, ViewState::kMismatch, ViewState::kMissing}) {
@@ -100,7 +100,7 @@ TEST(ThemeTest, NoDataLooksLikeNoFault) {
   }
 }
 
-TEST(ThemeTest, DarkIsToldByTheWindow) {
+TEST(ThemeTest, TheWindowColorDecidesWhetherTheThemeIsDark) {
   QPalette palette;
   palette.setColor(QPalette::Window, QColor("#202020"));
   EXPECT_TRUE(IsDark(palette));

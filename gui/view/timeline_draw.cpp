@@ -77,7 +77,7 @@ void ArrowHead(QPainter* painter, const QPointF& from, const QPointF& to) {
 
 }  // namespace
 
-// Scales rows of looks to the picture's pixels.
+// Scales rows of timeline looks to the picture's pixels.
 QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) const {
   const int width = raster.request.width, height = raster.request.height;
   QImage image(width, height, QImage::Format_RGB32);

@@ -24,7 +24,7 @@ void Wait(TimelineView* view) {
     if (view->Idle() && view->pane()->timeline() != nullptr) return;
     QApplication::processEvents(QEventLoop::WaitForMoreEvents, 50);
   }
-  FAIL() << "the timeline is never ready";
+  FAIL() << "the timeline did not become ready";
 }
 
 struct ShownTimeline {
@@ -73,8 +73,8 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
   EXPECT_EQ(s.navigator.selection().record, -1);
   const TimelineHit hit = s.pane()->HitAt(s.At(0, 250));
   ASSERT_EQ(hit.row, 0);
-  EXPECT_EQ(hit.piece.look, TimelineLook::kRunningOpen) << "open to when the data was taken";
-  EXPECT_EQ(s.pane()->HitAt(s.At(5, 250)).row, -1) << "who did not come shows nothing";
+  EXPECT_EQ(hit.piece.look, TimelineLook::kRunningOpen) << "still open when the data was taken";
+  EXPECT_EQ(s.pane()->HitAt(s.At(5, 250)).row, -1) << "a missing rank must show nothing";
   EXPECT_LE(s.pane()->HitText(hit).count('\n'), 5);
   EXPECT_TRUE(s.pane()->HitText(hit).contains("still running"));
   // As text, only the visible part.
@@ -95,7 +95,7 @@ TEST(TimelineViewTest, ZoomPanAndHistory) {
                     false);
   const double before = s.pane()->TimeAt(at.x());
   QApplication::sendEvent(s.pane(), &wheel);
-  EXPECT_NEAR(s.pane()->TimeAt(at.x()), before, 1000) << "what is under the cursor stays there";
+  EXPECT_NEAR(s.pane()->TimeAt(at.x()), before, 1000) << "the time under the cursor must stay";
   EXPECT_LT(s.pane()->Shown().x1 - s.pane()->Shown().x0, (all.x1 - all.x0) / 2);
   QTest::keyClick(s.pane(), Qt::Key_D);
   QTest::keyClick(s.pane(), Qt::Key_End);
@@ -103,11 +103,11 @@ TEST(TimelineViewTest, ZoomPanAndHistory) {
   QTest::keyClick(s.pane(), Qt::Key_Home);
   EXPECT_EQ(s.pane()->Shown().x0, 0);
   for (int i = 0; i < 200; ++i) QTest::keyClick(s.pane(), Qt::Key_W);
-  EXPECT_GE(s.pane()->Shown().x1 - s.pane()->Shown().x0, 100) << "there is a nearest";
+  EXPECT_GE(s.pane()->Shown().x1 - s.pane()->Shown().x0, 100) << "there must be a nearest operation";
   s.view.Fit();
   EXPECT_EQ(s.pane()->Shown(), all);
   s.navigator.Back();
-  EXPECT_EQ(s.pane()->Shown(), all) << "many steps are one";
+  EXPECT_EQ(s.pane()->Shown(), all) << "several steps must be undone as one";
 }
 
 TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
@@ -127,10 +127,10 @@ TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
   EXPECT_NEAR(s.pane()->Shown().x1 - s.pane()->Shown().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
 }
 
-TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {
+TEST(TimelineViewTest, SelectedRanksComeFirstOrAloneUnlessClickedHere) {
   ShownTimeline s;
   QTest::mouseClick(s.pane(), Qt::LeftButton, {}, s.At(6, 36));
-  EXPECT_EQ(s.pane()->lanes().relevant, 0) << "lanes do not move away under the cursor";
+  EXPECT_EQ(s.pane()->lanes().relevant, 0) << "lanes must not move away from under the cursor";
   Selection selection;
   selection.ranks = RankIntervals::Of(6, 6);
   s.navigator.Select(selection);
@@ -142,7 +142,7 @@ TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {
   EXPECT_EQ(s.pane()->lanes().lanes.size(), 1u);
   boxes[1]->setCurrentIndex(0);
   boxes[0]->setCurrentIndex(2);
-  EXPECT_EQ(s.pane()->lanes().lanes.size(), 24u) << "calls and two streams of each";
+  EXPECT_EQ(s.pane()->lanes().lanes.size(), 24u) << "each rank has a lane for calls and two for streams";
   Wait(&s.view);
   boxes[0]->setCurrentIndex(0);
   EXPECT_EQ(s.pane()->lanes().lanes.size(), 2u);
@@ -159,7 +159,7 @@ TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {
   QTest::keyClick(s.pane(), Qt::Key_Return);
 }
 
-TEST(TimelineViewTest, TheThreeLooksAreDrawnWhereTheyWere) {
+TEST(TimelineViewTest, CallQueueAndExecutionAreDrawnAtTheirTimes) {
   ShownTimeline s;
   s.view.findChildren<QComboBox*>()[0]->setCurrentIndex(2);
   Place place = s.navigator.place();
@@ -170,12 +170,12 @@ TEST(TimelineViewTest, TheThreeLooksAreDrawnWhereTheyWere) {
   const QRgb paper = ThemeFor(s.view.palette()).background.rgb();
   // Rank 0: in AllReduce from 31.0 ms to 31.4, queued to 32.2, running to 38.0; times count from the first call.
   const double zero = 0.0;
-  EXPECT_NE(s.Pixel(s.At(0, zero + 31.2) - QPoint(0, 4)), paper) << "the host's call";
+  EXPECT_NE(s.Pixel(s.At(0, zero + 31.2) - QPoint(0, 4)), paper) << "the call must be drawn";
   EXPECT_EQ(s.Pixel(s.At(0, zero + 35) - QPoint(0, 4)), paper);
-  EXPECT_NE(s.Pixel(s.At(1, zero + 31.8)), paper) << "queued on stream 7";
-  EXPECT_NE(s.Pixel(s.At(1, zero + 35)), s.Pixel(s.At(1, zero + 31.8))) << "running looks different";
-  EXPECT_EQ(s.Pixel(s.At(2, zero + 35)), paper) << "nothing on stream 13";
-  EXPECT_NE(s.Pixel(s.At(2, zero + 30.6)), paper) << "the send";
+  EXPECT_NE(s.Pixel(s.At(1, zero + 31.8)), paper) << "must be drawn as queued on stream 7";
+  EXPECT_NE(s.Pixel(s.At(1, zero + 35)), s.Pixel(s.At(1, zero + 31.8))) << "running must look different";
+  EXPECT_EQ(s.Pixel(s.At(2, zero + 35)), paper) << "stream 13 must be empty";
+  EXPECT_NE(s.Pixel(s.At(2, zero + 30.6)), paper) << "the send must be drawn";
 }
 
 TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
@@ -209,7 +209,7 @@ TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
     const QColor color = image.pixelColor(x, between.center().y());
     link += std::abs(color.blue() - ThemeFor(s.view.palette()).link.blue()) < 60 && color.red() < 120;
   }
-  EXPECT_GT(link, 0) << "an arrow goes down to the receive";
+  EXPECT_GT(link, 0) << "an arrow must lead down to the receive";
 }
 
 TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
@@ -239,7 +239,7 @@ TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
   other.reset();
 }
 
-TEST(TimelineViewTest, NothingAndNoTimes) {
+TEST(TimelineViewTest, PaintsWithoutADocumentAndWithoutTimes) {
   Navigator navigator;
   TimelineView view(&navigator);
   view.resize(500, 300);

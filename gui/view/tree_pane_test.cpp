@@ -46,7 +46,7 @@ TEST(TreePaneTest, SelectsBothWays) {
   shown.navigator.Select(document->AnomalyAt(0));
   EXPECT_EQ(shown.tree->currentIndex().data().toString(), "rank 5");
   EXPECT_TRUE(shown.tree->isExpanded(shown.tree->currentIndex().parent()));
-  EXPECT_EQ(shown.navigator.selection(), document->AnomalyAt(0)) << "to show is not to select";
+  EXPECT_EQ(shown.navigator.selection(), document->AnomalyAt(0)) << "scrolling to a line must not select it";
   testing::Grab(&shown.pane, "tree");
 
   Selection comm;
@@ -59,7 +59,7 @@ TEST(TreePaneTest, SelectsBothWays) {
   EXPECT_EQ(shown.navigator.selection().ranks.size(), 1);
   EXPECT_TRUE(shown.tree->currentIndex().parent().isValid());
   EXPECT_EQ(shown.tree->currentIndex().parent().data().toString(), document->CommName(1))
-      << "the member that was clicked stays the line";
+      << "the clicked member must stay the current line";
   shown.pane.setPalette(testing::DarkPalette());
   testing::Grab(&shown.pane, "tree_dark");
 }

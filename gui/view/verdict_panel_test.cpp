@@ -67,7 +67,7 @@ TEST(VerdictPanelTest, IsAsHighAsTheSentenceNeeds) {
     before = window.panel->height();
     EXPECT_LE(window.panel->height(), window.widget.height() / 3);
     EXPECT_GE(window.headline->height(), window.headline->heightForWidth(window.headline->width()))
-        << "the sentence is not cut";
+        << "the sentence must not be cut";
   }
 }
 
@@ -89,7 +89,7 @@ TEST(VerdictPanelTest, HostileTextsAreOnlyText) {
   testing::Grab(&window.widget, "verdict_hostile");
 }
 
-TEST(VerdictPanelTest, NothingOpenHealthyAndDark) {
+TEST(VerdictPanelTest, ShowsNoIncidentAHealthyJobAndADarkTheme) {
   Window window(1280, 800);
   window.Show(nullptr);
   EXPECT_EQ(window.panel->findChild<QLabel*>("verdict word")->text(), "NOTHING OPEN");

@@ -33,7 +33,7 @@ TEST(ViewTransformTest, ZoomKeepsThePointUnderTheCursor) {
     EXPECT_GE(t.x.first(), 0);
     EXPECT_LE(t.x.scale(), ViewTransform::kNearest);
     EXPECT_GE(t.x.ToPixel(t.x.cells()), std::min(1400.0, t.x.cells() * ViewTransform::kWidest) - 1e-6)
-        << "no gap behind the end";
+        << "there must be no gap after the last cell";
     const bool at_an_end = t.x.first() == 0 || t.x.ToPixel(t.x.cells()) <= 1400 + 1e-6;
     if (!at_an_end) {
       EXPECT_NEAR(t.x.ToPixel(cell), pixel, 1e-6);
@@ -102,7 +102,7 @@ TEST(TicksTest, RoundNumbersFarEnoughApart) {
   EXPECT_EQ(ticks[0].value, 8810);
   EXPECT_EQ(ticks[0].label, "8,810");
   for (size_t i = 1; i < ticks.size(); ++i) EXPECT_EQ(ticks[i].value - ticks[i - 1].value, 10);
-  EXPECT_EQ(Ticks(0, 5, 100, 60).size(), 6u) << "never closer than whole numbers";
+  EXPECT_EQ(Ticks(0, 5, 100, 60).size(), 6u) << "ticks must not be closer than one";
   EXPECT_TRUE(Ticks(5, 0, 1, 60).empty());
   EXPECT_TRUE(Ticks(0, HUGE_VAL, 1, 60).empty());
   EXPECT_TRUE(Ticks(0, 10, 0, 60).empty());

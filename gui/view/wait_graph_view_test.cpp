@@ -75,14 +75,14 @@ TEST(WaitGraphViewTest, ALongChainIsReadableAndBeginsAtTheCause) {
   EXPECT_GT(view.NodeRect(7).left(), view.width());
 }
 
-TEST(WaitGraphViewTest, ClicksAndKeysSelectWhatANodeIs) {
+TEST(WaitGraphViewTest, ClicksAndKeysSelectTheRanksOfANode) {
   Navigator navigator;
   WaitGraphView view(&navigator);
   view.resize(1000, 600);
   view.SetDocument(Made(Chain()));
   view.show();
   ASSERT_EQ(view.graph().nodes.size(), 4u);
-  EXPECT_LT(view.NodeRect(2).right(), view.NodeRect(1).left()) << "the cause stands left";
+  EXPECT_LT(view.NodeRect(2).right(), view.NodeRect(1).left()) << "the cause must be on the left";
   EXPECT_LT(view.NodeRect(1).right(), view.NodeRect(0).left());
   QTest::mouseClick(&view, Qt::LeftButton, {}, view.NodeRect(1).center().toPoint());
   EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(4, 4));
@@ -92,7 +92,7 @@ TEST(WaitGraphViewTest, ClicksAndKeysSelectWhatANodeIs) {
   EXPECT_FALSE(view.Marked(0));
   QTest::keyClick(&view, Qt::Key_Left);
   EXPECT_EQ(view.focused(), 2);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(4, 4)) << "moving selects nothing";
+  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(4, 4)) << "moving must not select";
   QTest::keyClick(&view, Qt::Key_Return);
   EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(5, 5));
   EXPECT_EQ(navigator.selection().comm, -1);
@@ -108,7 +108,7 @@ TEST(WaitGraphViewTest, ClicksAndKeysSelectWhatANodeIs) {
   EXPECT_LE(view.NodeText(1).count('\n'), 5);
 }
 
-TEST(WaitGraphViewTest, WhatOthersSelectIsMarked) {
+TEST(WaitGraphViewTest, SelectionsOfOtherViewsAreMarked) {
   Navigator navigator;
   WaitGraphView view(&navigator);
   view.resize(800, 500);
@@ -122,7 +122,7 @@ TEST(WaitGraphViewTest, WhatOthersSelectIsMarked) {
   EXPECT_TRUE(view.CopyText().startsWith("CAUSE: rank 5"));
 }
 
-TEST(WaitGraphViewTest, ZoomKeepsThePlaceUnderTheCursorAndFitShowsAll) {
+TEST(WaitGraphViewTest, ZoomKeepsThePointUnderTheCursorAndFitShowsAll) {
   Navigator navigator;
   WaitGraphView view(&navigator);
   view.resize(1200, 700);
@@ -139,10 +139,11 @@ TEST(WaitGraphViewTest, ZoomKeepsThePlaceUnderTheCursorAndFitShowsAll) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(i)));
   view.resize(1000, 500);
   QApplication::processEvents();
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(i))) << "what fits keeps fitting";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(i))) << "a fitted graph must stay fitted";
 }
 
-TEST(WaitGraphViewTest, ACircleIsDrawnInTheAlarmColourAndPaintedAtAnySize) {
+TEST(WaitGraphViewTest, ACycleIsDrawnInTheAlarmColorAtEverySize) {
   ViewFacts facts;
   AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, 1, "rank 0 in AllReduce #1 of tp", "in the call");
   AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, 1, "rank 1 in AllReduce #1 of dp", "in the call");
@@ -167,7 +168,7 @@ TEST(WaitGraphViewTest, ACircleIsDrawnInTheAlarmColourAndPaintedAtAnySize) {
   }
 }
 
-TEST(WaitGraphViewTest, WithoutADocumentOrWaitsItSaysSo) {
+TEST(WaitGraphViewTest, AMissingDocumentAndMissingWaitsAreReported) {
   Navigator navigator;
   WaitGraphView view(&navigator);
   view.resize(300, 200);
@@ -203,13 +204,14 @@ TEST(WaitGraphViewTest, ARealHang) {
   EXPECT_EQ(view.graph().nodes[static_cast<size_t>(cause)].ranks, RankIntervals::Of(5, 5));
   ASSERT_FALSE(view.graph().arrows.empty());
   for (const WaitArrow& arrow : view.graph().arrows) {
-    EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left()) << "who is waited for stands left";
+    EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left())
+        << "the node that others wait for must be on the left";
   }
   const QStringList lines = view.Csv().split('\n', Qt::SkipEmptyParts);
   EXPECT_GT(static_cast<size_t>(lines.size()), view.graph().arrows.size() + 1)
-      << "a line an arrow, one for the cause, the heading";
+      << "one line per arrow, one for the cause, and the heading";
   EXPECT_EQ(lines.filter(",cause,").size(), 1);
-  EXPECT_TRUE(lines.filter(",cause,").first().endsWith(",,,")) << "who causes it waits for nobody";
+  EXPECT_TRUE(lines.filter(",cause,").first().endsWith(",,,")) << "the cause must wait for no one";
   QTest::keyClick(&view, Qt::Key_Home);
   EXPECT_EQ(view.focused(), cause);
   QTest::keyClick(&view, Qt::Key_Return);

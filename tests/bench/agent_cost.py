@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--ring-kib", type=int, default=4096)
-    parser.add_argument("--collector", help="endpoint of a running collector; without one no heartbeat is sent")
+    parser.add_argument("--collector", help="endpoint of a running collector; without it, no heartbeat is sent")
     parser.add_argument("--metrics-port", type=int, default=9464)
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)

@@ -61,7 +61,7 @@ def main():
 
     commit = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"], check=False,
                             stdout=subprocess.PIPE, text=True).stdout.strip()
-    print(f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} processors ({processor()}), load {os.getloadavg()[0]:.1f} at the beginning; "
+    print(f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} processors ({processor()}), load {os.getloadavg()[0]:.1f} at the start;  "
           f"best and median of {args.runs} runs, files in the page cache.")
     if args.only in (None, "flight-recorder"):
         print("\n" + HEAD)

@@ -13,7 +13,7 @@ constexpr char kUsage[] =
     "Usage: lockstep-corpus list [--json]\n"
     "       lockstep-corpus describe N\n"
     "       lockstep-corpus generate --scenario N --out DIR [OPTIONS]\n\n"
-    "generate writes DIR/data (what an analyzer is given) and DIR/truth.json.\n"
+    "generate writes DIR/data (the input of the analyzer) and DIR/truth.json.\n"
     "  --scenario N      1 to 42\n"
     "  --ranks R         8 to 131072 (default 8)\n"
     "  --seed S          default 1\n"
@@ -24,10 +24,10 @@ constexpr char kUsage[] =
     "                    twofaults, shared (default plain)\n"
     "  --layout L        auto, 3d, interleaved, cp, moe, fsdp, hsdp[N], ddp, graph, or "
     "tp2-cp1-pp2-dp2[-ep2][-vpp2][-layersN][-mbN]\n"
-    "  --depth D         records a rank keeps (default 1024; 48 from 8,192 ranks on); the job gets as many steps as "
-    "fill them\n"
+    "  --depth D         records per rank (default 1024; 48 from 8,192 ranks); the job gets enough steps to fill "
+    "them\n"
     "  --steps N         training steps\n"
-    "  --out DIR         made where absent; an older DIR/data is replaced\n";
+    "  --out DIR         created if missing; an older DIR/data is replaced\n";
 
 int Usage(const std::string& why) {
   std::fprintf(stderr, "lockstep-corpus: %s (lockstep-corpus --help shows the options)\n", why.c_str());

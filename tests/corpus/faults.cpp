@@ -290,7 +290,7 @@ bool FaultMaker::MakeSecond(std::string* error) {
   const Second second = choice[static_cast<size_t>(random_.Below(static_cast<int64_t>(choice.size())))];
   Truth& truth = plan_->truth;
   if (second == Second::kSkip) {
-    truth.second_what = "leaves out one call";
+    truth.second_what = "skips one call";
     Program* program = job_.Own(rank);
     program->erase(program->begin() + static_cast<std::ptrdiff_t>(call));
     (*program)[call].fault = static_cast<uint8_t>(plan_->faults + 1);
@@ -314,7 +314,7 @@ bool FaultMaker::MakeSecond(std::string* error) {
     truth.second_kinds = {"HOST_STALL", "RANK_NOT_ARRIVED"};
     if (request_.fr) truth.second_kinds.push_back("RANK_NO_DATA");
   } else {
-    truth.second_what = "dies by signal 9";
+    truth.second_what = "is killed by signal 9";
     Insert(rank, at, {Faulty(Act::kDie, 9)});
     truth.second_kinds = {"RANK_DEAD"};
     if (request_.fr) truth.second_kinds = {"RANK_NO_DATA", "RANK_NOT_ARRIVED", "RANK_DEAD"};

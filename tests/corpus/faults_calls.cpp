@@ -32,8 +32,7 @@ bool FaultMaker::Skip(bool chatty, std::string*) {
         {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "ORDER_INVERSION", "MISMATCH_ROOT",
          "MISMATCH_REDUCTION", "SILENT_DESYNC", "DEADLOCK_CYCLE"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
-  plan_->truth.what =
-      "rank " + std::to_string(rank) + " leaves out one call on its " + SlotName(slot) + " communicator";
+  plan_->truth.what = "rank " + std::to_string(rank) + " skips one call on its " + SlotName(slot) + " communicator";
   return true;
 }
 
@@ -68,15 +67,15 @@ bool FaultMaker::WrongCall(std::string*) {
     in.kind = in.kind == CallKind::kAllReduce ? CallKind::kAllGather : CallKind::kAllReduce;
     in.reduction = in.kind == CallKind::kAllReduce ? 0 : ring::kNoReduction;
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_KIND"});
-    plan_->truth.what = "rank " + std::to_string(rank) + " calls another collective than its peers";
+    plan_->truth.what = "rank " + std::to_string(rank) + " calls a different collective than its peers";
   } else if (random_.Chance(0.5)) {
     in.count = in.count / 2 + static_cast<uint64_t>(random_.Below(100));
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT"});
-    plan_->truth.what = "rank " + std::to_string(rank) + " passes another count than its peers";
+    plan_->truth.what = "rank " + std::to_string(rank) + " passes a different count than its peers";
   } else {
     in.datatype = in.datatype == 7 ? 9 : 7;
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_DATATYPE"});
-    plan_->truth.what = "rank " + std::to_string(rank) + " passes another datatype than its peers";
+    plan_->truth.what = "rank " + std::to_string(rank) + " passes a different datatype than its peers";
   }
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
   return true;
@@ -104,10 +103,10 @@ bool FaultMaker::WrongReduction(std::string*) {
   plan_->sim.live_after = random_.Between(kMilli, 12 * kMilli);
   Blame({rank}, {"DESYNC"}, {changed_root ? "MISMATCH_ROOT" : "MISMATCH_REDUCTION", "SILENT_DESYNC"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
-  plan_->truth.what = "rank " + std::to_string(rank) + " passes another " + (changed_root ? "root" : "reduction") +
-                      "; the job runs on, with wrong data";
+  plan_->truth.what = "rank " + std::to_string(rank) + " passes a different " + (changed_root ? "root" : "reduction") +
+                      "; the job continues, with wrong data";
   if (request_.fr) {
-    Unidentified("Flight Recorder dumps hold neither reductions nor roots: own dumps");
+    Unidentified("own dumps: Flight Recorder dumps contain neither reductions nor roots");
     plan_->truth.verdicts_allowed = {"HEALTHY", "DESYNC"};
   }
   return true;
@@ -132,7 +131,7 @@ bool FaultMaker::WrongSplits(std::string*) {
   plan_->truth.set_allowed.push_back(pair);
   plan_->truth.what = "rank " + std::to_string(rank) + " sends rank " +
                       std::to_string(members[static_cast<size_t>(peer)]) + " more in an all-to-all than it expects";
-  if (request_.fr) Unidentified("Flight Recorder dumps hold the sums of an all-to-all's sizes only: own dumps");
+  if (request_.fr) Unidentified("own dumps: Flight Recorder dumps contain only the sums of an all-to-all's sizes");
   return true;
 }
 
@@ -159,7 +158,7 @@ bool FaultMaker::EndsEarly(std::string*) {
     // make the missing calls in any order.
     Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "RANK_AHEAD"});
   }
-  plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and goes to the final AllReduce";
+  plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and calls the final AllReduce";
   return true;
 }
 
@@ -179,7 +178,8 @@ bool FaultMaker::Inverted(std::string*) {
   const std::vector<int32_t> pair = Members(rank, kEmb);
   Blame(pair, {"DESYNC", "HUNG"}, {"DEADLOCK_CYCLE", "ORDER_INVERSION"});
   plan_->truth.set_allowed.push_back({rank});
-  plan_->truth.what = "rank " + std::to_string(rank) + " calls on mp before emb, its peer in emb the other way round";
+  plan_->truth.what =
+      "rank " + std::to_string(rank) + " uses mp before emb, its peer in emb uses them in the opposite order";
   return true;
 }
 
@@ -210,7 +210,7 @@ bool FaultMaker::LaunchOrder(std::string*) {
   Blame(pair, {"HUNG", "DESYNC"}, {"DEADLOCK_CYCLE", "COLLECTIVE_STUCK", "GPU_STALL"});
   Unidentified(
       "which kernels have channels on the GPU: the profiler's kernel events, or two runs with another launch order");
-  plan_->truth.what = "two GPUs take up emb and mp in different orders, though all hosts called them in the same";
+  plan_->truth.what = "two GPUs start emb and mp in different orders, although all ranks called them in the same order";
   return true;
 }
 
@@ -240,9 +240,9 @@ bool FaultMaker::SendSend(std::string*) {
   Insert(rank, mine, exchange(peer, true));
   Insert(other, theirs, exchange(me, true));
   Blame({rank, other}, {"HUNG", "DESYNC"}, {"DEADLOCK_CYCLE", "P2P_UNMATCHED"});
-  if (!done_known_) Unidentified("GPU marks: both sides have issued everything, only what completed differs");
+  if (!done_known_) Unidentified("GPU marks: both sides have issued everything, and only the completions differ");
   plan_->truth.what = "ranks " + std::to_string(rank) + " and " + std::to_string(other) +
-                      " both send before they receive, without a group";
+                      " send to each other before they receive, without a group";
   return true;
 }
 
@@ -291,7 +291,7 @@ bool FaultMaker::OpenGroup(std::string*) {
   plan_->facts[rank] = ElsewhereFacts();
   Blame({rank}, {"DESYNC", "HUNG"}, {"GROUP_LEFT_OPEN"});
   plan_->truth.what =
-      "rank " + std::to_string(rank) + " opens a group and never ends it: what it calls from there on is queued only";
+      "rank " + std::to_string(rank) + " opens a group and never ends it: its later calls are only queued";
   if (request_.fr) {
     plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(),
                                       {"RANK_NOT_ARRIVED", "HOST_STALL", "P2P_UNMATCHED"});
@@ -301,7 +301,7 @@ bool FaultMaker::OpenGroup(std::string*) {
 
 bool FaultMaker::WrongColor(std::string* error) {
   if (!job_.layout.split) {
-    *error = "needs communicators that are split";
+    *error = "needs communicators that are created by a split";
     return false;
   }
   // The rank joins a neighboring group of the same family.
@@ -331,7 +331,7 @@ bool FaultMaker::WrongColor(std::string* error) {
   plan_->may_hang = true;
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
   plan_->truth.what = "rank " + std::to_string(rank) + " passes the color of another " + SlotName(slot) +
-                      " group when the world is split";
+                      " group when the world communicator is split";
   // Flight Recorder dumps contain each group's members but no colors: this rank is missing in one group and additional
   // in its neighbor.
   return true;

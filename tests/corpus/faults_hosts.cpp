@@ -26,7 +26,7 @@ bool FaultMaker::HostStall(std::string*) {
   size_t at = SIZE_MAX;
   ProcessFacts facts = ElsewhereFacts();
   std::vector<std::string> verdicts{"HUNG", "LATE"};
-  std::string what = "stands still on the host between two calls";
+  std::string what = "is stuck on its CPU thread between two calls";
   switch (request_.scenario) {
     case 7:
       at = StepBegin(rank, step_);
@@ -55,7 +55,7 @@ bool FaultMaker::HostStall(std::string*) {
       Seen("compilation", true);
       verdicts = {"LATE"};
       if (request_.fr) verdicts.push_back("HUNG");
-      what = "compiles, and will go on";
+      what = "compiles, and will continue";
       break;
     default:
       at = Find(rank, step_,
@@ -97,7 +97,7 @@ bool FaultMaker::Checkpoint(std::string*) {
   Seen("checkpoint", false);
   plan_->truth.what = (node ? "all ranks of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name
                             : "rank " + std::to_string(rank)) +
-                      " cannot write the checkpoint: storage does not answer";
+                      " cannot write the checkpoint: the storage does not answer";
   return true;
 }
 
@@ -134,7 +134,7 @@ bool FaultMaker::Death(std::string*) {
     plan_->truth.what = "rank " + std::to_string(rank) + " is stopped (SIGSTOP)";
   } else {
     Blame({rank}, {"CRASHED", "HUNG"}, {"RANK_DEAD"});
-    plan_->truth.what = "rank " + std::to_string(rank) + " dies by signal " + std::to_string(signal);
+    plan_->truth.what = "rank " + std::to_string(rank) + " is killed by signal " + std::to_string(signal);
     if (scenario == 14) {
       // The other ranks of the host abort soon afterwards, because their watchdogs notice.
       for (int32_t r : HostRanks(rank)) {
@@ -159,7 +159,7 @@ bool FaultMaker::GpuFault(std::string*) {
          {hang ? Faulty(Act::kGpuHang) : Faulty(Act::kGpuError, 719, random_.Between(100 * kMicro, 3 * kMilli))});
   Blame({rank}, {"HUNG", "CRASHED"}, {"GPU_STALL"});
   if (hang) {
-    plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
+    plan_->truth.what = "a kernel that is not part of NCCL never ends on the GPU of rank " + std::to_string(rank);
     // These dumps do not show the waits of processes: a rank that waits for its own GPU before its next call only
     // appears to be missing.
     if (request_.fr)
@@ -176,7 +176,7 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.kinds_allowed.push_back("RANK_NOT_ARRIVED");
     plan_->facts[rank] = ExceptionFacts();
     plan_->truth.what = "rank " + std::to_string(rank) + "'s GPU fails (CUDA error 719)";
-    if (request_.fr) Unidentified("CUDA errors: own dumps, or the kernel log of the host");
+    if (request_.fr) Unidentified("own dumps, which contain CUDA errors, or the kernel log of the host");
   }
   // Without the error, or without start markers, the records show only an operation that all members issued and that
   // does not end.
@@ -265,7 +265,7 @@ bool FaultMaker::Network(std::string* error) {
     for (int32_t r : behind) plan_->sim.pair_cuts.push_back({at, r, -1});
     Blame(behind, {"HUNG", "LATE"}, stuck);
     Unidentified("network progress of each port: NCCL's profiler, or the switch's own counters");
-    plan_->truth.what = "switch " + leaf + " is lost: " + std::to_string(behind.size()) + " ranks stand behind it";
+    plan_->truth.what = "switch " + leaf + " has failed: " + std::to_string(behind.size()) + " ranks are behind it";
   }
   plan_->sim.cuts.push_back(cut);
   return true;
@@ -294,14 +294,14 @@ bool FaultMaker::InitHang(std::string*) {
       Insert(other, static_cast<size_t>(there - theirs.begin()), {Instr{.act = Act::kStall}});
       plan_->facts[other] = StoreFacts();
     }
-    plan_->truth.what = ", nor to handing out its id";
+    plan_->truth.what = " or of its id";
   }
   if (!Stall(rank, at, ElsewhereFacts())) return false;
   Blame({rank}, {"HUNG", "LATE"}, {"INIT_INCOMPLETE", "RANK_NOT_ARRIVED", "HOST_STALL", "RANK_NO_DATA"});
   plan_->truth.what = "rank " + std::to_string(rank) + " never reaches the creation of " +
                       (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
-    Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");
+    Unidentified("own dumps: a Flight Recorder dump contains a group only after its communicator was created");
     // All calls on existing communicators are in order and complete, or no communicator was used yet. In the second
     // case the dumps are empty.
     for (const char* verdict : {"INCOMPLETE_DATA", "HEALTHY"}) plan_->truth.verdicts_allowed.push_back(verdict);
@@ -322,7 +322,7 @@ bool FaultMaker::OtherRun(std::string* error) {
     for (int32_t r : HostRanks(host * job_.gpus_per_host))
       (i % 2 == 0 || request_.fr ? plan_->dump.cut : plan_->dump.other_run).insert(r);
   }
-  plan_->truth.what += "; files of other hosts are damaged or of an earlier run";
+  plan_->truth.what += "; files of other hosts are damaged or from an earlier run";
   return true;
 }
 
@@ -338,7 +338,7 @@ bool FaultMaker::Slow(std::string*) {
     plan_->truth.healthy = true;
     plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     plan_->truth.kinds_allowed = {};
-    plan_->truth.what = "random ranks are late now and then: nobody in particular";
+    plan_->truth.what = "random ranks are late occasionally, none persistently";
     return true;
   }
   const int32_t rank = PickRank();
@@ -358,7 +358,7 @@ bool FaultMaker::Slow(std::string*) {
     Unidentified("network progress of each link: NCCL's profiler" + std::string(timed_ ? "" : "; and " + needs));
     // The record shows only which group is slow.
     for (int32_t c : slow.comms) plan_->truth.set_allowed.push_back(job_.comms[static_cast<size_t>(c)].members);
-    plan_->truth.what = "the network of rank " + std::to_string(rank) + " carries a fraction of what it should";
+    plan_->truth.what = "the network of rank " + std::to_string(rank) + " has only a fraction of its bandwidth";
     return true;
   }
   const std::vector<int32_t> ranks = scenario == 42 ? HostRanks(rank) : std::vector<int32_t>{rank};
@@ -377,14 +377,14 @@ bool FaultMaker::Slow(std::string*) {
       calls += program[i].act == Act::kCall || program[i].act == Act::kAllToAllV;
     }
     if (request_.variant == "overwritten" && calls > 16) {
-      Unidentified("a record that holds two steps: longer rings");
+      Unidentified("longer rings, which contain two steps");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // These dumps contain only the durations of operations, rounded up to the watchdog's next look, ten times a
-      // second. Operations that overlap computation end when the slowest rank is done, so no duration shows how long
-      // the others computed.
-      Unidentified(
-          "own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
+      // These dumps contain only the durations of operations, rounded up to the watchdog's next poll, ten times a
+      // second.
+      // Operations that overlap computation end when the slowest rank is done, so no duration shows how long the others
+      // computed.
+      Unidentified("times of the GPUs' computation itself: if all operations overlap it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     }
   }
@@ -405,11 +405,11 @@ bool FaultMaker::Healthy(std::string*) {
     const auto host = static_cast<int32_t>(random_.Below(static_cast<int64_t>(job_.hosts.size())));
     for (int32_t r : HostRanks(host * job_.gpus_per_host)) plan_->dump.missing.insert(r);
     truth.verdicts_allowed = {"INCOMPLETE_DATA"};  // the data does not prove that the job is healthy
-    truth.what = "host " + job_.hosts[static_cast<size_t>(host)].name + " could not be asked; the job runs";
+    truth.what = "host " + job_.hosts[static_cast<size_t>(host)].name + " could not be reached; the job runs";
   } else if (scenario == 37) {
     plan_->sim.live_step = job_.steps - 2;
     plan_->sim.live_after = random_.Between(kMilli, 5 * kMilli);
-    truth.what = "a captured graph is replayed: hosts call nothing but its launch";
+    truth.what = "a captured graph is replayed: ranks only call its launch";
     if (request_.seed % 3 == 2) {
       // Alternatively, one process is stuck between two replays.
       plan_->live = false;
@@ -421,10 +421,10 @@ bool FaultMaker::Healthy(std::string*) {
       // The recorder numbers the operations of each launch, so the others' records contain operations that this rank
       // never reached.
       if (request_.fr) {
-        Unidentified("launches of graphs, of which these dumps hold nothing: own dumps");
+        Unidentified("own dumps: these dumps do not contain graph launches");
         truth.verdicts_allowed.push_back("HEALTHY");
       }
-      truth.what = "rank " + std::to_string(rank) + " stands still between two replays of a graph";
+      truth.what = "rank " + std::to_string(rank) + " is stuck between two replays of a graph";
     }
   } else if (scenario == 38 || scenario == 40) {
     std::vector<int32_t> all;
@@ -441,7 +441,7 @@ bool FaultMaker::Healthy(std::string*) {
       plan_->sim.live_after = 18 * kSecond;
       truth.verdicts_allowed = {"HEALTHY", "LATE"};
       truth.kinds_allowed = {};
-      truth.what = "a large operation over a slow network: long, and legal";
+      truth.what = "a large operation over a slow network, which is long but legal";
     } else {
       AddComm(kAux2, all, 10);
       Instr again = init;
@@ -458,16 +458,16 @@ bool FaultMaker::Healthy(std::string*) {
       Program* program = job_.Own(absent);
       const size_t at = StepBegin(absent, 1);
       program->erase(program->begin() + static_cast<std::ptrdiff_t>(at) + 2);
-      truth.what = "a communicator was aborted with an operation in it and made again; the job runs";
+      truth.what = "a communicator was aborted during an operation and created again; the job runs";
     }
   } else if (scenario == 41) {
     truth.healthy = false;
     truth.culprit_ranks = {PickRank()};
     truth.set_allowed = {truth.culprit_ranks};
     truth.identifiable = false;
-    truth.needs = "checksums of tensors before and after operations: no record holds contents";
-    truth.what = "rank " + std::to_string(truth.culprit_ranks[0]) +
-                 " computed wrong data: all calls and completions are in order";
+    truth.needs = "checksums of tensors before and after operations: no record contains data";
+    truth.what =
+        "rank " + std::to_string(truth.culprit_ranks[0]) + " computed wrong data: all calls and completions are normal";
   }
   return true;
 }

@@ -283,7 +283,7 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
     return;
   truth.identifiable = false;
   truth.needs =
-      "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
+      "longer rings: the faulty call, or its siblings' calls, are overwritten, and no counter shows the difference";
   // The records then show only that the ranks are stuck in unrecorded operations. If the job continues, they do not
   // show even that.
   kinds.push_back("COLLECTIVE_STUCK");

@@ -218,15 +218,15 @@ bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* l
     if (name == "interleaved") l.vpp = 2;
   } else {
     if (!Parse(name, &l))
-      return fail("not understood; e.g. tp2-pp2-dp2, 3d, moe, cp, interleaved, graph, fsdp, hsdp8, ddp");
-    if (l.Ranks() != ranks) return fail("tp x cp x pp x dp is not the number of ranks");
+      return fail("unknown layout; examples: tp2-pp2-dp2, 3d, moe, cp, interleaved, graph, fsdp, hsdp8, ddp");
+    if (l.Ranks() != ranks) return fail("tp x cp x pp x dp differs from the number of ranks");
     if (l.dp % l.ep != 0) return fail("ep does not divide dp");
   }
   if (l.vpp > 1 && l.pp < 2) l.vpp = 1;
   if (l.micro_batches == 0)
     l.micro_batches = l.pp > 1 ? (ranks >= 8192 || l.vpp > 1 ? l.pp * (ranks >= 8192 ? 1 : 2) : l.pp + 2) : 2;
   if (l.vpp > 1 && l.micro_batches % l.pp != 0)
-    return fail("interleaving needs micro-batches in multiples of the stages");
+    return fail("interleaving needs a multiple of the stages as micro-batches");
   *layout = l;
   return true;
 }

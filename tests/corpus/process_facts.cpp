@@ -37,16 +37,6 @@ ProcessFacts StoppedFacts() {
   return facts;
 }
 
-ProcessFacts TrainingFacts() {
-  ProcessFacts facts =
-      Sleeping({"forward (/opt/train/megatron/core/transformer/mlp.py:187)", kStep},
-               {"cudaLaunchKernel (libcudart.so.12)", "at::native::gpu_kernel_impl (libtorch_cuda.so)"});
-  facts.state = "R";
-  facts.cpu_ns = 1'900 * kMilli;
-  facts.stack_later = {"_PyEval_EvalFrameDefault (python3.11)", "cudaEventRecord (libcudart.so.12)"};
-  return facts;
-}
-
 ProcessFacts DataLoaderFacts() {
   return Sleeping(
       {"wait (/usr/lib/python3.11/selectors.py:415)", "_try_get_data (/opt/torch/utils/data/dataloader.py:1251)",

@@ -5,9 +5,8 @@
 
 namespace lockstep::corpus {
 
-ProcessFacts WaitingFacts();   // the process waits on its CPU thread for its GPU
-ProcessFacts StoppedFacts();   // a signal stopped the process in the same wait; it uses no CPU
-ProcessFacts TrainingFacts();  // the process makes progress
+ProcessFacts WaitingFacts();  // the process waits on its CPU thread for its GPU
+ProcessFacts StoppedFacts();  // a signal stopped the process in the same wait; it uses no CPU
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);
 ProcessFacts GarbageFacts();

@@ -81,7 +81,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     for (int32_t r : truth.set_allowed.back()) {
       if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
       truth.identifiable = false;
-      truth.needs = "the dump of rank " + std::to_string(r) + ", whose sizes disagree with the culprit's";
+      truth.needs = "the dump of rank " + std::to_string(r) + ", whose sizes do not match the culprit's";
       truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
@@ -103,7 +103,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     }
     if (!siblings && truth.identifiable) {
       truth.identifiable = false;
-      truth.needs = "the dumps of those that do the same work: all of them are missing or damaged";
+      truth.needs = "the dumps of the ranks that do the same work: all of them are missing or damaged";
       truth.verdicts_allowed.push_back("HEALTHY");
     }
   }
@@ -116,7 +116,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.identifiable = false;
     truth.needs = "the culprit's own dump, which is " +
                   std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
-                  ": nobody stands still because of it";
+                  ": no rank is stuck because of it";
     return;
   }
   // The culprit reached the others' operation. Its arguments there are unreadable.
@@ -133,7 +133,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   if (cut_inside && std::none_of(standing.begin(), standing.end(), waits_for)) {
     truth.identifiable = false;
-    truth.needs = "the culprit's own dump, which is damaged: what it passed to the call that all are in";
+    truth.needs = "the culprit's own dump, which is damaged: its arguments of the call that all ranks are in";
     return;
   }
   // A truncated host file keeps its first ranks. If the host has several culprits, only the first ones may be readable.
@@ -160,7 +160,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   if (!seen.empty()) truth.set_allowed.push_back(seen);
   truth.needs = "the culprit's own dump, which is " +
                 std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
-                (unseen.empty() ? "" : ": others without data are waited for as well");
+                (unseen.empty() ? "" : ": ranks also wait for others without data");
 }
 
 // If a switch fails, the record shows the ranks that are stuck at it: they are in operations that all members reached
@@ -197,8 +197,8 @@ const std::vector<std::string>& Variants() {
 
 bool Applies(const Request& request, std::string* why) {
   if (request.variant != "shared") return true;
-  if (request.scenario == 23) *why = "on one stream GPUs take up operations in the order of calls";
-  if (request.scenario == 37 || request.layout == "graph") *why = "what a graph holds stands on streams of its own";
+  if (request.scenario == 23) *why = "on one stream, GPUs start operations in the order of the calls";
+  if (request.scenario == 37 || request.layout == "graph") *why = "operations in a graph are on separate streams";
   return why->empty();
 }
 
@@ -277,7 +277,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
       if (request.scenario == 40) {
         plan->truth.identifiable = false;
-        plan->truth.needs = "when the dumps were taken: they do not say for how long the operation has been running";
+        plan->truth.needs =
+            "the time when the dumps were taken: they do not show how long the operation has been running";
       } else {
         plan->live = false;
         plan->ends = true;
@@ -358,7 +359,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       allowed.push_back("INCOMPLETE_DATA");
     return true;
   }
-  if (error->empty()) *error = "this scenario cannot be made with these options";
+  if (error->empty()) *error = "this scenario cannot be generated with these options";
   *error =
       "scenario " + std::to_string(request.scenario) + " with " + std::to_string(request.ranks) + " ranks: " + *error;
   return false;

@@ -57,7 +57,7 @@ struct Truth {
   std::vector<std::string> second_kinds;
   bool second_shown = true;  // the record identifies the second fault, too
   std::string second_needs;  // what else the data must contain to identify the second fault
-  std::string second_what;   // like `what`, for the second rank: "dies by signal 9"
+  std::string second_what;   // like `what`, for the second rank: "is killed by signal 9"
   std::string what;          // one line for users
 };
 

@@ -122,8 +122,8 @@ TEST(ScenarioTest, TwoFaultsMayHaveNoCommunicatorInCommon) {
 
 // The analysis would merge two equal faults, and the test could not tell whether the second was found.
 TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndVaries) {
-  const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9",
-                    skip = "leaves out one call", gpu = "has a kernel on its GPU that never ends";
+  const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "is killed by signal 9",
+                    skip = "skips one call", gpu = "has a kernel on its GPU that never ends";
   const std::map<int, std::set<std::string>> wanted{
       {1, {stall, stop, death, gpu}}, {3, {stall, stop, death, gpu, skip}},
       {7, {death, gpu, skip}},        {13, {stall, stop, gpu, skip}},

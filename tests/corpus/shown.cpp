@@ -134,9 +134,9 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
                        [&](int32_t r) { return unreadable.count(r) == 0 || (told_apart && unseen.count(r) > 0); });
   };
   static const std::string kNeeds =
-      "its own dump: the other fault stopped the job before anybody else's record could show it";
+      "its own dump: the other fault stopped the job before another rank's record could show it";
   static const std::string kHidden =
-      "a job that goes on without the other fault, which stopped everybody before this one could show";
+      "a job that continues: the other fault stopped all ranks before this one could show";
 
   SimOptions without_second = options;
   Job first_job = outcome->job;

@@ -182,7 +182,6 @@ class Simulator {
   uint32_t StruckAt(int fault) const { return struck_at_[static_cast<size_t>(fault)]; }
   // Returns collectives, sends and receives that are in flight at the end of the run.
   std::vector<Standing> StandingStill() const;
-  uint64_t completed_collectives() const { return completed_collectives_; }
 
  private:
   struct Item;
@@ -274,7 +273,6 @@ class Simulator {
   std::array<bool, 8> struck_{};
   std::array<uint32_t, 8> struck_at_{};
   int64_t stop_time_ = 0, clock_ = 0;
-  uint64_t completed_collectives_ = 0;
 };
 
 }  // namespace lockstep::corpus

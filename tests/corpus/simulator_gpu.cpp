@@ -426,7 +426,6 @@ void Simulator::FinishCollective(const Event& event) {
   const Instance over = *instance;
   *instance = run.open.back();
   run.open.pop_back();
-  ++completed_collectives_;
   for (int32_t r : comm.members) {
     if (partly && ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at) continue;
     const uint8_t stream = StreamIn(r, comm.slot, over);

@@ -6,7 +6,7 @@ import random
 def quantile(values, q):
     ordered = sorted(values)
     if not ordered:
-        raise ValueError("no values")
+        raise ValueError("there are no values")
     at = q * (len(ordered) - 1)
     low = int(at)
     high = min(low + 1, len(ordered) - 1)

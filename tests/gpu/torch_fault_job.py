@@ -93,7 +93,7 @@ class Job:
         if self.has("segv", step):
             ctypes.string_at(0)
         if self.has("exception", step):
-            raise ValueError("a batch that does not fit")
+            raise ValueError("a batch of the wrong size")
         if self.has("exit", step):
             os._exit(0)
         if self.has("gpu-stall", step):

@@ -53,14 +53,14 @@ class AccessTest(unittest.TestCase):
             except OSError:
                 return 0
 
-        self.assertTrue(wait_for(refused, 60), "it is counted: " + made.logs())
+        self.assertTrue(wait_for(refused, 60), "the refusal must be counted: " + made.logs())
         reach = ["--collector", f"tcp://127.0.0.1:{made.port}", *server]
 
         def shown():
             done = self.tool(made, "lockstep-top", *reach, "--key", made.path("keys", "reader.key"))
             return done.stdout if done.returncode == 0 and "job train" in done.stdout and "agents 1 " in done.stdout else None
 
-        self.assertTrue(wait_for(shown, 120), "a reader looks, at the one agent that was let in: " + made.logs())
+        self.assertTrue(wait_for(shown, 120), "a reader must see the one accepted agent: " + made.logs())
         denied = self.tool(made, "lockstep-dump", "train", *reach, "--key", made.path("keys", "reader.key"))
         self.assertNotIn(denied.returncode, (0, 1))
         self.assertIn("is read-only", denied.stderr)
@@ -68,7 +68,7 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(unknown.returncode, 1)
         self.assertNotIn("job train", unknown.stdout)
         agents = self.tool(made, "lockstep-top", *reach, "--key", made.path("keys", "agent.key"))
-        self.assertEqual(agents.returncode, 1, "an agent's key asks nothing: " + agents.stdout)
+        self.assertEqual(agents.returncode, 1, "an agent's key must not allow queries: " + agents.stdout)
         self.assertEqual(made.incidents(), [])
         dumped = self.tool(made, "lockstep-dump", "train", *reach, "--key", made.path("keys", "operator.key"))
         self.assertIn(dumped.returncode, (0, 1), dumped.stderr + made.logs())

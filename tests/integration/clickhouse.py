@@ -100,7 +100,7 @@ class ClickHouse:
         self.process = subprocess.Popen([SERVER, f"--config-file={self.folder}/config.xml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         cwd=self.folder, start_new_session=True)
         if not until(self.answers):
-            raise RuntimeError("clickhouse-server does not start")
+            raise RuntimeError("clickhouse-server did not start")
 
     def stop(self, how=signal.SIGKILL):
         if self.process is not None:

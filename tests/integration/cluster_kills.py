@@ -226,10 +226,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--limit", type=float, default=240, help="seconds for one episode")
+    parser.add_argument("--limit", type=float, default=240, help="seconds for one episode (240)")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--first", type=int, default=1, help="number of the first episode: with the seed it says what is killed when")
-    parser.add_argument("--keep", help="a folder to which the files of episodes that fail are copied")
+    parser.add_argument("--first", type=int, default=1, help="number of the first episode; with the seed, it determines what is killed when")
+    parser.add_argument("--keep", help="copy the files of failed episodes to this folder")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     counts = collections.Counter()
@@ -244,7 +244,7 @@ def main():
         if killed >= options.kills:
             break
     in_late = sum(count for (kind, what), count in counts.items() if kind in ("collector", "relay", "agent", "rank") and what in LATE)
-    print(f"{in_late} kills while an incident was gathered")
+    print(f"{in_late} kills while an incident was being gathered")
     for (kind, what), count in sorted(counts.items()):
         print(f"{kind:10} {what:28} {count}")
     signal.alarm(0)

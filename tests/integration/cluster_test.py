@@ -101,7 +101,7 @@ class ClusterTest(unittest.TestCase):
 
         # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the complete incident replaces it a
         # minute after the host's last message.
-        self.assertTrue(wait_for(lambda: "node0" in text(), 180), "whose data is missing is said: " + text())
+        self.assertTrue(wait_for(lambda: "node0" in text(), 180), "the ranks without data must be named: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 
     def test_gathering_recovers_after_a_cut_network(self):

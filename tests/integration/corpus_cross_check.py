@@ -102,9 +102,9 @@ class Check:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--scenarios", help="numbers, e.g. 1,7,13 (all that both can show)")
-    parser.add_argument("--seed", type=int, default=1, help="of the simulated case, which chooses the culprits (1)")
-    parser.add_argument("--keep", metavar="DIR", help="keep what was recorded here")
+    parser.add_argument("--scenarios", help="scenarios, e.g. 1,7,13 (all that both can show)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the simulated case, which chooses the culprits (1)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the recorded data in this folder")
     options = parser.parse_args()
     chosen = [int(part) for part in options.scenarios.split(",")] if options.scenarios else sorted(played.SCENARIOS)
     unknown = [number for number in chosen if number not in played.SCENARIOS]

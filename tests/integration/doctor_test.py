@@ -41,7 +41,7 @@ class DoctorTest(FolderTest):
                 checks[check["name"]] = check
             if check["health"] == "bad":
                 self.assertTrue(check["advice"], check)
-        self.assertEqual(os.listdir(self.rings), [name for name in os.listdir(self.rings) if not name.startswith("doctor-")], "left behind")
+        self.assertEqual(os.listdir(self.rings), [name for name in os.listdir(self.rings) if not name.startswith("doctor-")], "files were left behind")
         return done.returncode, checks
 
     def test_a_working_host_passes_every_check(self):
@@ -97,7 +97,7 @@ class DoctorTest(FolderTest):
         self.assertEqual(status, 1)
         self.assertIn("is not a folder", checks["shared memory"]["text"])
         if not may_unshare():
-            self.skipTest("a small tmpfs needs a mount namespace, which this user may not make")
+            self.skipTest("a small tmpfs needs a mount namespace, which this user may not create")
         small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=3m none "$LOCKSTEP_DIR" && exec "$@"', "sh"]
         status, checks = self.doctor(before=small)
         self.assertEqual(status, 1)
@@ -121,7 +121,7 @@ class DoctorTest(FolderTest):
 
     def test_a_folder_that_root_cannot_write_is_bad(self):
         if not may_unshare():
-            self.skipTest("a read-only mount needs a mount namespace, which this user may not make")
+            self.skipTest("a read-only mount needs a mount namespace, which this user may not create")
         status, checks = self.doctor(before=["unshare", "--mount", "sh", "-c", 'mount --bind "$LOCKSTEP_DIR" "$LOCKSTEP_DIR" && mount -o remount,bind,ro '
                                              '"$LOCKSTEP_DIR" && exec "$@"', "sh"])
         self.assertEqual(status, 1)

@@ -56,16 +56,16 @@ class ExtendingTest(unittest.TestCase):
             self.assertGreater(len(section.numbered), 5, title)
             for path, words in section.numbered + section.others:
                 with self.subTest(section=title, place=path):
-                    self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: there is no {path}")
-                    self.assertEqual([], [word for word in words if not has(read(path), word)], f"{title}: {path} has none of these")
+                    self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: {path} does not exist")
+                    self.assertEqual([], [word for word in words if not has(read(path), word)], f"{title}: {path} contains none of these")
 
     def test_each_numbered_place_has_a_word_of_the_example(self):
         for title in SECTIONS:
             section = Section(self.sections[title])
             for path, _ in section.numbered:
                 with self.subTest(section=title, place=path):
-                    self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: there is no {path}")
-                    self.assertIn(section.example.lower(), (path + read(path)).lower(), f"{title}: {path} says nothing of {section.example}")
+                    self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: {path} does not exist")
+                    self.assertIn(section.example.lower(), (path + read(path)).lower(), f"{title}: {path} does not mention {section.example}")
 
     def test_no_other_source_has_a_word_of_the_example(self):
         for title in SECTIONS:
@@ -79,7 +79,7 @@ class ExtendingTest(unittest.TestCase):
                 text = read(path)
                 with self.subTest(section=title, place=path):
                     self.assertEqual([], [name for name in names if has(text, name)],
-                                     f"{title}: {path} has these too: it belongs into the list, or the fact into a table")
+                                     f"{title}: {path} contains these, too: add it to the list, or move the fact into a table")
 
     def test_every_folder_is_in_the_table_of_the_architecture_page(self):
         folders = re.findall(r"^lockstep_folder\(([\w/]+)", read("cmake/LockstepLayers.cmake"), re.M)

@@ -307,7 +307,7 @@ class Campaign:
         except KeyboardInterrupt:
             # A second Ctrl-C must not leave ranks behind; killing them takes only a moment.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            print("\nfaults: interrupted, ending what runs", flush=True)
+            print("\nfaults: interrupted, ending the running jobs", flush=True)
             self.stopping.set()
             for future in futures:
                 future.cancel()
@@ -348,7 +348,7 @@ def print_summary(results, chosen):
                 print(f"- {result.case.name} ({count} of {ran[result.case.name]}): {result.error}\n    {shlex.join(result.command)}")
     seconds = sorted(result.seconds for result in results)
     if seconds:
-        print(f"\n{len(results) - len(failed)} of {len(results)} runs passed; seconds a run: median {seconds[len(seconds) // 2]:.1f}, "
+        print(f"\n{len(results) - len(failed)} of {len(results)} runs passed; seconds per run: median {seconds[len(seconds) // 2]:.1f}, "
               f"longest {seconds[-1]:.1f}")
     return not failed
 
@@ -356,33 +356,33 @@ def print_summary(results, chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--repeat", type=int, default=20, help="times each case is run (20)")
-    parser.add_argument("--only", action="append", metavar="KIND", help="this kind, or healthy; may be given several times")
+    parser.add_argument("--repeat", type=int, default=20, help="how often each case runs (20)")
+    parser.add_argument("--only", action="append", metavar="KIND", help="only this kind, or healthy; may be given several times")
     parser.add_argument("--rank", type=int, help="faults on this rank only")
     parser.add_argument("--comm", choices=ALL_COMMS, help="faults in this communicator only")
     parser.add_argument("--streams", choices=("own", "shared", "both"), default="both",
-                        help="each communicator on its own stream, or world, tp and ep on the computation's (both)")
+                        help="each communicator on its own stream, or world, tp and ep on the stream of the computation (both)")
     parser.add_argument("--sample", action="store_true", help="one case of each kind instead of all")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (1)")
     parser.add_argument("--steps", type=int, default=200, help="steps of a job (200)")
     parser.add_argument("--fault-step", type=int, default=20, help="step of the fault (20)")
     parser.add_argument("--timeout", type=float, default=180, help="seconds a run may take (180)")
-    parser.add_argument("--run-option", action="append", default=[], help="option handed to lockstep run, e.g. --run-option=--late-after=2")
-    parser.add_argument("--tail", type=int, default=12, help="lines of output shown with a failure (12)")
-    parser.add_argument("--keep", metavar="DIR", help="keep the folder of failed runs here")
+    parser.add_argument("--run-option", action="append", default=[], help="option passed to lockstep run, e.g. --run-option=--late-after=2")
+    parser.add_argument("--tail", type=int, default=12, help="lines of output shown for each failure (12)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the folders of failed runs here")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     options = parser.parse_args()
     if options.repeat < 1 or options.jobs < 1:
         parser.error("--repeat and --jobs must be at least 1")
     chosen = cases(options)
     if not chosen:
-        sys.exit("faults: no case is left by --only, --rank and --comm")
+        sys.exit("faults: --only, --rank and --comm leave no case")
     if options.list:
         print("\n".join(case.name for case in chosen))
         return 0
     for program in ("bin/lockstep", "bin/trainsim", "standin/lib/libnccl.so.2"):
         if not os.path.exists(os.path.join(options.build, program)):
-            sys.exit(f"faults: {os.path.join(options.build, program)} is missing; build first (./dev build)")
+            sys.exit(f"faults: {os.path.join(options.build, program)} is missing; run ./dev build")
     print(f"faults: {len(chosen)} cases, {options.repeat} times each", flush=True)
     results, interrupted = Campaign(options).run_all(chosen)
     good = print_summary(results, chosen)

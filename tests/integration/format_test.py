@@ -23,7 +23,7 @@ class FormatTest(unittest.TestCase):
     def test_every_file_is_formatted(self):
         tool = shutil.which("clang-format-14") or shutil.which("clang-format")
         if tool is None:
-            self.skipTest("no clang-format on this machine")
+            self.skipTest("clang-format is not installed")
         version = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
         if not re.search(r"version 14\.", version):
             self.skipTest("not clang-format 14: " + version.strip())

@@ -251,7 +251,7 @@ class OtherUsersTest(unittest.TestCase):
         subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, folder], check=True, capture_output=True, timeout=30)
         os.chown(os.path.join(folder, role + ".key"), owner, owner)
 
-    def test_a_reader_may_look_and_an_operator_may_take_dumps(self):
+    def test_a_reader_may_view_and_an_operator_may_take_dumps(self):
         made = self.made
         known, reader, operator = made.path("known"), made.path("reader"), made.path("operator")
         self.keys("collector", known)

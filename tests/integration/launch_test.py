@@ -189,7 +189,7 @@ class KilledTest(LaunchTest):
         finally:
             run.kill()
             run.wait()
-        self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{agents[0]}"), 60), "the agent runs on")
+        self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{agents[0]}"), 60), "the agent still runs")
 
 
 if __name__ == "__main__":

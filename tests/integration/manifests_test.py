@@ -85,7 +85,7 @@ class KubernetesTest(unittest.TestCase):
             self.assertFalse(validator.is_valid({**document, "metadata": {**document["metadata"], "lables": {}}}), "an unknown field is refused")
             ours = kubernetes_schema.KINDS[document["kind"]]
             own = api.definitions[api.kinds[document["apiVersion"], document["kind"]]]
-            self.assertEqual(list(api.unknown(ours, own, document["kind"])), [], "our schema has fields that the API has not")
+            self.assertEqual(list(api.unknown(ours, own, document["kind"])), [], "our schema has fields that the API does not have")
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
     def test_the_schema_finds_mistakes(self):

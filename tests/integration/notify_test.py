@@ -80,7 +80,7 @@ class NotifyTest(FolderTest):
             self.assertIn(word, done.stderr)
         for job, node in (("1", "n1"), ("2", "n2"), ("3", "n1")):
             self.act("slurm", verdict(job=job, hosts=[node]), "--do")
-            self.assertEqual(len(self.called()), 3, "two nodes a day, and one of them twice")
+            self.assertEqual(len(self.called()), 3, "two nodes a day, one of them twice")
         self.assertIn("2 nodes were taken", self.act("slurm", verdict(job="4", hosts=["n3"]), "--do").stderr)
         for number in range(4):
             done = self.act("slurm", verdict("requeue", hosts=[], job="9", why=f"attempt {number}"), "--do")

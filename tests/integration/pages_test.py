@@ -79,7 +79,7 @@ class PagesTest(FolderTest):
         sections = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", kept, re.M | re.S))
         made = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", make("reference"), re.M | re.S))
         for verb, text in made.items():
-            self.assertEqual(sections.get(verb, "").strip(), text.strip(), "make it again: packaging/pages.py build/bin reference > docs/options.md")
+            self.assertEqual(sections.get(verb, "").strip(), text.strip(), "regenerate it: packaging/pages.py build/bin reference > docs/options.md")
         self.assertEqual(kept.split("## The recorder")[-1], make("reference").split("## The recorder")[-1], "as above")
 
     def test_every_option_has_a_key_and_a_variable(self):
@@ -95,7 +95,7 @@ class PagesTest(FolderTest):
             if verb == "attach":
                 given -= {"--job", "--slurm", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these apply to one call; they are not settings
             if verb == "config":
-                self.assertEqual(known, set(), "config shows settings but has none")
+                self.assertEqual(known, set(), "config has no settings of its own")
                 continue
             self.assertEqual({option for option in given if option not in known}, set(), f"{verb}: add it to analyzer/settings/verbs.cpp")
             self.assertEqual({option for option in known if option.startswith("--") and option not in given}, set(), f"{verb}: not in its --help")

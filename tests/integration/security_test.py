@@ -74,7 +74,7 @@ PROMISES = {
     "agent | heartbeats": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "relay": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "operator": ("collector/service/core/core_test.cpp:AManualDumpIsOnlyForOperators",),
-    "reader": ("collector/tools/top_test.cpp:AReaderMayLookButNotTakeADump",),
+    "reader": ("collector/tools/top_test.cpp:AReaderMayViewButNotTakeADump",),
     "collector |": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "Everything else is dropped": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "A tool refuses to start with": ("collector/wire/tool_client_test.cpp:OnPortsKeysAreRequiredAndFound",),
@@ -88,7 +88,7 @@ PROMISES = {
     "The collector admits": ("collector/wire/security_test.cpp:UnknownKeysAreRefusedAndCounted",),
     "That takes effect": ("collector/wire/security_test.cpp:KeysCanBeAddedAndRemovedWhileTheServerRuns",),
     "On a host where root runs": ("collector/common/runtime_folder_test.cpp:AllMayReadWhatRootPublishesAndOnlyRootMayPublishThere",),
-    "Their own key decides": ("tests/integration/host_test.py:test_a_reader_may_look_and_an_operator_may_take_dumps",),
+    "Their own key decides": ("tests/integration/host_test.py:test_a_reader_may_view_and_an_operator_may_take_dumps",),
     # "In a browser".
     "`lockstep serve` answers requests": ("analyzer/browser/serve/serve_test.cpp:OnlyTheTokenGivesAccess", "analyzer/browser/serve/serve_test.cpp:OtherHostNamesForThisAddressGetNothing"),
     "It answers GET": ("analyzer/browser/serve/serve_test.cpp:RequestsAreParsedStrictly", "analyzer/browser/serve/serve_test.cpp:AnswersWithinItsLimits"),
@@ -156,7 +156,7 @@ class SecurityTest(unittest.TestCase):
             start = next((start for start in starts if sentence.startswith(start)), None)
             self.assertIsNotNone(start, f"{PAGE}: no test is named for: {sentence}")
             used.add(start)
-        self.assertEqual(sorted(set(starts) - used), [], "sentences that are not on the page any more")
+        self.assertEqual(sorted(set(starts) - used), [], "sentences that are no longer on the page")
 
     def test_every_listed_test_exists(self):
         for start, tests in PROMISES.items():

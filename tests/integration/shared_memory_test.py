@@ -70,7 +70,7 @@ class SmallSharedMemoryTest(unittest.TestCase):
                 self.assertLessEqual(said["ring_bytes"], (mib or 64) * MIB // 16)
                 self.assertEqual(said["rings"] + said["links"], ranks, "every rank has a ring")
                 if mib:
-                    self.assertGreaterEqual(said["rings"], min(ranks, 8), "in the folder, where a killed process leaves them")
+                    self.assertGreaterEqual(said["rings"], min(ranks, 8), "a killed process must leave its rings in the folder")
                 else:
                     self.assertGreater(said["links"], 0)
                 # Every process asks for a ring of 4 MiB.
@@ -156,7 +156,7 @@ def inside(plan):
                         "--pace-ms", "5", "--fault", "rank=2,step=50,kind=kill"],
                        env={**os.environ, **settings, "LOCKSTEP_DIR": "/dev/shm"}, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=120, check=False)
         verdicts = glob.glob(out + "/**/verdict.json", recursive=True)
-        assert verdicts, "no incident"
+        assert verdicts, "no incident was written"
         with open(verdicts[0]) as file:
             told["verdict"] = json.load(file)
         shutil.rmtree(out)

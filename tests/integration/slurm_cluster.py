@@ -81,7 +81,7 @@ class SlurmCluster:
                 if daemon.poll() is not None:
                     raise RuntimeError(f"{daemon.args[0]} ended with {daemon.returncode}:\n{self.logs()}")
             if time.monotonic() > end:
-                raise RuntimeError(f"Slurm: {what} did not come in {seconds} s:\n{self.logs()}")
+                raise RuntimeError(f"Slurm: {what} did not happen within {seconds} s:\n{self.logs()}")
             time.sleep(0.1)
 
     def logs(self):

@@ -140,7 +140,7 @@ class SlurmTest(FolderTest):
             if found:
                 return found
             if time.monotonic() > end:
-                self.fail(f"{what} did not come in {seconds} s:\n{self.story()}")
+                self.fail(f"{what} did not happen within {seconds} s:\n{self.story()}")
             time.sleep(0.2)
 
     def verdict(self):

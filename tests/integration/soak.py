@@ -455,9 +455,9 @@ class Soak:
         minutes = (time.monotonic() - self.began) / 60
         print(f"\nsoak: {minutes:.0f} minutes, seed {self.options.seed}: {self.score()}")
         if self.loads:
-            print(f"load of the machine: median {statistics.median(self.loads):.0f}, most {max(self.loads):.0f} on {os.cpu_count()} processors")
+            print(f"load average: median {statistics.median(self.loads):.0f}, highest {max(self.loads):.0f} on {os.cpu_count()} processors")
         if self.counts["slow beside"]:
-            print(f"slow ranks told beside a fault: {self.counts['slow beside']} (the machine's load may make them so)")
+            print(f"slow ranks reported in addition to a fault: {self.counts['slow beside']} (the load of the machine may cause them)")
         churned = ", ".join(f"{kind} {how} {times}" for (kind, how), times in sorted(self.churned.items()))
         print(f"churn: {churned or 'none'}")
         if self.latencies:
@@ -483,27 +483,27 @@ class Soak:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--minutes", type=float, default=60, help="how long (60)")
-    parser.add_argument("--turns", type=int, default=0, help="end after so many jobs (0: as long as --minutes says)")
-    parser.add_argument("--period", type=float, default=60, help="seconds from one job to the next (60)")
+    parser.add_argument("--minutes", type=float, default=60, help="duration in minutes (60)")
+    parser.add_argument("--turns", type=int, default=0, help="end after this many jobs (0: no limit but --minutes)")
+    parser.add_argument("--period", type=float, default=60, help="seconds between the starts of jobs (60)")
     parser.add_argument("--churn", type=float, default=20, help="mean seconds between kills and stops of daemons; 0: none (20)")
-    parser.add_argument("--collector-lives", type=float, default=600, help="seconds for which the collector is left alone after a kill (600)")
-    parser.add_argument("--hosts", type=int, default=4, help="agents, an even number of at least 2; two ranks of each job on each (4)")
-    parser.add_argument("--relays", type=int, default=2, help="relays below the collector (2)")
-    parser.add_argument("--late-after", type=float, default=5, help="as lockstep agent has it (5)")
-    parser.add_argument("--pace-ms", type=int, default=200, help="a step's computation (200)")
+    parser.add_argument("--collector-lives", type=float, default=600, help="seconds after a kill in which the collector is not killed again (600)")
+    parser.add_argument("--hosts", type=int, default=4, help="number of agents, even and at least 2; each has two ranks of each job (4)")
+    parser.add_argument("--relays", type=int, default=2, help="number of relays below the collector (2)")
+    parser.add_argument("--late-after", type=float, default=5, help="--late-after of the agents (5)")
+    parser.add_argument("--pace-ms", type=int, default=200, help="milliseconds of computation per step (200)")
     parser.add_argument("--steps", type=int, default=120, help="steps of a job (120)")
     parser.add_argument("--fault-step", type=int, default=30, help="step of the fault, or of the pause (30)")
-    parser.add_argument("--limit", type=float, default=300, help="seconds a job may take, and its verdict (300)")
-    parser.add_argument("--only", action="append", metavar="KIND", help="jobs of this kind, a fault's or a healthy job's; several take turns")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is chosen (the time)")
-    parser.add_argument("--keep", metavar="DIR", help="keep the incidents and logs of what went wrong here")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a job and its verdict may take (300)")
+    parser.add_argument("--only", action="append", metavar="KIND", help="only jobs of this kind (a fault or a healthy kind); several alternate")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of all random choices (the time)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the incidents and logs of failed jobs here")
     options = parser.parse_args()
     if options.hosts < 2 or options.hosts % 2 or options.relays < 0 or options.minutes < 0:
         parser.error("--hosts must be even and at least 2")
     for program in ("bin/lockstep-collector", "bin/lockstep-agent", "bin/trainsim", "standin/lib/libnccl.so.2"):
         if not os.path.exists(os.path.join(options.build, program)):
-            sys.exit(f"soak: {os.path.join(options.build, program)} is missing; build first (./dev build)")
+            sys.exit(f"soak: {os.path.join(options.build, program)} is missing; run ./dev build")
     soak = Soak(options)
     unknown = set(options.only or []) - set(HEALTHY) - set(soak.faults.FAULTS)
     if unknown:

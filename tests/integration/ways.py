@@ -234,9 +234,9 @@ def table(done, first):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--sample", action="store_true", help="a representative part")
-    parser.add_argument("--way", action="append", choices=WAYS, help="this way of recording; may be given several times")
-    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="this fault; may be given several times")
+    parser.add_argument("--sample", action="store_true", help="run only a representative part")
+    parser.add_argument("--way", action="append", choices=WAYS, help="only this way of recording; may be given several times")
+    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="only this fault; may be given several times")
     parser.add_argument("--step", type=int, action="append", help=f"step of the fault, from 1 ({STEP}, and the first three for some faults)")
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (4)")
     parser.add_argument("--timeout", type=float, default=150, help="seconds a run may take (150)")

@@ -37,12 +37,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--folder", default=cache / "lockstep-outside", type=pathlib.Path)
-    parser.add_argument("--quick", action="store_true", help="fewer releases, for every change")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="of %s; without any, all" % ", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="test fewer releases, as for every change")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="some of %s (all)" % ", ".join(PARTS))
     options = parser.parse_args()
     for part in options.parts:
         if part not in PARTS:
-            parser.error("no part is called %s; there are %s" % (part, ", ".join(PARTS)))
+            parser.error("unknown part %s; parts: %s" % (part, ", ".join(PARTS)))
     outside = Outside(options.folder.resolve(), pathlib.Path(options.build).resolve(), options.quick)
     try:
         for part in options.parts or PARTS:

@@ -98,12 +98,12 @@ std::string FaultPlan::Unplayed() const {
     const Fault& fault = planned.fault;
     if (planned.played || fault.step != step_) continue;
     if (!AtOperation(fault.kind)) {
-      return std::string("fault ") + Name(fault.kind) + " was not played: this rank's step has no place for it";
+      return std::string("fault ") + Name(fault.kind) + " was not played: it cannot occur in this rank's step";
     }
     const int issued = issued_[static_cast<size_t>(fault.comm)][static_cast<size_t>(fault.op)];
     return std::string("fault ") + Name(fault.kind) + " was not played: a step issues " + std::to_string(issued) + " " +
            Name(fault.comm) + " " + Name(fault.op) + " on this rank, nth=" + std::to_string(fault.nth) +
-           " is past them";
+           " is beyond them";
   }
   return "";
 }

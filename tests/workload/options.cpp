@@ -176,22 +176,22 @@ bool CheckPlace(const Options& options, const Fault& fault, bool op_given, std::
   if (!comms.empty() && std::find(comms.begin(), comms.end(), fault.comm) == comms.end()) {
     std::vector<const char*> names;
     for (CommKind each : comms) names.push_back(Name(each));
-    *error = "kind=" + kind + " has no place on comm=" + comm + "; communicators for it: " + Join(names);
+    *error = "kind=" + kind + " cannot occur on comm=" + comm + "; communicators for it: " + Join(names);
     return false;
   }
   if (!AtOperation(fault.kind) && (op_given || fault.nth != 0)) {
-    *error = "kind=" + kind + " has a place of its own; op= and nth= do not go with it";
+    *error = "kind=" + kind + " has a fixed place; op= and nth= cannot be given";
     return false;
   }
   if (options.CommSize(fault.comm) < 2) {
-    *error = "comm=" + comm + " has a single rank in this job and issues nothing; communicators with more:";
+    *error = "comm=" + comm + " has a single rank in this job and issues nothing; larger communicators:";
     for (int i = 0; i < kCommKinds; ++i) {
       if (options.CommSize(static_cast<CommKind>(i)) > 1) *error += std::string(" ") + kCommNames[i];
     }
     return false;
   }
   if (fault.kind == FaultKind::kWrongPeer && options.CommSize(fault.comm) < 3) {
-    *error = "kind=wrong-peer needs a pipeline of three stages or more, so that there is another peer";
+    *error = "kind=wrong-peer needs three or more pipeline stages, so that there is another peer";
     return false;
   }
   if (!AtOperation(fault.kind)) return true;
@@ -207,8 +207,8 @@ bool CheckPlace(const Options& options, const Fault& fault, bool op_given, std::
     return false;
   }
   if (!Contains(allowed, Name(fault.op))) {
-    *error = std::string(op_given ? "op=" : "the operation ") + Name(fault.op) + " does not go with kind=" + kind +
-             " on comm=" + comm + "; allowed: " + Join(allowed);
+    *error = std::string(op_given ? "op=" : "the operation ") + Name(fault.op) +
+             " cannot be combined with kind=" + kind + " on comm=" + comm + "; allowed: " + Join(allowed);
     return false;
   }
   return true;
@@ -222,7 +222,7 @@ bool CheckValue(const Options& options, const Fault& fault, std::string* error) 
   } else if (fault.kind == FaultKind::kWrongRoot || fault.kind == FaultKind::kWrongPeer) {
     high = options.CommSize(fault.comm) - 1;
   } else {
-    *error = "value= goes with kind=wrong-count, kind=wrong-root and kind=wrong-peer only";
+    *error = "value= is only for kind=wrong-count, kind=wrong-root and kind=wrong-peer";
     return false;
   }
   if (*fault.value < 0 || *fault.value > high) {
@@ -238,8 +238,8 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   if (!ToPairs(text, &pairs, error)) return false;
   for (const char* key : {"rank", "step", "kind"}) {
     if (!pairs.contains(key)) {
-      *error =
-          "'" + text + "' lacks " + key + "=; expected rank=R,step=K,kind=KIND[,comm=..][,op=..][,nth=N][,value=N]";
+      *error = "'" + text + "': " + key +
+               "= is missing; expected rank=R,step=K,kind=KIND[,comm=..][,op=..][,nth=N][,value=N]";
       return false;
     }
   }
@@ -407,72 +407,70 @@ bool Options::ExpectsWrongData() const {
 std::string HelpText() {
   return "usage: trainsim --tp T --pp P --dp D [options]      one process per rank, T x P x D processes\n"
          "\n"
-         "Plays a Megatron-like training loop with NCCL and the CUDA runtime only, and the faults it is asked for.\n"
+         "Runs a Megatron-like training loop with only NCCL and the CUDA runtime, and injects the given faults.\n"
          "Rank order as in Megatron: tp fastest, then dp, then pp: rank = tp + T * (dp + D * pp).\n"
-         "Each process reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; rank 0 serves the unique ids "
-         "at\n"
-         "MASTER_ADDR:MASTER_PORT (one port higher where torchrun's own store has that port).\n"
-         "Communicators: world, tp, dp, ep (split from world) and pp (ids of their own), each on a stream of its own;\n"
-         "groups of one rank are not made.\n"
+         "Each process reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; rank 0 serves the\n"
+         "unique ids at MASTER_ADDR:MASTER_PORT (one port higher if torchrun's own store uses that port).\n"
+         "Communicators: world, tp, dp, ep (split from world) and pp (own ids), each on its own stream;\n"
+         "groups of one rank are not created.\n"
          "\n"
          "  --tp, --pp, --dp N       tensor, pipeline and data parallel sizes (1)\n"
          "  --ep N                   expert parallel size, a divisor of --dp (1: no expert layers)\n"
          "  --steps N                steps to train (100)\n"
-         "  --micro-batches M        micro-batches of a step, 1F1B schedule (4)\n"
-         "  --layers L               layers of a pipeline stage (2)\n"
+         "  --micro-batches M        micro-batches per step, 1F1B schedule (4)\n"
+         "  --layers L               layers per pipeline stage (2)\n"
          "  --elements N             elements of an activation, rounded up to a multiple of 4 * T * D (1024)\n"
-         "  --pace-ms MS             time on the GPU that a step's computation takes (0)\n"
-         "  --slow-start SEC         the first step begins late, by half of SEC on rank 0 up to SEC on the last (0)\n"
+         "  --pace-ms MS             GPU time of the computation in each step (0)\n"
+         "  --slow-start SEC         the first step begins late: by SEC / 2 on rank 0, up to SEC on the last rank (0)\n"
          "  --checkpoint step=K,seconds=S[,rank=R]   after step K rank R (0) writes to a file for S seconds\n"
          "  --evaluate step=K,seconds=S              after step K every rank evaluates for S seconds without NCCL\n"
          "  --prepare step=K,seconds=S[,rank=R],how=HOW   after step K (0: before the first) rank R (0) is busy "
-         "outside NCCL:\n"
-         "                           compile (in child processes), thread (in another thread), read (a file), lock "
-         "(waits\n"
-         "                           for another process), service (waits for a server that answers late)\n"
-         "  --recreate K             after step K an operation of each data group does not end; its ranks abort the\n"
-         "                           communicator and make it anew (0: never)\n"
-         "  --straggle rank=R,ms=MS  rank R's GPU computes MS longer than the others' in every step\n"
-         "  --jitter MS              in every step another rank's GPU computes MS longer (0)\n"
-         "  --seed N                 the data (1)\n"
-         "  --sync stream|event|device|copy          how the host waits for a step's loss (stream); copy: the\n"
-         "                           gradients' norm and the loss to pageable memory, by copies that wait\n"
-         "  --launches N             small fills behind the gradients' norm; above 1,024 the host waits in one (0)\n"
-         "  --graph                  from the second step on, capture the step once and replay it as a CUDA graph\n"
-         "  --shared-stream          world, tp and ep run on the computation's stream, as PyTorch does it since 2.8\n"
-         "  --print-every N          rank 0 prints a line each N steps (10)\n"
-         "  --store-timeout SEC      patience while the unique ids are exchanged (120)\n"
+         "outside\n"
+         "                           NCCL: compile (in child processes), thread (in another thread), read (a file), "
+         "lock\n"
+         "                           (waits for another process), service (waits for a server that answers late)\n"
+         "  --recreate K             after step K one operation of each data group does not end; its ranks abort\n"
+         "                           the communicator and create it again (0: never)\n"
+         "  --straggle rank=R,ms=MS  in every step, rank R's GPU computes MS longer than the others\n"
+         "  --jitter MS              in every step, the GPU of a different rank computes MS longer (0)\n"
+         "  --seed N                 seed of the data (1)\n"
+         "  --sync stream|event|device|copy          how the CPU thread waits for a step's loss (stream);\n"
+         "                           copy: copies loss and gradient norm to pageable memory, which waits\n"
+         "  --launches N             small fills after the gradient norm; above 1,024 the CPU thread waits in one (0)\n"
+         "  --graph                  capture the second step and replay it as a CUDA graph from then on\n"
+         "  --shared-stream          world, tp and ep use the computation's stream, as in PyTorch since 2.8\n"
+         "  --print-every N          rank 0 prints a line every N steps (10)\n"
+         "  --store-timeout SEC      time limit for the exchange of the unique ids (120)\n"
          "  --fault rank=R,step=K,kind=KIND[,comm=C][,op=O][,nth=N][,value=V]        may be given several times\n"
          "  --help\n"
          "\n"
          "A fault happens on rank R in step K (from 1) at the nth (from 0) operation O of communicator C.\n"
-         "C is world, tp, pp, dp or ep (tp, else the innermost group of several ranks). O is allreduce (the usual "
-         "one),\n"
-         "broadcast, allgather or reducescatter (tp, dp), alltoall (ep), send or recv (pp: send is the usual one,\n"
-         "recv for extra).\n"
-         "  stall-host       the host sleeps for ever before the operation\n"
-         "  stall-gpu        a stream operation that never ends is put ahead of the operation\n"
+         "C is world, tp, pp, dp or ep (default: tp, otherwise the innermost group of several ranks). O is\n"
+         "allreduce (default), broadcast, allgather or reducescatter (tp, dp), alltoall (ep), send (default on pp) or\n"
+         "recv (pp; default for extra).\n"
+         "  stall-host       the CPU thread sleeps forever before the operation\n"
+         "  stall-gpu        a stream operation that never ends is enqueued before the operation\n"
          "  kill, segv, stop the process gets SIGKILL, writes to address 0, gets SIGSTOP\n"
          "  skip, extra      the operation is not issued, or issued twice\n"
          "  wrong-count      half the count, or V\n"
-         "  wrong-datatype   another datatype\n"
+         "  wrong-datatype   a different datatype\n"
          "  wrong-reduction  max instead of sum (allreduce, reducescatter)\n"
          "  wrong-root       the last member is the root, or V (broadcast)\n"
          "  wrong-op         AllGather instead of AllReduce\n"
-         "  exit-early       leaves the loop and exits 0; nothing is waited for, nothing destroyed\n"
-         "  exception        leaves the loop by an exception that is swallowed, and destroys its communicators\n"
-         "  spin-host        the host computes for ever before the operation\n"
-         "  open-group       ncclGroupStart without its end before the operation: nothing is launched from there on\n"
-         "  wrong-peer       the next stage but one, or V, is the peer (send, recv)\n"
-         "These have a place of their own in step K:\n"
+         "  exit-early       leaves the loop and exits with 0, without waiting or destroying anything\n"
+         "  exception        an exception, which is swallowed, ends the loop; destroys its communicators\n"
+         "  spin-host        the CPU thread computes forever before the operation\n"
+         "  open-group       ncclGroupStart without ncclGroupEnd before the operation: nothing is launched after it\n"
+         "  wrong-peer       the peer is the stage after the next, or V (send, recv)\n"
+         "These have a fixed place in step K:\n"
          "  stall-loader     the rank reads its next batch from a pipe that stays empty\n"
          "  swap-order       the loss (world) is reduced before the gradients' norm (dp)\n"
-         "  no-group         sends and receives of the steady state without a group; give it to both neighbors\n"
-         "And these at the start:\n"
-         "  never-init       the rank never comes to the communicator's initialization (world, pp)\n"
-         "  wrong-color      the rank splits with its neighbor group's color (tp, dp, ep)\n"
+         "  no-group         sends and receives of the steady state without a group; use it on both neighbors\n"
+         "These occur at the start:\n"
+         "  never-init       the rank never initializes the communicator (world, pp)\n"
+         "  wrong-color      the rank splits with the color of its neighbor group (tp, dp, ep)\n"
          "\n"
-         "Every operation's result is verified, unless skip, extra, open-group or a wrong-* fault was asked for.\n"
+         "Every operation's result is verified, unless skip, extra, open-group or a wrong-* fault was given.\n"
          "Exit status: 0 done, 1 a CUDA, NCCL or start-up error, 2 usage, 3 wrong data.\n";
 }
 
@@ -577,7 +575,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
     }
     if (good && name == "--fault" && options->graph && !InGraph(options->faults.back().kind)) {
       *error = std::string("kind=") + Name(options->faults.back().kind) +
-               " has no place in a step that a graph replays (--graph)";
+               " cannot occur in a step that a graph replays (--graph)";
       good = false;
     }
     if (!good) {
@@ -606,7 +604,7 @@ bool ReadEnvironment(const Options& options, Environment* environment, std::stri
   if (!ReadVariable("MASTER_PORT", {}, 1, 65535, &environment->master_port, error)) return false;
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {
-    *error = "MASTER_ADDR is not set; the launcher gives the address of rank 0";
+    *error = "MASTER_ADDR is not set; launchers set it to the address of rank 0";
     return false;
   }
   environment->master_addr = address;

@@ -747,6 +747,6 @@ int main(int argc, char** argv) {
                 each.call[0] ? each.call : "-");
   }
   if (name == "--list") return 0;
-  std::fprintf(stderr, "smalljobs: no job is called '%s'; --list prints all\n", name.c_str());
+  std::fprintf(stderr, "smalljobs: unknown job '%s'; --list prints all jobs\n", name.c_str());
   return 2;
 }

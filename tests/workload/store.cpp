@@ -130,7 +130,7 @@ bool TCPStoreServer::Start(const std::string& address, int port, std::string* er
       listen_fd_ = fd.release();
     } else {
       *error = "cannot listen on " + address + ":" + std::to_string(port) + ": " + std::strerror(errno) +
-               "; give another MASTER_PORT";
+               "; set another MASTER_PORT";
     }
   }
   if (listen_fd_ < 0) return false;
@@ -204,7 +204,7 @@ TCPStore::Outcome TCPStore::Ask(char verb, const std::string& key, const std::st
     const size_t size = UnpackLength(head + 1);
     answer->resize(size);
     if (size > kMaxValue || (size > 0 && !ReadAll(fd.get(), answer->data(), size))) {
-      *error = "the store of rank 0 sent a malformed answer; is MASTER_PORT another program's?";
+      *error = "the store of rank 0 sent a malformed answer; does another program use MASTER_PORT?";
       return Outcome::kRefused;
     }
     if (head[0] == '+') return Outcome::kDone;
@@ -218,7 +218,7 @@ TCPStore::Outcome TCPStore::Ask(char verb, const std::string& key, const std::st
 bool TCPStore::Retry(char verb, const std::string& key, const std::string& value, std::string* answer,
                      std::string* error) {
   if (key.size() > kMaxKey || value.size() > kMaxValue) {
-    *error = "key or value too long for the store: '" + key + "'";
+    *error = "the key or value is too long for the store: '" + key + "'";
     return false;
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s_);

@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         fault = f"rank={rank},step={FAULT_STEP},kind={kind},comm={comm}"
         with self.start([*SHAPE, "--ep", "2", "--steps", str(STEPS), "--fault", fault, *extra]) as job:
             announced = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
-            self.assertTrue(announced, f"{fault} was never played\n{job.errors()}")
+            self.assertTrue(announced, f"{fault} did not occur\n{job.errors()}")
             outcome = job.settle(PATIENCE_S)
             self.assertIn(f"fault {kind} in step {FAULT_STEP}", job.text(rank, "err"), job.errors())
             return outcome, job.exits(), job.last_step(), job.states(), job.errors()
@@ -86,7 +86,7 @@ class Case(unittest.TestCase):
         kind = fault.split("kind=")[1].split(",")[0]
         with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:
             played = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
-            self.assertTrue(played, f"{fault} was never played\n{job.errors()}")
+            self.assertTrue(played, f"{fault} did not occur\n{job.errors()}")
             self.assertEqual((job.settle(PATIENCE_S), job.exits()), (expected, expected_exits), job.errors())
             self.assertIn(f"fault {kind}", job.text(rank, "err"))
 
@@ -278,9 +278,9 @@ def main():
     global TRAINSIM, LIB
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trainsim", required=True)
-    parser.add_argument("--lib", required=True, help="folder of the stand-in libraries")
+    parser.add_argument("--lib", required=True, help="folder with the stand-in libraries")
     parser.add_argument("--group", choices=["healthy", "process", "stall", "operation", "mismatch", "leave", "several"])
-    parser.add_argument("--test", help="one test method")
+    parser.add_argument("--test", help="run only this test method")
     options = parser.parse_args()
     TRAINSIM, LIB = os.path.abspath(options.trainsim), os.path.abspath(options.lib)
     loader = unittest.TestLoader()

@@ -94,7 +94,7 @@ TEST_F(CollectorCoreTest, EvidenceIsRequestedForTheCulpritAndFewOthers) {
     }
   }
   EXPECT_TRUE(asked.count(5)) << "the culprit";
-  EXPECT_LT(asked.size(), 16u) << "not everybody";
+  EXPECT_LT(asked.size(), 16u) << "must not ask every rank";
 }
 
 // Merged stacks of more ranks from each class of victims arrive. They are in stacks.json and in the report.
@@ -254,7 +254,7 @@ TEST_F(CollectorCoreTest, AnIncidentFolderThatWasOnlyBegunIsRemoved) {
     ASSERT_TRUE(MakeIncidentFolder(folder).ok());
     std::ofstream(folder + "/.lockstep.a1B2c3") << "{\"format\": 1";
   }
-  std::ofstream(other + "/notes.txt") << "somebody's";
+  std::ofstream(other + "/notes.txt") << "another program's file";
   std::vector<std::string> problems;
   EXPECT_TRUE(FindUnfinished(out_, &problems).empty());
   EXPECT_TRUE(problems.empty());
@@ -640,7 +640,7 @@ TEST_F(CollectorCoreTest, AFullDiskDoesNotSuppressTheVerdict) {
 
 TEST_F(CollectorCoreTest, AVerdictIsPrintedEvenIfNothingCanBeWritten) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_ + "/file/below");
-  std::ofstream(out_ + "/file") << "no folder";
+  std::ofstream(out_ + "/file") << "not a folder";
   fleet.Start();
   fleet.Pass(60 * kSecond);
   fleet.stop_ns = fleet.now;

@@ -19,14 +19,14 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kApart =
-    2 * kSecond;  // minimum time from the end of the first look to the second, and between samples
+    2 * kSecond;  // minimum time from the end of the first sample to the second, and between samples
 constexpr int kPollMs = 20;
 
 struct Looked {
   Process process;
   ProcessSampler sampler;
   ProcessLook look;
-  int64_t first_ns = 0;  // when the first look ended
+  int64_t first_ns = 0;  // when the first sample ended
 };
 
 bool Done(const Looked& rank) { return rank.look.looks() >= 2; }

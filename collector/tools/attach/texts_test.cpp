@@ -138,7 +138,7 @@ class ServerTest : public ::testing::Test {
 
 TEST_F(ServerTest, AProcessOfTheJobIsAnswered) {
   EXPECT_TRUE(ListensOn({getpid()}, port_));
-  EXPECT_FALSE(ListensOn({1}, port_)) << "somebody else's";
+  EXPECT_FALSE(ListensOn({1}, port_)) << "another user's";
   EXPECT_FALSE(ListensOn({getpid()}, 1));
   std::thread server([&] { Serve({{"verbose status\n", "Job summary\n"}}); });
   EXPECT_EQ(QueryLocal(port_, "timeout 2\nverbose status\n", 1000, 30 * kSecond), "Job summary\n");

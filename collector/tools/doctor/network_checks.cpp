@@ -53,7 +53,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   const absl::StatusOr<CollectorAddress> address = FindCollector(options);
   if (absl::IsNotFound(address.status())) {
     return Note(name, "none found",
-                "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
+                "lockstep run on one host needs none; otherwise give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
   }
   if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
   if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/security.md");

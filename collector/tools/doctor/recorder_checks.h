@@ -12,7 +12,7 @@ namespace lockstep::doctor {
 
 struct ProbePlaces {
   std::string program;  // the probe
-  std::string library;  // the probe's own NCCL
+  std::string library;  // the NCCL library that the probe loads
 };
 // Looks in ../lib/lockstep/ next to the running program.
 ProbePlaces FindProbe();

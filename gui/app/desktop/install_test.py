@@ -33,7 +33,7 @@ class Desktop(unittest.TestCase):
             self.assertIn(b"LSDUMP1\n", pathlib.Path(folder, "magic").read_bytes())
             self.assertTrue(pathlib.Path(folder, "application", "x-lockstep-dump.xml").exists())
 
-    def test_what_the_dump_begins_with(self):
+    def test_the_magic_bytes_of_dumps(self):
         format_header = (HERE.parents[2] / "analyzer/formats/lsd/format.h").read_text()
         self.assertIn('kLsdMagic = "LSDUMP1\\n"', format_header)
 

@@ -100,7 +100,7 @@ class Run:
         for is_played in {form == "run" for form in options.formats}:
             for program in programs[is_played]:
                 if not os.path.exists(program):
-                    sys.exit(f"accuracy: {program} is missing; build first (./dev build)")
+                    sys.exit(f"accuracy: {program} is missing; run ./dev build")
             self.versions[is_played] = ".".join(map(digest, programs[is_played]))
         self.lock = threading.Lock()
         self.large = threading.BoundedSemaphore(2)
@@ -339,33 +339,33 @@ def why_known(result, known):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--scenarios", type=numbers, help="only these, e.g. 1,4-6")
+    parser.add_argument("--scenarios", type=numbers, help="only these scenarios, e.g. 1,4-6")
     parser.add_argument("--scales", type=lambda text: [int(part) for part in text.split(",")], default=list(SCALES),
                         help="ranks, e.g. 8,64 (%s)" % ",".join(map(str, SCALES)))
-    parser.add_argument("--variants", type=words(VARIANTS), default=list(VARIANTS), help=f"of {', '.join(VARIANTS)} (all)")
+    parser.add_argument("--variants", type=words(VARIANTS), default=list(VARIANTS), help=f"some of {', '.join(VARIANTS)} (all)")
     parser.add_argument("--formats", type=words(FORMATS), default=list(FORMATS), help="lsd (own dumps), fr (Flight Recorder), run (real processes) (all)")
     parser.add_argument("--marks", choices=("off", "done", "full", "timed"), default="full",
-                        help="GPU marks of own dumps; timed: and the times of each operation, as events or the profiler give them (full)")
-    parser.add_argument("--depth", type=int, default=0, help="records that every ring holds, and steps enough to fill it (as the scale has it)")
+                        help="GPU marks of own dumps; timed: and with the times of each operation, as from events or the profiler (full)")
+    parser.add_argument("--depth", type=int, default=0, help="records per ring, with enough steps to fill it (default: depends on the scale)")
     parser.add_argument("--seed-base", type=int, default=1, help="scenario N is generated with the seed BASE + N (1)")
     parser.add_argument("--seeds", type=int, default=1, help="cases of each kind, with different seeds (1)")
-    parser.add_argument("--all", action="store_true", help="every variant and format also at 1,024 ranks and more")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at the same time (one a core)")
+    parser.add_argument("--all", action="store_true", help="run every variant and format at 1,024 ranks and more, too")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at the same time (one per core)")
     parser.add_argument("--play-jobs", type=int, default=2, help="jobs of real processes at the same time (2)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds an analysis may take (300)")
     parser.add_argument("--out", default=None, help="results and kept cases (BUILD/accuracy)")
     parser.add_argument("--scratch", default=None, help="where cases are generated (OUT/scratch)")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--fresh", action="store_true", help="discard earlier results")
     parser.add_argument("--keep", action="store_true", help="keep the files of every case")
-    parser.add_argument("--keep-wrong", action="store_true", help="keep the files of cases that are not right")
-    parser.add_argument("--analyze-option", action="append", default=[], help="option handed to lockstep-analyze")
-    parser.add_argument("--markdown", metavar="FILE", help="write the tables to FILE (- standard output, instead of progress)")
+    parser.add_argument("--keep-wrong", action="store_true", help="keep the files of cases with wrong answers")
+    parser.add_argument("--analyze-option", action="append", default=[], help="option passed to lockstep-analyze")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables to FILE (-: standard output, without progress)")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     parser.add_argument("--check", action="store_true",
                         help="fail (status 1) on false blame, where a culprit that the record identifies is not named, or "
                              "where the verdict's word or what the culprit is seen in is wrong")
     parser.add_argument("--known-wrong", metavar="FILE", type=known_wrong, default={},
-                        help="with --check: cases that may still be wrong, a line each: SCENARIO FORMAT VARIANT REASON (* for any)")
+                        help="with --check: cases that may be wrong, one per line: SCENARIO FORMAT VARIANT REASON (* for any)")
     options = parser.parse_args(arguments)
     if min(options.jobs, options.play_jobs, options.seeds) < 1:
         parser.error("--jobs, --play-jobs and --seeds must be at least 1")
@@ -392,7 +392,7 @@ def main(arguments):
         print("\n".join(name_of(case) for case in cases))
         return 0
     if not cases:
-        sys.exit("accuracy: no case is left by the filters")
+        sys.exit("accuracy: the filters leave no case")
     run.open_store()
     # Removes what an earlier killed run left.
     shutil.rmtree(options.scratch, ignore_errors=True)
@@ -415,12 +415,12 @@ def main(arguments):
         interrupted = True
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        print("\naccuracy: interrupted; start it again to go on", file=sys.stderr)
+        print("\naccuracy: interrupted; start it again to continue", file=sys.stderr)
     for pool in pools.values():
         pool.shutdown(wait=True)
     shutil.rmtree(options.scratch, ignore_errors=True)
     if not results:
-        print("accuracy: none of these is a case", file=sys.stderr)
+        print("accuracy: no case matches the options", file=sys.stderr)
         return 1
     results.sort(key=lambda result: (result["ranks"], result["format"], result["scenario"], VARIANTS.index(result["variant"])))
     if options.markdown:

@@ -58,7 +58,7 @@ class Scoring(unittest.TestCase):
         self.assertEqual(self.outcome(truth(), finding(ranks=range(8))), "set", "one host")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(9))), "blame", "two hosts")
         self.assertEqual(self.outcome(truth(ranks=8), finding(ranks=(1, 3, 5))), "blame", "there is no other host")
-        self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the set lacks the culprit")
+        self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the set does not contain the culprit")
         switch = {"kind": "switch", "name": "leaf3", "culprits": 16, "members": 16}
         self.assertEqual(self.outcome(truth(), finding(ranks=range(16), common_factor=switch)), "set")
         self.assertEqual(self.outcome(truth(set_allowed=[[3, 9, 20]]), finding(ranks=(20, 9, 3))), "right")
@@ -83,7 +83,7 @@ class Scoring(unittest.TestCase):
 
     def test_answers_without_an_identifiable_culprit_are_scored(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
-        self.assertEqual(self.outcome(blind), "silent", "the record shows nothing")
+        self.assertEqual(self.outcome(blind), "silent", "the record does not identify the culprit")
         self.assertFalse(scoring.score(blind, verdict())["abstained_well"], "silence is not an abstention")
         self.assertEqual(self.outcome(truth(identifiable=False, verdicts_allowed=["HUNG"])), "missed")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6)), "wide")
@@ -101,7 +101,7 @@ class Scoring(unittest.TestCase):
     def test_unseen_ranks_may_be_named_with_low_confidence(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "INCOMPLETE_DATA"], unseen_ranks=[7, 9])
         no_data = dict(kind="RANK_NO_DATA", confidence=0.5)
-        self.assertEqual(self.outcome(blind, finding(ranks=(9,), **no_data)), "wide", "says that nothing is known of rank 9")
+        self.assertEqual(self.outcome(blind, finding(ranks=(9,), **no_data)), "wide", "says that nothing is known about rank 9")
         self.assertEqual(self.outcome(blind, finding(ranks=(8, 9), **no_data)), "blame", "rank 8 has data, or no rank waits for it")
         self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NO_DATA", confidence=0.95)), "blame")
         self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NOT_ARRIVED", confidence=0.5)), "blame")
@@ -147,7 +147,7 @@ class Scoring(unittest.TestCase):
         marks = [scoring.score(truth(), verdict(finding(confidence=0.95))), scoring.score(truth(), verdict(finding(ranks=(4,))))]
         self.assertEqual([row[2:] for row in scoring.calibration(marks)], [(0, 0)] * 5 + [(2, 1)])
         pair = [scoring.score(truth(), verdict(finding(ranks=(3, 9), confidence=sure))) for sure in (0.95, 0.6)]
-        self.assertEqual([marks["findings"] for marks in pair], [[(0.95, False)], [(0.6, True)]], "who is sure does not abstain")
+        self.assertEqual([marks["findings"] for marks in pair], [[(0.95, False)], [(0.6, True)]], "a finding with high confidence does not abstain")
 
 
 CORPUS = """#!{python}
@@ -210,7 +210,7 @@ class Runs(unittest.TestCase):
     def test_known_wrong_answers_pass_the_check(self):
         known = os.path.join(self.build, "known")
         with open(known, "w") as file:
-            file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is not believed\n")
+            file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is ignored\n")
         self.assertEqual(self.play("--variants", "skew", "--formats", "lsd", "--check", "--known-wrong", known)[0], 0)
         self.assertEqual(self.play("--variants", "skew", "--check", "--known-wrong", known)[0], 1)
 

@@ -84,7 +84,7 @@ def check(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build-release")
-    parser.add_argument("--out", help="write the table here; default: standard output")
+    parser.add_argument("--out", help="write the table to this file (default: standard output)")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("inputs", nargs="+", metavar="RESULTS.jsonl|FOLDER")
     options = parser.parse_args()

@@ -164,11 +164,11 @@ def report(results, least, heading):
 
 def main(arguments):
     own = accuracy.argparse.ArgumentParser(description=__doc__, formatter_class=accuracy.argparse.RawDescriptionHelpFormatter, add_help=False)
-    own.add_argument("--falsify", type=int, default=2, help="innocents that take the culprit's place in each case (2)")
-    own.add_argument("--cases", action="append", default=[], metavar="FOLDER", help="labeled cases of this folder instead of the corpus")
-    own.add_argument("--least", type=float, default=0, metavar="PERCENT", help="fail where fewer of the right verdicts that can be judged are proved")
+    own.add_argument("--falsify", type=int, default=2, help="innocent ranks that replace the culprit in each case (2)")
+    own.add_argument("--cases", action="append", default=[], metavar="FOLDER", help="use the labeled cases of this folder instead of the corpus")
+    own.add_argument("--least", type=float, default=0, metavar="PERCENT", help="fail if a smaller share of the judged correct verdicts is proved")
     own.add_argument("--markdown", metavar="FILE", help="append the tables to FILE")
-    own.add_argument("--show", action="store_true", help="print each right verdict that is not proved, and each wrong one")
+    own.add_argument("--show", action="store_true", help="print each correct verdict that is not proved, and each wrong verdict")
     mine, rest = own.parse_known_args(arguments)
     if "-h" in rest or "--help" in rest:
         own.print_help()

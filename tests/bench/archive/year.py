@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--gpus", type=int, default=350_000)
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--limit-s", type=float, default=2)
-    parser.add_argument("--operation-days", type=int, default=7, help="days of operations by host, and of the queries host and links: their own default")
+    parser.add_argument("--operation-days", type=int, default=7, help="days of operations by host, and of the queries host and links (7, the default of these queries)")
     options = parser.parse_args()
     archive = os.path.join(options.build, "bin/lockstep-archive")
     server = ClickHouse()

@@ -190,14 +190,14 @@ class Fleet:
             [self.collector_program, "--listen", f"tcp://127.0.0.1:{self.port}", "--key", self.key("collector.key"), "--known-keys", self.known,
              "--out", self.out, "--metrics", f"127.0.0.1:{self.metrics}"], self.log, env=self.environment())
         if not self.collector.wait("listens on", 30):
-            raise SystemExit("the collector does not start")
+            raise SystemExit("the collector did not start")
 
     def start_relay(self, upstream, upstream_key):
         relay = Program([self.collector_program, "--listen", "tcp://127.0.0.1:0", "--key", self.key("relay.key"), "--known-keys", self.known,
                          "--upstream", upstream, "--server-key", upstream_key], self.log, nice=RELAY_NICE, env=self.environment())
         found = relay.wait(r"listens on (tcp://127\.0\.0\.1:\d+)", 30)
         if not found:
-            raise SystemExit("a relay does not start")
+            raise SystemExit("a relay did not start")
         self.relays.append(relay)
         return found[1].group(1)
 
@@ -270,7 +270,7 @@ class Fleet:
     def quiet(self):
         """Measures one minute in which nothing happens."""
         if not self.wait_for_ranks(120):
-            raise SystemExit(f"the collector hears of {self.counter('collector_ranks'):.0f} of {self.ranks} ranks")
+            raise SystemExit(f"the collector knows {self.counter('collector_ranks'):.0f} of {self.ranks} ranks")
         time.sleep(self.options.settle + 2 * self.heartbeat_s)
         programs = {"collector": [self.collector], "relays": self.relays, "simulation": self.agents}
         before = {name: [p.usage()[0] for p in group] for name, group in programs.items()}
@@ -307,7 +307,7 @@ class Fleet:
         collector = self.collector
         job = rf"job fleet/0/{self.restart}: "
         if not self.wait_for_ranks(60 + self.ranks // 1024):
-            return {"rank": rank, "failed": f"the collector hears of {self.counter('collector_ranks'):.0f} ranks"}
+            return {"rank": rank, "failed": f"the collector knows {self.counter('collector_ranks'):.0f} ranks"}
         fault = t0 + steps * 1.0
         limit = fault + LIMIT_S
         row = {"rank": rank, "slack_s": fault - mono()}
@@ -420,17 +420,17 @@ def main():
     parser.add_argument("--build", default="build-release")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1024, 8192, 24576, 98304])
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--quiet", type=float, default=60, help="seconds of the measurement without a fault")
-    parser.add_argument("--heartbeat", type=float, help="seconds from one heartbeat of an agent to the next (default: 1; 2 for the largest fleets)")
+    parser.add_argument("--quiet", type=float, default=60, help="seconds to measure without a fault")
+    parser.add_argument("--heartbeat", type=float, help="seconds between heartbeats of an agent (default: 1; 2 for the largest fleets)")
     parser.add_argument("--settle", type=float, default=10)
     parser.add_argument("--upper", type=int, default=2, help="relays below the collector")
-    parser.add_argument("--lower", type=int, default=8, help="relays below these, which the agents connect to")
+    parser.add_argument("--lower", type=int, default=8, help="relays below the upper ones, to which the agents connect")
     parser.add_argument("--agents-per-process", type=int, default=1536)
-    parser.add_argument("--records", type=int, default=256, help="of each rank's ring")
+    parser.add_argument("--records", type=int, default=256, help="records in the ring of each rank (256)")
     parser.add_argument("--whole-limit", type=float, default=300, help="seconds to wait for all rings")
-    parser.add_argument("--whole-runs", type=int, default=20, help="runs that are waited for until all rings are there")
+    parser.add_argument("--whole-runs", type=int, default=20, help="runs in which to wait for all rings")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", help="keeps logs and incidents there")
+    parser.add_argument("--folder", help="keep logs and incidents in this folder")
     parser.add_argument("--markdown")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)

@@ -191,26 +191,4 @@ void Multiply(ncclDataType_t type, void* to, const void* from, size_t count, con
   });
 }
 
-double ToDouble(ncclDataType_t type, const void* element) {
-  double value = 0;
-  WithType(type, [&]<class T>(T) {
-    T read;
-    memcpy(&read, element, sizeof read);
-    value = static_cast<double>(Traits<T>::Load(read));
-  });
-  return value;
-}
-
-void FromDouble(ncclDataType_t type, double value, void* element) {
-  WithType(type, [&]<class T>(T) {
-    T made;
-    if constexpr (std::is_arithmetic_v<T>) {
-      made = static_cast<T>(value);
-    } else {
-      made = T::Encode(value);
-    }
-    memcpy(element, &made, sizeof made);
-  });
-}
-
 }  // namespace standin

@@ -38,8 +38,4 @@ class Accumulator {
 // Sets to[i] = from[i] * scalar.
 void Multiply(ncclDataType_t type, void* to, const void* from, size_t count, const void* scalar);
 
-// Convert one element, for tests and for small floats: to double, and back with rounding to nearest even.
-double ToDouble(ncclDataType_t type, const void* element);
-void FromDouble(ncclDataType_t type, double value, void* element);
-
 }  // namespace standin
