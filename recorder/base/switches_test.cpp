@@ -270,7 +270,7 @@ TEST_F(SwitchesTest, OverItsBudgetTheRecorderReducesMarkersAndThenStops) {
   EXPECT_THAT(ring.process.stop_reason, HasSubstr("over its budget: own time "));
   EXPECT_THAT(ring.process.stop_reason, HasSubstr(" ns a call, "));
   // The note lists the steps in this order, with their times.
-  EXPECT_THAT(ring.process.note, HasSubstr("marks full to done after "));
+  EXPECT_THAT(ring.process.note, HasSubstr("GPU mode full to done after "));
   EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kOff);
   EXPECT_FALSE(ring.process.host_waits);
   EXPECT_GT(ring.process.own_call_ns, 1u);
