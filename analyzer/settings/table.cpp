@@ -105,7 +105,7 @@ const std::vector<LoneVariable>& LoneVariables() {
        "file with variables for the hook (default /etc/lockstep/enroot.env)"},
       {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},
       {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog",
-       "a file with variables that replaces the file `environment` beside the scripts"},
+       "a file with variables, used instead of the file `environment` in the folder of the scripts"},
       {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog",
        "runtime folder of the node's agent (default /run/lockstep-slurm)"},
       {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog",

@@ -168,7 +168,7 @@ Option Library() {
   return File("library", "the recorder")
       .Variable("LOCKSTEP_LIBRARY")
       .NoOption()
-      .Default("../lib/liblockstep.so beside the program")
+      .Default("../lib/liblockstep.so, relative to the program")
       .Common();
 }
 
@@ -221,7 +221,7 @@ Verb Agent() {
                   "dump find it there if this user or root runs them")
                  .Excludes("collector"),
              Folder("out", "with --alone: write incidents to this folder")
-                 .Default("incidents beside the spool")
+                 .Default("incidents, next to the spool")
                  .Needs("alone"),
              OnVerdict("with --alone: run this command through the shell for each verdict, with the verdict as JSON on "
                        "standard input")

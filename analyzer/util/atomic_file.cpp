@@ -74,7 +74,7 @@ absl::Status AtomicFile::Open() {
     if (!fd_.ok()) return Fail("write", errno);
   } else {
     fd_.reset(mkostemp(temporary_.data(), O_CLOEXEC));
-    if (!fd_.ok()) return Fail(output_ ? "write" : "create a file beside", errno);
+    if (!fd_.ok()) return Fail(output_ ? "write" : "create a file next to", errno);
     exists_ = true;
   }
   return absl::OkStatus();

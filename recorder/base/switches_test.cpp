@@ -264,13 +264,13 @@ TEST_F(SwitchesTest, OverItsBudgetTheRecorderReducesMarkersAndThenStops) {
   const Outcome outcome = Shell(Command(program + "12000", "LOCKSTEP_GPU=full LOCKSTEP_BUDGET=1ns", true));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out, plain.out);
-  EXPECT_THAT(outcome.err, HasSubstr("lockstep: not recording: over its budget: own time "));
+  EXPECT_THAT(outcome.err, HasSubstr("lockstep: not recording: over its budget: recording took "));
   const Snapshot ring = OnlyRing();
   EXPECT_EQ(ring.process.state, RecorderState::kStopped);
-  EXPECT_THAT(ring.process.stop_reason, HasSubstr("over its budget: own time "));
+  EXPECT_THAT(ring.process.stop_reason, HasSubstr("over its budget: recording took "));
   EXPECT_THAT(ring.process.stop_reason, HasSubstr(" ns per call, "));
   // The note lists the steps in this order, with their times.
-  EXPECT_THAT(ring.process.note, HasSubstr("marks full to done after "));
+  EXPECT_THAT(ring.process.note, HasSubstr("GPU mode reduced from full to done after "));
   EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kOff);
   EXPECT_FALSE(ring.process.host_waits);
   EXPECT_GT(ring.process.own_call_ns, 1u);

@@ -58,7 +58,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
   ErrnoKeeper keep;
   ring::Header* header = g.map.header;
   char cost[96], line[160];
-  snprintf(cost, sizeof(cost), "recording takes %llu ns per call, %llu.%llu %% of a thread",
+  snprintf(cost, sizeof(cost), "recording took %llu ns per call, %llu.%llu %% of a thread",
            static_cast<unsigned long long>(call_ns), static_cast<unsigned long long>(permille / 10),
            static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
@@ -70,7 +70,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
     // Operations that already have tickets still get their markers; calls and groups in progress take care of that.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);
-    snprintf(line, sizeof(line), "GPU marks reduced from %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),
+    snprintf(line, sizeof(line), "GPU mode reduced from %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),
              static_cast<unsigned long long>(after_ms / 1000), static_cast<unsigned long long>(after_ms % 1000 / 100),
              cost);
     AddNote(line);
@@ -80,7 +80,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedTables);
     AddNote("CUDA calls are no longer recorded");
   } else {
-    snprintf(line, sizeof(line), "over the budget: %s", cost);
+    snprintf(line, sizeof(line), "over its budget: %s", cost);
     StopAndSay(line);
   }
 }

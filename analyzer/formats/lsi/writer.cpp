@@ -361,7 +361,7 @@ IndexWriter::~IndexWriter() = default;
 absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops) {
   if (rank_index >= impl_->ranks.size() || impl_->added[rank_index] || ops.size() != impl_->ranks[rank_index].ops) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank_index, " got ", ops.size(), " operations, which is not the announced number"));
+        absl::StrCat("rank ", rank_index, " got ", ops.size(), " operations, which is not the number declared for it"));
   }
   impl_->added[rank_index] = true;
   IndexRank& rank = impl_->ranks[rank_index];
