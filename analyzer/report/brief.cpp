@@ -162,10 +162,20 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
   if (!verdict.findings().empty()) {
     std::vector<Clause> clauses = HeadlineClauses(verdict.findings(0), /*pid=*/false);
     head.says_pid = verdict.findings(0).culprits_size() != 1 || verdict.findings(0).culprits(0).pid() == 0;
+    std::string end;  // belongs to the clause before it
     while (!fits(absl::StrCat(Joined(clauses), ".")) && clauses.size() > 1) {
-      head.rest.insert(head.rest.begin(), clauses.back().text);
+      const Clause last = std::move(clauses.back());
       clauses.pop_back();
+      if (last.joint == " ") {
+        end = absl::StrCat(" ", last.text);
+      } else if (!last.repeated) {
+        head.rest.insert(head.rest.begin(), absl::StrCat(last.text, end));
+        end.clear();
+      }
     }
+    if (!end.empty()) head.rest.insert(head.rest.begin(), end.substr(1));
+    head.says_waiting = content.waiting.empty() || fits(absl::StrCat(Joined(clauses), ". ", content.waiting));
+    if (!head.says_waiting) fits(absl::StrCat(Joined(clauses), "."));
   }
   if (head.lines.size() > kMost) {
     head.lines.resize(kMost);

@@ -230,7 +230,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
         "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
-        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ",
+        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis that ",
         "  blind    GPU progress markers", "not measured: bandwidth", "  do       1. "}) {
     const size_t at = text.find(row);
     ASSERT_NE(at, std::string::npos) << row << text;
@@ -455,11 +455,16 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   Verdict verdict = MakeHung();
   Finding* finding = verdict.mutable_findings(0);
   finding->set_place("long_name_of_a_function (a_long_name_of_a_file.py:1024)");
-  finding->set_summary("never entered AllReduce #41 on dp_1, and nothing shows an operation that ended after it");
+  finding->set_reason(REASON_WAITS_FOR_OTHER_WORK);
+  finding->mutable_detail()->set_name("cudaStreamSynchronize");
+  finding->mutable_detail()->mutable_call()->set_text("AllReduce #41");
+  finding->mutable_detail()->mutable_call()->set_on("dp_1");
+  PutIntoWords(finding);
+  EXPECT_THAT(Headline(*finding), HasSubstr("is not NCCL's; it never entered AllReduce #41 on dp_1"));
   const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
   // The row `why` has the rest of the headline.
-  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      nothing shows an operation"));
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      it never entered AllReduce #41 on dp_1"));
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
 }
 

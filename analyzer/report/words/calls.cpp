@@ -45,14 +45,16 @@ std::optional<Words> CallWords(const Finding& finding) {
     case REASON_UNLIKE_PEER:
     case REASON_SPLITS_UNLIKE_PEER: {
       const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
-      words.what = absl::StrCat(
-          detail.flag() ? splits ? "passed wrong split sizes to an all-to-all: " : "issued " : "disagree about ", call,
-          detail.flag() && splits ? ", " : ": ", own, ", ", theirs);
-      if (!detail.flag())
-        words.more = {{"; ", splits ? "the record does not show which side has the wrong split sizes"
-                                    : "the record does not show which is right"}};
-      else if (!splits)
-        words.more = {{"; ", "ranks at the same place in the program agree with the other side"}};
+      if (detail.flag() && splits) {
+        words.what = "passed wrong split sizes to an all-to-all";
+        words.more = {{": ", call}, {", ", absl::StrCat(own, ", ", theirs)}};
+      } else {
+        words.what = absl::StrCat(detail.flag() ? "issued " : "disagree about ", call);
+        words.more = {{": ", absl::StrCat(own, ", ", theirs)},
+                      {"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
+                             : splits      ? "the record does not show which side has the wrong split sizes"
+                                           : "the record does not show which is right"}};
+      }
       if (splits && !detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's split sizes are wrong"};
         words.tells_apart = "the split sizes that the program computed on these two ranks before the call";

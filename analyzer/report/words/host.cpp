@@ -51,7 +51,7 @@ std::string InNothing(const Finding& finding) {
 
 std::optional<Words> HostWords(const Finding& finding) {
   const Detail& detail = finding.detail();
-  const std::string never = NeverEntered(finding);
+  const std::vector<Clause> never = NeverEntered(finding);
   Words words;
   words.refuted_by = kEntered;
   switch (finding.reason()) {
@@ -69,7 +69,7 @@ std::optional<Words> HostWords(const Finding& finding) {
           "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
       break;
     case REASON_LEFT_LOOP:
-      words.what = absl::StrCat(never, never.empty() ? "" : ", ",
+      words.what = absl::StrCat(Joined(never), never.empty() ? "" : ", ",
                                 Pick(finding, "has left the training loop and destroys its communicators",
                                      "have left the training loop and destroy their communicators"));
       words.advice = {
@@ -109,9 +109,10 @@ std::optional<Words> HostWords(const Finding& finding) {
       }
       break;
     case REASON_OUTSIDE_NCCL:
-      words.what = never.empty() ? InNothing(finding) : never;
+      words.Say(never);
+      if (never.empty()) words.what = InNothing(finding);
       if (!never.empty() && finding.place().empty())
-        words.more = {{"; ", absl::StrCat(Pick(finding, "it ", "they "), InNothing(finding))}};
+        words.more.push_back({"; ", absl::StrCat(Pick(finding, "it ", "they "), InNothing(finding))});
       words.advice = StackAdvice(finding);
       break;
     case REASON_OUTSIDE_NCCL_OTHERS_MEET:
@@ -133,8 +134,10 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_NEVER_ENTERED:
-      words.what = never.empty() ? "never arrived" : never;
-      if (!never.empty()) words.more = WhereOthersIssued(finding);
+      words.Say(never);
+      if (never.empty()) words.what = "never arrived";
+      if (!never.empty())
+        for (const Clause& clause : WhereOthersIssued(finding)) words.more.push_back(clause);
       words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:

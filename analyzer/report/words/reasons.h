@@ -19,6 +19,11 @@ struct Words {
   std::string refuted_by;
   std::vector<std::string> rivals;  // the other explanations that always come with this reason
   std::string tells_apart;          // the fact that would decide between them; empty: use the finding kind's
+
+  void Say(const std::vector<Clause>& clauses) {
+    what = clauses.empty() ? "" : clauses[0].text;
+    more.assign(clauses.begin() + (clauses.empty() ? 0 : 1), clauses.end());
+  }
 };
 
 // The words for a reason of this family; nullopt for a reason of another family.
@@ -47,8 +52,8 @@ std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 std::string Counted(int64_t count, const char* one, const char* several);
 // "; it never entered AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
 std::vector<Clause> AndNeverEntered(const Finding& finding);
-// The same without "; it ".
-std::string NeverEntered(const Finding& finding);
+// "never entered ..." alone; the group is a clause of its own.
+std::vector<Clause> NeverEntered(const Finding& finding);
 // "; the others issued it in step() at train.py:288": the code in which other ranks issued the finding's operation.
 // Empty if it was not recorded.
 std::vector<Clause> WhereOthersIssued(const Finding& finding);

@@ -37,19 +37,23 @@ std::string Counted(int64_t count, const char* one, const char* several) {
   return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
 }
 
-std::string NeverEntered(const Finding& finding) {
+std::vector<Clause> NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
-  if (!detail.has_call()) return "";
-  // Here the call is the other side of another rank's send or receive.
-  if (detail.ranks_size() > 0)
-    return absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
-  return absl::StrCat("never entered ", CallText(detail.call()));
+  const CallRef& call = detail.call();
+  if (!detail.has_call()) return {};
+  // With ranks, the call is the other side of their send or receive.
+  std::vector<Clause> clauses = {
+      {"", detail.ranks_size() > 0
+               ? absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", call.text())
+               : absl::StrCat("never entered ", call.text())}};
+  if (!call.on().empty()) clauses.push_back({" ", absl::StrCat("on ", call.on())});
+  return clauses;
 }
 
 std::vector<Clause> AndNeverEntered(const Finding& finding) {
-  const std::string never = NeverEntered(finding);
-  if (never.empty()) return {};
-  return {{"; ", absl::StrCat(Pick(finding, "it ", "they "), never)}};
+  std::vector<Clause> never = NeverEntered(finding);
+  if (!never.empty()) never[0] = {"; ", absl::StrCat(Pick(finding, "it ", "they "), never[0].text)};
+  return never;
 }
 
 std::vector<Clause> WhereOthersIssued(const Finding& finding) {
@@ -63,8 +67,10 @@ std::vector<Clause> WhereOthersIssued(const Finding& finding) {
     if (most == nullptr || site.ranks_size() > most->ranks_size()) most = &site;
   }
   if (most == nullptr || most->place().empty()) return {};
-  return {{"; ", absl::StrCat(sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
-                              " issued it in ", PlaceText(most->place()))}};
+  return {{"; ",
+           absl::StrCat(sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
+                        " issued it in ", PlaceText(most->place())),
+           /*repeated=*/true}};
 }
 
 namespace {

@@ -13,6 +13,7 @@ namespace lockstep {
 struct Clause {
   std::string joint;  // what connects it to the clause before: "; ", ": ", ", "
   std::string text;
+  bool repeated = false;  // another row says it, too
 };
 std::string Joined(const std::vector<Clause>& clauses);
 
