@@ -454,7 +454,7 @@ TEST(Report, TheHeadlineNamesTheHostsOfASet) {
 TEST(Report, AdviceBeginsOnTheThirdLine) {
   Verdict verdict = MakeHung();
   Finding* finding = verdict.mutable_findings(0);
-  finding->set_place("long_name_of_a_function (a_long_name_of_a_file.py:1024)");
+  finding->set_place("name_of_a_function (file.py:1024)");
   finding->set_reason(REASON_WAITS_FOR_OTHER_WORK);
   finding->mutable_detail()->set_name("cudaStreamSynchronize");
   finding->mutable_detail()->mutable_call()->set_text("AllReduce #41");
