@@ -230,7 +230,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
         "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
-        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ",
+        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis that ",
         "  blind    GPU progress markers", "not measured: bandwidth", "  do       1. "}) {
     const size_t at = text.find(row);
     ASSERT_NE(at, std::string::npos) << row << text;
@@ -422,7 +422,8 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   EXPECT_THAT(text, StartsWith("HUNG 31 s  rank 5"));
   EXPECT_THAT(text, HasSubstr("no data from ranks 6, 7: nothing shows that they are the cause"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
-  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data from rank 7, which others wait for; no data from rank 6"));
+  EXPECT_THAT(ReportText(verdict, bundle),
+              HasSubstr("no data from rank 7, which others wait for; no data from rank 6"));
 }
 
 TEST(Report, TheHeadlineNamesTheHostsOfASet) {

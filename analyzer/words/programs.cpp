@@ -86,9 +86,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, "; others are in ", other, ": ",
                                 Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
-      words.advice = {Step(absl::StrCat("Compare the calls of ", RankNames(finding.culprit_ranks()),
-                                        " around these operations with the calls of a rank with the same role"),
-                           LookCommand(finding))};
+      words.advice = {absl::StrCat("Find the earlier call that ", RankNames(finding.culprit_ranks()),
+                                   " skipped or added: compare the calls with those of a rank with the same role."),
+                      Step("See what the process is doing", LookCommand(finding))};
       break;
     case REASON_WAITS_TOO_EARLY:
       words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued; ",

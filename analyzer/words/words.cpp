@@ -62,7 +62,7 @@ std::string WhereOthersIssued(const Finding& finding) {
     if (most == nullptr || site.ranks_size() > most->ranks_size()) most = &site;
   }
   if (most == nullptr || most->place().empty()) return "";
-  return absl::StrCat("; ", sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
+  return absl::StrCat("; ", sites == 1 ? "others" : Counted(most->ranks_size(), "other rank", "other ranks"),
                       " issued it in ", PlaceText(most->place()));
 }
 
