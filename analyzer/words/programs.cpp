@@ -87,7 +87,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
                                 Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
       words.advice = {absl::StrCat("Find the earlier call that ", RankNames(finding.culprit_ranks()),
-                                   " skipped or added: compare the calls with those of a rank with the same role."),
+                                   " skipped or added: compare with the calls of a rank with the same role."),
                       Step("See what the process is doing", LookCommand(finding))};
       break;
     case REASON_WAITS_TOO_EARLY:
