@@ -98,11 +98,11 @@ TEST(SettingsFileTest, UnknownKeysAreReportedWithTheNearestKey) {
                         &file)
                   .ok());
   ASSERT_EQ(file.told.size(), 5u);
-  EXPECT_EQ(file.told[0].text, "f, line 2: [agent] has no key 'spol'; is 'spool' meant?");
+  EXPECT_EQ(file.told[0].text, "f, line 2: [agent] has no key 'spol'; did you mean 'spool'?");
   EXPECT_THAT(file.told[1].text, HasSubstr("it belongs to [collector]"));
-  EXPECT_THAT(file.told[2].text, HasSubstr("lockstep config shows"));
-  EXPECT_THAT(file.told[3].text, HasSubstr("is [agent] meant?"));
-  EXPECT_THAT(file.told[4].text, HasSubstr("given in line 8 already"));
+  EXPECT_THAT(file.told[2].text, HasSubstr("lockstep config lists"));
+  EXPECT_THAT(file.told[3].text, HasSubstr("did you mean [agent]?"));
+  EXPECT_THAT(file.told[4].text, HasSubstr("was already set in line 8"));
 }
 
 TEST(SettingsFileTest, RandomBytesAreReadOrRefused) {
@@ -191,7 +191,7 @@ TEST_F(SettingsTest, FlagsCanBeCancelled) {
   EXPECT_THAT(Set("agent"), ElementsAre("insecure=yes", "containers=no"));
   EXPECT_THAT(Set("agent", {"--insecure=no"}), ElementsAre("insecure=no", "containers=no"));
   EXPECT_THAT(Set("agent", {"--no-containers=no", "--insecure=yes"}), ElementsAre("insecure=yes", "containers=yes"));
-  EXPECT_THAT(Set("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes no value"));
+  EXPECT_THAT(Set("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes yes or no or no value"));
   setenv("LOCKSTEP_AGENT_INSECURE", "off", 1);
   EXPECT_FALSE(Parse("agent", {})->Flag("insecure"));
 }
@@ -234,7 +234,7 @@ TEST_F(SettingsTest, ErrorsInOtherSectionsAreNotReported) {
   const absl::StatusOr<Merged> merged = Merge("agent");
   ASSERT_TRUE(merged.ok());
   ASSERT_EQ(merged->told.size(), 1u);
-  EXPECT_THAT(merged->told[0], HasSubstr("is 'collector' meant?"));
+  EXPECT_THAT(merged->told[0], HasSubstr("did you mean 'collector'?"));
 }
 
 TEST_F(SettingsTest, LimitsAreCheckedWhereAValueIsUsed) {

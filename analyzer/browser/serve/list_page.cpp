@@ -154,7 +154,8 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
                     job.since_real_ns > 0 ? UtcText(job.since_real_ns, "%Y-%m-%d %H:%M:%S") : "",
                     "</td><td class=\"ranks\">", job.ranks, " of ", job.expected,
                     job.silent_agents > 0
-                        ? absl::StrCat("<br><span class=\"soft\">", job.silent_agents, " silent agents</span>")
+                        ? absl::StrCat("<br><span class=\"soft\">", job.silent_agents,
+                                       job.silent_agents == 1 ? " silent agent</span>" : " silent agents</span>")
                         : "",
                     "</td><td class=\"ranks\">", rate, "</td><td>", Escaped(job.oldest),
                     job.missing.empty() ? "" : absl::StrCat("<br>waits for ", Escaped(job.missing)), "</td><td>",

@@ -44,7 +44,7 @@ int Run(int argc, char** argv) {
   if (options->operands().empty()) return usage("no FOLDER given");
   const std::string listen = options->Given("listen") ? options->Text("listen") : "127.0.0.1";
   const std::optional<Address> address = ParseAddress(listen);
-  if (!address) return usage(absl::StrCat("--listen ", listen, ": this host has no such address"));
+  if (!address) return usage(absl::StrCat("--listen ", listen, ": not an IP address of this host, nor localhost"));
   const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
   if (secured == 0 && !address->loopback) {
     return usage(absl::StrCat("--listen ", listen,

@@ -326,10 +326,10 @@ class LiveTest(BrowserTest):
         self.click("h1 a")
         self.jobs(job_line(EVIL, "moving", 2000), job_line("train", "hung", 41, incident))
         for scheme in ("light", "dark"):
-            self.open_live("1 agents silent0.0tp_3", scheme)  # a rate takes two answers
+            self.open_live("1 silent agent0.0tp_3", scheme)  # a rate takes two answers
             self.keep(f"live.{scheme}")
         rows = self.see("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
-        self.assertEqual(rows[0], ["train", "hung", "2026-01-03 00:00:00", "63 of 641 agents silent", "0.0",
+        self.assertEqual(rows[0], ["train", "hung", "2026-01-03 00:00:00", "63 of 641 silent agent", "0.0",
                                    "tp_3 AllReduce #41, 5.0 swaits for ranks 3, 4, 7", "HUNG18 s rank 3 <b>"])
         self.assertTrue(rows[1][0].startswith("</td><script>"), rows[1])
         self.assertEqual(self.see("document.querySelectorAll('script, img, b').length"), 0)

@@ -75,8 +75,8 @@ class StartTest(unittest.TestCase):
             self.refused(["--listen", address, ALL], 2, "needs --tls-cert, --tls-key and --readers")
         for missing in ("tls-cert", "tls-key", "readers"):
             for listen in ("0.0.0.0", "127.0.0.1"):
-                self.refused(secured(**{"readers": readers, "listen": listen, missing: None}), 2, "need each other")
-        self.refused(["--listen", "n1", ALL], 2, "not an address")
+                self.refused(secured(**{"readers": readers, "listen": listen, missing: None}), 2, "must be used together")
+        self.refused(["--listen", "n1", ALL], 2, "not an IP address")
 
     def test_files_that_others_may_read_are_refused(self):
         readers, key = os.path.join(FOLDER, "open-readers"), os.path.join(FOLDER, "open-key")

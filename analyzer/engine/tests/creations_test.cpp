@@ -182,7 +182,7 @@ TEST(Creations, ADifferentUniqueIdIsNamed) {
   for (int r = 0; r < 8; ++r) start.Enter(r, r == 6 ? other : world, r, kSecond, 0);
   const Verdict v = Analyze(start.b);
   ExpectOnly(v, INIT_INCOMPLETE, {6});
-  EXPECT_NE(v.findings(0).summary().find("another unique id"), std::string::npos);
+  EXPECT_NE(v.findings(0).summary().find("a different unique id"), std::string::npos);
   EXPECT_EQ(v.findings(0).communicator().id(), "world");
 
   // With two members and two ids, nothing shows which id is right.

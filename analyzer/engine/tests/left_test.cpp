@@ -320,7 +320,7 @@ TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
   EXPECT_EQ(v.problems(0).rank(), 6);
   EXPECT_EQ(v.problems(0).text(),
             "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what "
-            "rank 6 did after that is unknown");
+            "rank 6 did afterwards is unknown");
 }
 
 TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {

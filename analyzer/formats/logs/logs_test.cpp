@@ -704,7 +704,7 @@ TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
     stack.replace(stack.find('7'), 1, std::to_string(pid));
     Put(absl::StrCat("pyspy_", pid, ".txt"), stack);
   }
-  EXPECT_THAT(Said(), HasSubstr("without its rank"));
+  EXPECT_THAT(Said(), HasSubstr("without a rank"));
 }
 
 TEST_F(LogsTest, HostileNumbersAreBounded) {

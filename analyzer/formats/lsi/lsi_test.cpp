@@ -328,7 +328,7 @@ TEST_F(IndexTest, AnIndexOfAnOlderVersionIsReplaced) {
   WriteIndexFile(Path("index.lsi"), bytes);
   const absl::Status status = IndexReader::Open(Path("index.lsi")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("created again"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("re-creates it"));
 }
 
 TEST_F(IndexTest, RefusesMissingFiles) {

@@ -89,9 +89,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.more = {{"; ", absl::StrCat("others are in ", other)},
                     {": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added an earlier call")}};
       words.refuted_by = "one of the operations completing";
-      words.advice = {Step(absl::StrCat("Compare the calls of ", RankNames(finding.culprit_ranks()),
-                                        " around these operations with the calls of a rank with the same role"),
-                           LookCommand(finding))};
+      words.advice = {absl::StrCat("Find the earlier call that ", RankNames(finding.culprit_ranks()),
+                                   " skipped or added: compare with the calls of a rank with the same role."),
+                      Step("See what the process is doing", LookCommand(finding))};
       break;
     case REASON_WAITS_TOO_EARLY:
       words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued");

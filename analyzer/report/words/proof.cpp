@@ -93,9 +93,9 @@ std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
   std::string text = absl::StrCat("proved by replay: the recorded calls complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; no change at the other rank tried helps";
+    text += "; a change at one other rank does not help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; no change at any of the ", CountText(others), " other ranks tried helps");
+    absl::StrAppend(&text, "; changes at ", CountText(others), " other ranks do not help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

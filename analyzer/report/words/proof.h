@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// One line: "proved by replay: the recorded calls complete if rank 1 continues; no change at any of the 3 other ranks
-// tried helps".
+// One line: "proved by replay: the recorded calls complete if rank 1 continues; changes at 3 other ranks do not
+// help".
 std::string ProofText(const Proof& proof);
 
 }  // namespace lockstep

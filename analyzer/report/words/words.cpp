@@ -68,7 +68,7 @@ std::vector<Clause> WhereOthersIssued(const Finding& finding) {
   }
   if (most == nullptr || most->place().empty()) return {};
   return {{"; ",
-           absl::StrCat(sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
+           absl::StrCat(sites == 1 ? "others" : Counted(most->ranks_size(), "other rank", "other ranks"),
                         " issued it in ", PlaceText(most->place())),
            /*repeated=*/true}};
 }

@@ -449,18 +449,17 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 14 other ranks "
-            "tried helps");
+            "proved by replay: the recorded calls complete if rank 2 continues; changes at 14 other ranks do not help");
   proof.set_candidates(1);
   EXPECT_EQ(
       ProofText(proof),
-      "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried helps");
+      "proved by replay: the recorded calls complete if rank 2 continues; a change at one other rank does not help");
   proof.set_candidates(14);
   proof.add_excluded(3);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 13 other ranks "
-            "tried helps; a "
-            "change at rank 3 also helps, but rank 3 made the same calls as ranks with its role");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls complete if rank 2 continues; changes at 13 other ranks do not help; a "
+      "change at rank 3 also helps, but rank 3 made the same calls as ranks with its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 also helps, but these ranks made the "
                                           "same calls as ranks with their roles"));
