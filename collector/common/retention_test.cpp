@@ -114,7 +114,7 @@ TEST_F(RetentionTest, OtherFilesStay) {
   EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
   request_.say_kept = true;
   Retain();
-  EXPECT_THAT(said_, ::testing::Contains(HasSubstr("holds my notes.txt")));
+  EXPECT_THAT(said_, ::testing::Contains(HasSubstr("contains my notes.txt")));
   const std::string way = folder_ + ".link";
   std::filesystem::create_directory_symlink(folder_, way);
   EXPECT_THAT(std::string(RetainIncidents(way, request_).status().message()), HasSubstr("give the folder itself"));

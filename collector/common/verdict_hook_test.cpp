@@ -138,7 +138,7 @@ TEST_F(VerdictHookTest, AFailingCommandIsRepeatedAFewTimes) {
   }
   EXPECT_EQ(Content("out"), "/incident\n/incident\n/incident\n");
   ASSERT_EQ(said.lines().size(), 3u);
-  EXPECT_NE(said.lines()[0].find("start 1 of 4"), std::string::npos) << said.lines()[0];
+  EXPECT_NE(said.lines()[0].find("attempt 1 of 4"), std::string::npos) << said.lines()[0];
   EXPECT_NE(said.lines()[2].find("accepted"), std::string::npos) << said.lines()[2];
   Said never;
   {
