@@ -215,7 +215,7 @@ TEST(ForeignDumps, AWrongClockIsCorrected) {
     EXPECT_LT(std::abs(b.ranks[2].ops[0].completed_ns - b.ranks[1].ops[0].completed_ns), kSecond);
     ASSERT_EQ(b.problems.size(), 1u);
     EXPECT_EQ(b.problems[0].rank, 2);
-    EXPECT_NE(b.problems[0].text.find(wrong > 0 ? "86400 s ahead of those" : "3600 s behind those"), std::string::npos);
+    EXPECT_NE(b.problems[0].text.find(wrong > 0 ? "86400 s ahead of other" : "3600 s behind other"), std::string::npos);
   }
 }
 

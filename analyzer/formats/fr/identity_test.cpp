@@ -111,7 +111,7 @@ TEST(FrIdentity, AFileThatMayBelongToSeveralRanksIsIgnored) {
   EXPECT_EQ(Read(bundle), expected);
   ASSERT_THAT(bundle.problems, SizeIs(1));
   EXPECT_THAT(bundle.problems[0].text,
-              AllOf(HasSubstr("not used: its name says rank 5"), HasSubstr("rename the file")));
+              AllOf(HasSubstr("not used: its name contains rank 5"), HasSubstr("rename the file")));
   ExpectGroupsAsConfigured(bundle);
 }
 

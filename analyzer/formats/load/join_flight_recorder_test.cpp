@@ -389,7 +389,7 @@ TEST(JoinFlightRecorder, DifferentCallsAreAContradiction) {
   JoinFlightRecorder(fr_test::LoadDumps(dumps), &bundle);
   ASSERT_FALSE(bundle.problems.empty());
   EXPECT_TRUE(std::any_of(bundle.problems.begin(), bundle.problems.end(), [](const Problem& problem) {
-    return problem.rank == 2 && absl::StrContains(problem.text, "other calls");
+    return problem.rank == 2 && absl::StrContains(problem.text, "different calls");
   })) << ::testing::PrintToString(Texts(bundle));
   for (const Op& op : bundle.ranks[2].ops) EXPECT_EQ(op.call_site, kNoIndex);
   EXPECT_NE(FindOp(bundle, 1, "00000000000000a0", 2)->call_site, kNoIndex);

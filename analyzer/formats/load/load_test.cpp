@@ -334,7 +334,7 @@ TEST_F(LoadTest, FoldersThatAreTooDeepAreReported) {
   const Bundle bundle = MustLoad({Path("a")});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   ASSERT_EQ(bundle.problems.size(), 1u);
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("8 deep"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("8 levels deep"));
 }
 
 TEST_F(LoadTest, UnreadableFilesAreReported) {

@@ -623,7 +623,7 @@ TEST_F(LsdTest, ATruncatedFileKeepsEverythingBeforeTheCut) {
     most = after.ranks.size();
     ASSERT_FALSE(after.problems.empty());
     bool cut_said = false;
-    for (const Problem& problem : after.problems) cut_said |= absl::StrContains(problem.text, "cut off");
+    for (const Problem& problem : after.problems) cut_said |= absl::StrContains(problem.text, "truncated");
     EXPECT_TRUE(cut_said) << size;
   }
   EXPECT_GE(most, before.ranks.size() - 1);
