@@ -223,7 +223,7 @@ Verb Agent() {
                  .Default("incidents beside the spool")
                  .Needs("alone"),
              OnVerdict("with --alone: run this command through the shell for each verdict, with the verdict as JSON on "
-                       "standard input")
+                       "standard input and its main facts as variables LOCKSTEP_VERDICT_...")
                  .Needs("alone"),
              OnVerdictTimeout(),
              File("key", "secret key of this program")
@@ -474,8 +474,9 @@ Verb Collector() {
              Seconds("silent-after", "call an agent silent if it sends nothing for this time")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
-             OnVerdict(
-                 "run this command through the shell for each verdict, with the verdict as JSON on standard input"),
+             OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
+                       "input and its "
+                       "main facts as variables LOCKSTEP_VERDICT_..."),
              OnVerdictTimeout(),
              Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
                      "http://HOST:PORT/DATABASE; "
@@ -531,7 +532,8 @@ Verb Attach() {
                   "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The second makes each rank write a file")
                  .Lone()}},
            {"Hosts",
-            {File("hosts", "look at these hosts instead of this one: a file with one host name per line").Lone(),
+            {Flag("agents", "look at all hosts whose agents report to the collector; needs an operator's key").Lone(),
+             File("hosts", "look at these hosts instead of this one: a file with one host name per line").Lone(),
              Text("launch", "COMMAND", "command that runs another command on a host; the name of the host is appended")
                  .Default("ssh -o BatchMode=yes"),
              Text("kubernetes", "SELECTOR", "look at the running pods with these labels, not at this host").Lone(),
@@ -552,8 +554,8 @@ Verb Attach() {
                  "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
                  "no: nothing\n"
                  "paths: names of folders, which become hashes\n"
-                 "stacks: also names of files, functions and threads that are not public"),
-             Keys()}}},
+                 "stacks: also names of files, functions and threads that are not public")}},
+           Connection()},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
                 "is chosen; 3 no job found, or no folder for the incident."},
       .operand = "PID",
@@ -760,8 +762,9 @@ Verb Run() {
                       "keeps incidents; its verdict is printed here")
                  .Excludes("out"),
              GroupOption("let members of this group (name or number) read the incidents and rings"),
-             OnVerdict(
-                 "run this command through the shell for each verdict, with the verdict as JSON on standard input")
+             OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
+                       "input and its "
+                       "main facts as variables LOCKSTEP_VERDICT_...")
                  .Excludes("collector"),
              OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",

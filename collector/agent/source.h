@@ -53,8 +53,8 @@ class AgentSource {
   // Sets out->refused if there is nothing to add. The session fills the other fields and splits the digest into parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
-  // Starts the work of an EVIDENCE or EVERYTHING request; must not block. Whole rings go into the chunk store as
-  // HOST.evidence.lsd or HOST.lsd; the latter contains all ranks and replaces the former. An EVIDENCE request is also
+  // Starts the work of an EVIDENCE, EVERYTHING or EXAMINE request; must not block. Whole rings go into the chunk store
+  // as HOST.evidence.lsd or HOST.lsd; the latter contains all ranks and replaces the former. EVIDENCE and EXAMINE are
   // answered through NextEvidence. The same request may come again after a reconnection: running work continues, and
   // finished work is repeated only if its results left the store.
   virtual void Gather(const CollectRequest& request) = 0;

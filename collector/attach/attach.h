@@ -3,23 +3,26 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analyzer/evidence/redact.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 
 struct AttachOptions {
-  std::vector<pid_t> pids;          // empty: the processes of the job that is found
-  std::string job, slurm;           // selects one of the jobs found; empty: the only one
-  std::string out;                  // incident folder; empty: a new name
-  std::string host;                 // name of this host
-  std::string stream;               // not empty: writes this host's dump to standard output, under this job name
-  std::string hosts;                // file of hosts to examine instead of this one; empty: this one
-  std::vector<std::string> launch;  // the command that runs commands on a host
-  std::string remote = "lockstep";  // the program there
-  std::string kubernetes;           // labels of the pods to examine instead of this host; empty: this one
+  std::vector<pid_t> pids;                 // empty: the processes of the job that is found
+  std::string job, slurm;                  // selects one of the jobs found; empty: the only one
+  std::string out;                         // incident folder; empty: a new name
+  std::string host;                        // name of this host
+  std::string stream;                      // not empty: writes this host's dump to standard output, under this job name
+  std::string hosts;                       // file of hosts to examine instead of this one; empty: this one
+  std::vector<std::string> launch;         // the command that runs commands on a host
+  std::string remote = "lockstep";         // the program there
+  std::optional<CollectorAddress> agents;  // has the agents of this collector look, instead of this host
+  std::string kubernetes;                  // labels of the pods to examine instead of this host; empty: this one
   std::string pod_namespace, container;
   std::vector<std::string> kubectl;
   bool ask_torch = false;  // asks PyTorch for Flight Recorder dumps, which makes the job write files

@@ -67,6 +67,8 @@ class Server {
   virtual size_t peers() const = 0;
   // Returns whether the connection still exists, as far as known: a silent end is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
+  // The connections of agents and relays.
+  virtual std::vector<uint64_t> Reporters() const = 0;
   // Returns when the last message, including pings, came from it (CLOCK_MONOTONIC); 0 if unknown.
   virtual int64_t HeardNs(uint64_t peer) const = 0;
 };
