@@ -3,8 +3,8 @@
 #   tools     the programs, using the distribution's libraries, with man pages and shell completion
 #   single    replaces the programs by the static `lockstep` and links to it; packages made from it run on any distribution
 #   common    what both need: the doctor's probe, the check's stand-ins, units, recipes, documentation
-#   viewer    lockstep-view (gui/ has its own rules)
-# `cmake --install` without a component leaves out "single".
+#   viewer    lockstep-view (gui/ has its own rules); viewer_single and viewer_common like single and common
+# `cmake --install` without a component leaves out both "single".
 include(GNUInstallDirs)
 # Always lib/, whatever the distribution's convention. Hosts and containers need one fixed path to liblockstep.so, and the programs look for it in
 # ../lib/ next to themselves, so that a folder with bin/ and lib/ can be moved.
@@ -80,14 +80,14 @@ if(TARGET lockstep_front AND NOT CMAKE_CROSSCOMPILING)
       if(NOT \"${LOCKSTEP_GZIP}\" STREQUAL \"LOCKSTEP_GZIP-NOTFOUND\")
         execute_process(COMMAND \"${LOCKSTEP_GZIP}\" -9nf \${made} COMMAND_ERROR_IS_FATAL ANY)
       endif()" COMPONENT ${COMPONENT} ${ARGN})
-    if(COMPONENT STREQUAL "viewer")
+    if(COMPONENT STREQUAL "viewer_common")
       set(others "")
     else()
       set(others PATTERN "lockstep-view.1*" EXCLUDE)
     endif()
     install(DIRECTORY "${pages}/man/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${COMPONENT} ${ARGN} OPTIONAL FILES_MATCHING PATTERN "${MAN}.1*"
       ${others})
-    if(NOT COMPONENT STREQUAL "viewer")
+    if(NOT COMPONENT STREQUAL "viewer_common")
       install(DIRECTORY "${pages}/completion/" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ${COMPONENT} ${ARGN} OPTIONAL)
     endif()
   endfunction()
@@ -98,12 +98,12 @@ if(TARGET lockstep_front AND NOT CMAKE_CROSSCOMPILING)
       lockstep_install_pages(single "archive,view" "lockstep*" EXCLUDE_FROM_ALL)
     endif()
     if(TARGET lockstep-view)
-      lockstep_install_pages(viewer "" "lockstep-view")
+      lockstep_install_pages(viewer_common "" "lockstep-view")
     endif()
   endif()
 endif()
 if(TARGET lockstep-view)
-  lockstep_install_notes(lockstep-viewer viewer)
+  lockstep_install_notes(lockstep-viewer viewer_common)
 endif()
 
 include(LockstepPackages)

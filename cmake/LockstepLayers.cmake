@@ -51,7 +51,7 @@ lockstep_folder(analyzer/engine/replay USES analyzer/report analyzer/report/word
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)
-lockstep_folder(collector/common/metrics USES collector/common)
+lockstep_folder(collector/common/metrics USES collector/common analyzer/util)
 lockstep_folder(collector/host USES collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/wire USES collector/common analyzer/settings analyzer/util proto)
 lockstep_folder(collector/rings USES collector/common collector/host analyzer proto recorder/ring)
@@ -69,7 +69,7 @@ lockstep_folder(collector/service USES collector/service/core collector/service/
 lockstep_folder(collector/run USES collector/detect collector/incident collector/evidence collector/rings collector/wire collector/host
   collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/tools/check USES collector/run collector/host collector/common analyzer proto recorder/ring)
-lockstep_folder(collector/tools/attach USES collector/incident collector/evidence collector/host collector/common analyzer proto recorder/ring)
+lockstep_folder(collector/tools/attach USES collector/incident collector/evidence collector/wire collector/host collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/tools/archive USES collector/common analyzer proto)
 lockstep_folder(collector/tools/doctor USES collector/evidence/stacks collector/evidence collector/wire collector/host collector/common analyzer
   proto recorder/ring)

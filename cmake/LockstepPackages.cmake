@@ -1,4 +1,5 @@
-# The packages that CPack makes from the components (LockstepInstall.cmake): .deb with the distribution's libraries, .rpm with the static program.
+# The packages that CPack makes from the components (LockstepInstall.cmake): .deb with the distribution's libraries, .rpm with the static program and
+# a viewer that needs Qt alone of the distribution.
 # packaging/make.py runs CPack and makes the rest: tarball, debug symbols, SBOM.
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_VENDOR "Lockstep")
@@ -16,9 +17,12 @@ set(CPACK_COMPONENT_TOOLS_GROUP tools)
 set(CPACK_COMPONENT_SINGLE_GROUP tools)
 set(CPACK_COMPONENT_COMMON_GROUP tools)
 set(CPACK_COMPONENT_VIEWER_GROUP viewer)
+set(CPACK_COMPONENT_VIEWER_SINGLE_GROUP viewer)
+set(CPACK_COMPONENT_VIEWER_COMMON_GROUP viewer)
 # Which components exist depends on what was built; the generator decides which of them it uses.
 set(LOCKSTEP_BUILT "")
-foreach(pair IN ITEMS recorder:lockstep tools:lockstep_front common:lockstep_front single:lockstep_single viewer:lockstep-view)
+foreach(pair IN ITEMS recorder:lockstep tools:lockstep_front common:lockstep_front single:lockstep_single viewer:lockstep-view
+    viewer_common:lockstep-view viewer_single:lockstep_view_single)
   string(REPLACE ":" ";" pair "${pair}")
   list(GET pair 1 target)
   if(TARGET ${target})
@@ -32,7 +36,7 @@ set(CPACK_COMPONENTS_ALL @LOCKSTEP_BUILT@)
 if(CPACK_GENERATOR STREQUAL "RPM")
   list(REMOVE_ITEM CPACK_COMPONENTS_ALL tools viewer)
 else()
-  list(REMOVE_ITEM CPACK_COMPONENTS_ALL single)
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL single viewer_single)
 endif()
 ]=])
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_BINARY_DIR}/LockstepCPack.cmake")
@@ -60,7 +64,7 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _build_id_links none
-%define __requires_exclude_from ^/usr/(lib/lockstep|share/lockstep/notify)/
+%define __requires_exclude_from ^/usr/lib/lockstep/
 %define __provides_exclude_from ^/usr/lib/lockstep/")
 foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools VIEWER:lockstep-viewer:viewer)
   string(REPLACE ":" ";" pair "${pair}")
@@ -76,7 +80,7 @@ foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools V
   set(CPACK_RPM_${group}_PACKAGE_DESCRIPTION "${plain}")
 endforeach()
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "lockstep-recorder (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3")  # for share/lockstep/notify
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "curl")  # for share/lockstep/notify
 set(CPACK_DEBIAN_VIEWER_PACKAGE_RECOMMENDS "lockstep (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/postinst" "${PROJECT_SOURCE_DIR}/packaging/debian/prerm"
   "${PROJECT_SOURCE_DIR}/packaging/debian/postrm")
@@ -85,8 +89,13 @@ foreach(script IN ITEMS POST_INSTALL PRE_UNINSTALL POST_UNINSTALL)
   set(CPACK_RPM_TOOLS_${script}_SCRIPT_FILE "${PROJECT_SOURCE_DIR}/packaging/rpm/${name}")
 endforeach()
 set(CPACK_DEBIAN_RECORDER_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/triggers")
+set(CPACK_RPM_VIEWER_PACKAGE_SUGGESTS "lockstep = ${PROJECT_VERSION}")
 set(CPACK_RPM_TOOLS_PACKAGE_REQUIRES "lockstep-recorder = ${PROJECT_VERSION}")
 # Folders that every system has do not belong to the package.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions
-  /usr/lib/systemd /usr/lib/systemd/system /usr/lib/sysusers.d /usr/share/doc)
+  /usr/lib/systemd /usr/lib/systemd/system /usr/lib/sysusers.d /usr/share/doc /usr/share/applications /usr/share/mime /usr/share/mime/packages
+  /usr/share/icons /usr/share/icons/hicolor)
+foreach(size IN ITEMS scalable 48x48 128x128)
+  list(APPEND CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/icons/hicolor/${size} /usr/share/icons/hicolor/${size}/apps)
+endforeach()
 include(CPack)

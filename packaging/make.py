@@ -105,6 +105,8 @@ def make_tarball(build, out, scratch):
     (top / "lib/liblockstep.so").unlink()
     (top / "lib/liblockstep.so").symlink_to("x86_64/liblockstep.so")
     split(top / "bin/lockstep", debug)
+    shutil.copy(build / "static/bin/lockstep-view", scratch)  # that of the .rpm
+    split(scratch / "lockstep-view", debug)
     for part in ("probe", "liblockstep-probe-nccl.so", *(f"standin/{name}" for name in STANDINS)):
         run("strip", "--strip-unneeded", top / "lib/lockstep" / part)
     shutil.copy(SOURCE / "LICENSE", top / "LICENSE")
@@ -135,7 +137,7 @@ def main():
     out.mkdir(parents=True)
     targets = ["lockstep", "lockstep_probe", "standin_nccl", "standin_cudart", "lockstep_front", *(f"lockstep-{verb}" for verb in VERBS), "lockstep-archive", "lockstep-view"]
     if "rpm" in only or "tar" in only:
-        targets.append("lockstep_single")
+        targets += ["lockstep_single", "lockstep_view_single"]
     run("cmake", "--build", build, "--target", *targets)
     with tempfile.TemporaryDirectory(prefix="packages-", dir=build) as name:
         scratch = pathlib.Path(name)

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+import urllib.request
 import zipfile
 
 import make_wheel
@@ -73,7 +75,7 @@ class Whole(unittest.TestCase):
         self.assertRegex((SOURCE / "CHANGELOG.md").read_text(), rf"(?m)^## {re.escape(VERSION)} - ")
         for package in ("lockstep", "lockstep-recorder", "lockstep-viewer"):
             self.assertEqual(run("dpkg-deb", "-f", one(f"{package}_*.deb"), "Version").strip(), VERSION)
-        for package in ("lockstep", "lockstep-recorder"):
+        for package in ("lockstep", "lockstep-recorder", "lockstep-viewer"):
             self.assertEqual(run("rpm", "-qp", "--qf", "%{VERSION}", one(f"{package}-[0-9]*.rpm")), VERSION)
         self.assertEqual(run(BUILD / "static/bin/lockstep", "--version"), f"lockstep {VERSION}\n")
 
@@ -90,18 +92,39 @@ class Whole(unittest.TestCase):
         self.assertEqual(re.sub(r" \(.*?\)", "", run("dpkg-deb", "-f", one("lockstep-recorder_*.deb"), "Depends")).strip(), "libc6")
         self.assertIn("libqt6widgets6", run("dpkg-deb", "-f", one("lockstep-viewer_*.deb"), "Depends"))
 
-    def test_rpms_need_only_libc_and_install_into_a_root(self):
+    def test_rpms_need_only_libc_and_qt_and_install_into_a_root(self):
         if not shutil.which("rpm"):
             self.skipTest("rpm is not installed")
         for package in PACKAGES.glob("*.rpm"):
+            more = r"|lib(Qt6(Core|Gui|Svg|Widgets)|stdc\+\+|m|gcc_s)\.so\.\d\(" if "viewer" in package.name else r"|lockstep-recorder = |/bin/sh$"
             for need in run("rpm", "-qp", "--requires", package).splitlines():
-                self.assertRegex(need, r"^(rpmlib\(|libc\.so\.6|ld-linux|rtld\(|lockstep-recorder = |/bin/sh$)")
+                self.assertRegex(need, rf"^(rpmlib\(|libc\.so\.6|ld-linux|rtld\({more})")
+        viewer = one("lockstep-viewer-[0-9]*.rpm")
+        self.assertEqual(run("rpm", "-qp", "--scripts", viewer), "")
+        held = run("rpm", "-qpl", viewer).splitlines()
+        self.assertFalse([path for path in held if "lockstep" not in path], "folders that every system has")
         with tempfile.TemporaryDirectory() as root:
             run("rpm", "--root", root, "--initdb")
             run("rpm", "--root", root, "--nodeps", "--noscripts", "-i", *sorted(PACKAGES.glob("*.rpm")))
             self.assertEqual(run(f"{root}/usr/bin/lockstep-analyze", "--version"), f"lockstep {VERSION}\n")
             self.assertTrue(pathlib.Path(root, "usr/lib/liblockstep.so").is_file())
-            run("rpm", "--root", root, "--noscripts", "-e", "lockstep", "lockstep-recorder")
+            program = pathlib.Path(root, "usr/bin/lockstep-view")
+            self.assertLessEqual({"/usr/bin/lockstep-view", "/usr/share/applications/lockstep-view.desktop", "/usr/share/mime/packages/lockstep.xml",
+                                  "/usr/share/icons/hicolor/scalable/apps/lockstep-view.svg", "/usr/share/man/man1/lockstep-view.1.gz"}, set(held))
+            self.assertNotIn(".debug_info", run("readelf", "-SW", program))
+            # The page says which systems have what it needs.
+            newest = {name: max(tuple(map(int, found.split("."))) for found in re.findall(rf"\b{name}_(\d+(?:\.\d+)+)", run("readelf", "-VW", program)))
+                      for name in ("GLIBC", "GLIBCXX", "Qt")}
+            text = ["{} {}".format(name, ".".join(map(str, newest[version])))
+                    for name, version in (("glibc", "GLIBC"), ("GLIBCXX", "GLIBCXX"), ("Qt", "Qt"))]
+            page = (SOURCE / "docs/deploying.md").read_text()
+            self.assertEqual([words for words in text if words not in page], [], "docs/deploying.md, Packages")
+            run(BUILD / "bin/lockstep-corpus", "generate", "--scenario", "2", "--ranks", "8", "--out", f"{root}/corpus")
+            run(program, "--size", "800x600", "--screenshot", f"{root}/seen.png", f"{root}/corpus/data",
+                env={**PLAIN, "QT_QPA_PLATFORM": "offscreen", "HOME": f"{root}/corpus"})
+            self.assertEqual(pathlib.Path(root, "seen.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+            shutil.rmtree(f"{root}/corpus")
+            run("rpm", "--root", root, "--noscripts", "-e", "lockstep", "lockstep-recorder", "lockstep-viewer")
             left = [str(path) for path in pathlib.Path(root).rglob("*lockstep*")]
             self.assertEqual(left, [])
 
@@ -142,6 +165,8 @@ class Whole(unittest.TestCase):
         self.assertLessEqual({"libprotobuf32", "libzmq5", "libdw1", "libc6"}, links["SPDXRef-Package-lockstep", "DYNAMIC_LINK"])
         self.assertEqual(links["SPDXRef-Package-lockstep-recorder", "DYNAMIC_LINK"], {"libc6"})
         self.assertEqual(links["SPDXRef-Package-lockstep", "STATIC_LINK"], {"nlohmann-json3-dev"})
+        self.assertIn("libqt6widgets6", links["SPDXRef-Package-lockstep-viewer-static", "DYNAMIC_LINK"])
+        self.assertIn("libprotobuf-dev", links["SPDXRef-Package-lockstep-viewer-static", "STATIC_LINK"])
         self.assertLessEqual({"libprotobuf-dev", "libzmq3-dev", "libdw-dev", "libc6-dev", "nlohmann-json3-dev"}, links["SPDXRef-Package-lockstep-static", "STATIC_LINK"])
 
     def test_symbols_are_where_debuggers_search(self):
@@ -222,9 +247,6 @@ class Tarball(unittest.TestCase):
             run(sys.executable, SOURCE / "recorder/testing/library_test.py", library, SOURCE / "recorder/exports.txt", env=None)
 
     def test_the_pods_init_container_takes_the_library_of_its_node(self):
-        recipe = (SOURCE / "packaging/kubernetes/Containerfile").read_text()
-        for pattern in re.findall(r"lockstep\S*_\*_amd64\.deb|lockstep-\*\S*\.tar\.gz", recipe):
-            one(pattern)
         command = re.search(r"command: \[sh, -c, '(cp .*)'\]", (SOURCE / "packaging/kubernetes/training-pod.yaml").read_text()).group(1)
         shared = self.scratch / "shared"
         shared.mkdir()
@@ -267,6 +289,38 @@ class Tarball(unittest.TestCase):
         self.assertTrue((root / "keys/agent.key").exists())
         self.assertFalse([path.name for path in place.rglob("lockstep-archive*")], "missing parts of the static program")
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
+
+    def test_the_image_of_the_recipe_watches_a_job(self):
+        """The recipe's steps by hand on Debian's busybox, without a registry."""
+        busybox = shutil.which("busybox")
+        if os.geteuid() != 0 or not busybox:
+            self.skipTest("needs root for chroot, and busybox")
+        root = self.scratch / "image"
+        for name in ("bin", "etc", "proc", "tmp"):
+            (root / name).mkdir(parents=True)
+        for path in [busybox, *re.findall(r"(/\S+) \(0x", run("ldd", busybox, status=None))]:
+            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / path[1:])
+        inside = ["chroot", root]
+        run(*inside, busybox, "--install", "-s", "/bin")
+        for step, words in re.findall(r"(?m)^(FROM|ADD|RUN) (.*)$", (SOURCE / "packaging/kubernetes/Containerfile").read_text()):
+            if step == "FROM":
+                self.assertRegex(words, "^(busybox:stable AS recorder|recorder AS lockstep)$")
+            elif step == "ADD":
+                pattern, place = words.split()
+                with tarfile.open(one(pattern)) as archive:
+                    archive.extractall(root / place.strip("/"))
+            else:
+                run(*inside, "sh", "-c", words)
+        # What the manifest's pods run.
+        for role in ("collector", "agent"):
+            run(*inside, "lockstep", "keygen", "--role", role, "/etc/lockstep/keys")
+        (root / "run/keys").mkdir()
+        run(*inside, "sh", "-c", re.search(r'command: \[sh, -c, "(umask .*)"\]', (SOURCE / "packaging/kubernetes/lockstep.yaml").read_text()).group(1))
+        self.assertTrue((root / "run/keys/collector.key").is_file())
+        told = {"LOCKSTEP_VERDICT": "HUNG", "LOCKSTEP_VERDICT_ACTION": "exclude", "LOCKSTEP_VERDICT_CONFIDENCE": "0.9700", "LOCKSTEP_VERDICT_HOSTS": "n3",
+                "LOCKSTEP_VERDICT_JOB_ID": "17"}
+        self.assertIn("would requeue job 17 without n3", run(*inside, "sh", "-c", "/opt/lockstep-*/share/lockstep/notify/slurm", env={**PLAIN, **told}))
         self.watch(root)
 
     def test_check_uses_the_stand_ins_of_the_package(self):
@@ -309,9 +363,12 @@ class Tarball(unittest.TestCase):
         self.assertRegex(said, r"in main \(.*\) at \S*main\.cpp:\d+")
 
     def watch(self, root):
-        """Agent and collector in the empty root watch a job on this machine; top and dump query them."""
-        for name in ("run", "tmp", "spool", "incidents", "rings", "proc"):
+        """Agent and collector in the root watch a job on this machine; top and dump query them."""
+        for name in ("spool", "incidents", "rings"):
             (root / name).mkdir()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
         run("mount", "-t", "proc", "proc", root / "proc")
         self.addCleanup(run, "umount", "-l", root / "proc", status=None)
         started = []
@@ -327,8 +384,8 @@ class Tarball(unittest.TestCase):
                 process.wait()
 
         self.addCleanup(stop)
-        inside = ["chroot", root, "/lockstep"]
-        start("collector", [*inside, "collector", "--out", "/incidents"], LOCKSTEP_RUNTIME_DIR="/run/collector")
+        inside = ["chroot", root, "lockstep"]
+        start("collector", [*inside, "collector", "--out", "/incidents", "--metrics", port], LOCKSTEP_RUNTIME_DIR="/run/collector")
         start("agent", [*inside, "agent", "--collector", "ipc:///run/collector/collector.sock", "--rings", "/rings", "--spool", "/spool"],
               LOCKSTEP_RUNTIME_DIR="/run/agent")
         for rank in range(2):
@@ -348,6 +405,8 @@ class Tarball(unittest.TestCase):
             verdict = json.loads(asked.stdout) if asked.returncode in (0, 1) else {}
         self.assertEqual((verdict.get("verdict"), verdict.get("ranks_read")), ("HEALTHY", 2), said)
         self.assertTrue(list((root / "incidents").glob("lockstep-incident-watched-*/verdict.json")))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as page:
+            self.assertIn("\nlockstep_", page.read().decode())
 
 
 class Again(unittest.TestCase):

@@ -84,21 +84,23 @@ def ident(name):
 
 
 def document(build, made):
-    bill = {"recorder": (set(), set()), "tools": (set(), set()), "viewer": (set(), set()), "static": (set(), set())}
-    programs = {"recorder": [build / "lib/liblockstep.so"], "viewer": [build / "bin/lockstep-view"],
+    parts = {"recorder": "lockstep-recorder", "tools": "lockstep", "viewer": "lockstep-viewer", "static": "lockstep-static",
+             "viewer-static": "lockstep-viewer-static"}
+    bill = {part: (set(), set()) for part in parts}
+    programs = {"recorder": [build / "lib/liblockstep.so"], "viewer": [build / "bin/lockstep-view"], "viewer-static": [build / "static/bin/lockstep-view"],
                 "tools": sorted(path for path in (build / "bin").glob("lockstep*") if path.name not in ("lockstep-view", "lockstep-corpus") and path.is_file())}
     for part, paths in programs.items():
         for path in paths:
             if path.exists():
                 bill[part][0].update(needed(path))
     # The recorder contains the compiler's runtime and needs only libc. A linker cannot report a header-only library, so it is added here.
-    for part in ("tools", "viewer", "static"):
-        bill[part][1].add("nlohmann-json3-dev")
-    linked = build / "static/linked.txt"
-    if linked.exists():
-        bill["static"][1].update(held(linked))
+    for part in parts:
+        if part != "recorder":
+            bill[part][1].add("nlohmann-json3-dev")
+    for part, linked in (("static", build / "static/linked.txt"), ("viewer-static", build / "static/view-linked.txt")):
+        if linked.exists():
+            bill[part][1].update(held(linked))
     packages, relations, references = [], [], {}
-    parts = {"recorder": "lockstep-recorder", "tools": "lockstep", "viewer": "lockstep-viewer", "static": "lockstep-static"}
     for part, name in parts.items():
         packages.append({"SPDXID": ident(name), "name": name, "versionInfo": VERSION, "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
                          "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0", "copyrightText": "NOASSERTION",
@@ -122,7 +124,9 @@ def document(build, made):
         files.append({"SPDXID": "SPDXRef-File-" + re.sub(r"[^A-Za-z0-9.]+", "-", name), "fileName": "./" + name, "fileTypes": ["ARCHIVE"],
                       "checksums": [{"algorithm": kind, "checksumValue": hashlib.new(kind.lower(), path.read_bytes()).hexdigest()} for kind in ("SHA1", "SHA256")],
                       "licenseConcluded": "Apache-2.0", "licenseInfoInFiles": ["NOASSERTION"], "copyrightText": "NOASSERTION"})
-        part = "static" if name.endswith(".whl") else "recorder" if "recorder" in name else "viewer" if "viewer" in name else "tools" if name.endswith(".deb") else "static"
+        part = "recorder" if "lockstep-recorder" in name else "viewer" if "viewer" in name else "tools"
+        if part != "recorder" and not name.endswith(".deb"):
+            part = {"viewer": "viewer-static", "tools": "static"}[part]
         relations.append({"spdxElementId": files[-1]["SPDXID"], "relationshipType": "GENERATED_FROM", "relatedSpdxElement": ident(parts[part])})
     whole = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"lockstep-{VERSION}",
              "creationInfo": {"created": WHEN, "creators": ["Tool: lockstep-packaging"]}, "packages": packages, "files": files, "relationships": relations,

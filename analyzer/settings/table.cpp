@@ -100,6 +100,23 @@ const std::vector<LoneVariable>& LoneVariables() {
        "of archive"},
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
        "set by Lockstep: the incident's folder; empty if none was written"},
+      {"LOCKSTEP_VERDICT", "the command of --on-verdict",
+       "set by Lockstep, like the next nine: `verdict` of the JSON. In none of them are control characters, marks of "
+       "the "
+       "writing direction or invalid UTF-8; `?` or a space stands for each"},
+      {"LOCKSTEP_VERDICT_FINDING", "the command of --on-verdict",
+       "`kind` of the first finding; empty if there is none"},
+      {"LOCKSTEP_VERDICT_JOB", "the command of --on-verdict", "`job`, at most 200 characters"},
+      {"LOCKSTEP_VERDICT_JOB_ID", "the command of --on-verdict",
+       "`job` up to its first / or #; empty unless it is a word: a letter or digit, then at most 252 of those and . _ "
+       "-"},
+      {"LOCKSTEP_VERDICT_ACTION", "the command of --on-verdict", "`recommended.action`: exclude, requeue, wait or ask"},
+      {"LOCKSTEP_VERDICT_CONFIDENCE", "the command of --on-verdict", "`recommended.confidence` with four decimals"},
+      {"LOCKSTEP_VERDICT_HOSTS", "the command of --on-verdict",
+       "`recommended.hosts` that are words, with spaces between; at most 256"},
+      {"LOCKSTEP_VERDICT_HOSTS_LEFT_OUT", "the command of --on-verdict", "how many hosts are not in the list"},
+      {"LOCKSTEP_VERDICT_RANKS", "the command of --on-verdict", "the first 256 of `recommended.ranks`"},
+      {"LOCKSTEP_VERDICT_WHY", "the command of --on-verdict", "`recommended.why`, at most 1,000 characters"},
       {"LOCKSTEP_VIEW_VERBOSE", "view", "if set, prints to standard error what it loads"},
       {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook",
        "file with variables for the hook (default /etc/lockstep/enroot.env)"},

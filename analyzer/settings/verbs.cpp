@@ -224,7 +224,7 @@ Verb Agent() {
                  .Default("incidents, next to the spool")
                  .Needs("alone"),
              OnVerdict("with --alone: run this command through the shell for each verdict, with the verdict as JSON on "
-                       "standard input")
+                       "standard input and its main facts as variables LOCKSTEP_VERDICT_...")
                  .Needs("alone"),
              OnVerdictTimeout(),
              File("key", "secret key of this program")
@@ -471,8 +471,9 @@ Verb Collector() {
              Seconds("silent-after", "report an agent as silent if it sends nothing for this time")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
-             OnVerdict(
-                 "run this command through the shell for each verdict, with the verdict as JSON on standard input"),
+             OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
+                       "input and its "
+                       "main facts as variables LOCKSTEP_VERDICT_..."),
              OnVerdictTimeout(),
              Archive("look up whether the culprits also caused earlier incidents, in the archive at "
                      "http://HOST:PORT/DATABASE; no verdict waits for it"),
@@ -527,7 +528,8 @@ Verb Attach() {
                   "TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The pipes make each rank write a file")
                  .Lone()}},
            {"Hosts",
-            {File("hosts", "examine these hosts instead of this one: a file with one host name per line").Lone(),
+            {Flag("agents", "look at all hosts whose agents report to the collector; needs an operator's key").Lone(),
+             File("hosts", "examine these hosts instead of this one: a file with one host name per line").Lone(),
              Text("launch", "COMMAND", "command that runs another command on a host; Lockstep appends the host name")
                  .Default("ssh -o BatchMode=yes"),
              Text("kubernetes", "SELECTOR", "examine the running pods with these labels instead of this host").Lone(),
@@ -548,8 +550,8 @@ Verb Attach() {
                  "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
                  "no: nothing\n"
                  "paths: folder names, which become hashes\n"
-                 "stacks: also names of files, functions and threads that are not public"),
-             Keys()}}},
+                 "stacks: also names of files, functions and threads that are not public")}},
+           Connection()},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none was "
                 "chosen; 3 no job found, or no folder for the incident."},
       .operand = "PID",
@@ -751,8 +753,9 @@ Verb Run() {
                       "keeps incidents; its verdict is printed here")
                  .Excludes("out"),
              GroupOption("let members of this group (name or number) read the incidents and rings"),
-             OnVerdict(
-                 "run this command through the shell for each verdict, with the verdict as JSON on standard input")
+             OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
+                       "input and its "
+                       "main facts as variables LOCKSTEP_VERDICT_...")
                  .Excludes("collector"),
              OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",

@@ -711,6 +711,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
 }
 
 void HostSource::Gather(const CollectRequest& request) {
+  if (request.phase() == CollectRequest::EXAMINE) return workshop_->Take({request, {}});
   const std::vector<Ring*> rings = RingsOf(request);
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks()), merged = Ranks::From(request.merged());
   Ranks asked = wanted.ok() ? *wanted : Ranks();

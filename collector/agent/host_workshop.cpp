@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,11 @@
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/start_child.h"
+#include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
+#include "collector/common/own_programs.h"
 #include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
@@ -34,6 +39,9 @@ namespace {
 
 constexpr size_t kMostOrders = 256;                   // maximum of waiting orders of each kind
 constexpr size_t kMostDumpBytes = size_t{512} << 20;  // memory for the rings of one dump
+constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
+constexpr int64_t kExamineLimit = 30 * kSecond;
+constexpr int kNothingHere = 4;  // exit status of `lockstep attach --stream`
 
 // "HOST.lsd", or "HOST.evidence.lsd" in the evidence phase.
 std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
@@ -63,6 +71,7 @@ class Workshop final : public HostWorkshop {
     }
     work_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    if (examiner_.joinable()) examiner_.join();
     for (WorkOrder& order : dumps_) CloseAll(&order.rings);
   }
 
@@ -77,6 +86,7 @@ class Workshop final : public HostWorkshop {
     const uint64_t request = order.request.request();
     const CollectRequest::Phase phase = order.request.phase();
     std::lock_guard lock(mutex_);
+    if (phase == CollectRequest::EXAMINE) return BeginToExamine(order.request);
     const std::pair<uint64_t, int> key(request, phase);
     if (phase == CollectRequest::EVIDENCE && !open_.contains(request)) {
       Open& open = open_[request];
@@ -148,6 +158,59 @@ class Workshop final : public HostWorkshop {
     open_.erase(request);
     done_.push_back(std::move(evidence));
     Wake();
+  }
+
+  // The caller holds the lock.
+  void BeginToExamine(const CollectRequest& request) {
+    if (examining_) {
+      HostEvidence evidence = Envelope(request);
+      evidence.set_problem("this host is being examined already");
+      evidence.set_last(true);
+      done_.push_back(std::move(evidence));
+      return Wake();
+    }
+    examining_ = true;
+    if (examiner_.joinable()) examiner_.join();
+    examiner_ = std::thread([this, request] {
+      std::deque<HostEvidence> answer = ExamineHost(request);
+      std::lock_guard lock(mutex_);
+      for (HostEvidence& part : answer) done_.push_back(std::move(part));
+      examining_ = false;
+      Wake();
+    });
+  }
+
+  // The names come from the network. They are words of no shell, and only compared with those of jobs.
+  std::deque<HostEvidence> ExamineHost(const CollectRequest& request) const {
+    const std::string& job = request.job().job();
+    std::vector<std::string> words = OwnProgram("attach");
+    words.insert(words.end(), {absl::StrCat("--stream=", job.empty() ? "attached" : job), "--host=" + options_.host,
+                               absl::StrCat("--redact=", RedactLevelName(HostRedaction().level()))});
+    if (!job.empty()) words.push_back("--job=" + job);
+    if (!request.slurm().empty()) words.push_back("--slurm=" + request.slurm());
+    ChildRun run;
+    run.output = run.errors = ChildStream::kKeep;
+    run.most_output = kMostExamined;
+    run.limit_ns = kExamineLimit;
+    const absl::StatusOr<ChildResult> result = RunChild(words, run);
+    std::deque<HostEvidence> parts;
+    if (result.ok() && result->Ended().ok()) {
+      for (size_t at = 0; at < result->output.size(); at += kExaminedPart) {
+        parts.push_back(Envelope(request));
+        parts.back().set_dump(result->output.substr(at, kExaminedPart));
+      }
+      if (!parts.empty()) parts.back().set_dump_bytes(result->output.size());
+    }
+    if (parts.empty()) parts.push_back(Envelope(request));
+    parts.back().set_last(true);
+    if (!result.ok()) {
+      parts.back().set_problem(std::string(result.status().message()));
+    } else if (!result->Ended().ok() && !(WIFEXITED(result->status) && WEXITSTATUS(result->status) == kNothingHere)) {
+      std::string errors = result->errors;
+      while (!errors.empty() && errors.back() == '\n') errors.pop_back();
+      parts.back().set_problem(CleanUtf8(errors.substr(errors.rfind('\n') + 1), 300));
+    }
+    return parts;
   }
 
   void MakeEvidence() {
@@ -292,6 +355,8 @@ class Workshop final : public HostWorkshop {
   mutable std::mutex mutex_;
   std::condition_variable work_;
   bool stopping_ = false;
+  std::thread examiner_;
+  bool examining_ = false;
   std::deque<Task> tasks_;
   std::deque<WorkOrder> dumps_;
   std::deque<HostEvidence> done_;

@@ -5,13 +5,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/util/clock.h"
+#include "analyzer/util/parse_json.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
@@ -21,12 +28,64 @@ namespace {
 
 constexpr size_t kMostJobs = 64;
 constexpr int64_t kPauseGrows = 4;
-constexpr char kIncident[] = "LOCKSTEP_INCIDENT=";
+constexpr char kIncident[] = "LOCKSTEP_INCIDENT=", kVerdict[] = "LOCKSTEP_VERDICT";
+constexpr size_t kMostNames = 256, kMostJob = 200, kMostWhy = 1000, kMostWord = 253;
 // Creates the mark, unless it exists, which means that the command was already started. If the mark cannot be created,
 // for example because the disk is full, the command runs anyway.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
+const nlohmann::json& At(const nlohmann::json& json, const char* key) {
+  static const auto& none = *new nlohmann::json();
+  const auto found = json.find(key);
+  return found == json.end() ? none : *found;
+}
+
+std::string TextAt(const nlohmann::json& json, const char* key) {
+  const nlohmann::json& value = At(json, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+// Whether a command takes it for one name, and for no option or pattern.
+bool IsWord(std::string_view name) {
+  return !name.empty() && name.size() <= kMostWord && absl::ascii_isalnum(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
 }  // namespace
+
+std::vector<std::string> VerdictVariables(const std::string& json) {
+  const nlohmann::json verdict = ParseJson(json);
+  const nlohmann::json &recommended = At(verdict, "recommended"), &findings = At(verdict, "findings");
+  const std::string job = TextAt(verdict, "job");
+  const std::string id = job.substr(0, job.find_first_of("/#"));
+  std::vector<std::string> hosts, ranks;
+  size_t left_out = 0;
+  for (const nlohmann::json& host : At(recommended, "hosts")) {
+    if (hosts.size() < kMostNames && host.is_string() && IsWord(host.get_ref<const std::string&>())) {
+      hosts.push_back(host.get<std::string>());
+    } else {
+      ++left_out;
+    }
+  }
+  for (const nlohmann::json& rank : At(recommended, "ranks")) {
+    if (ranks.size() < kMostNames && rank.is_number_integer()) ranks.push_back(absl::StrCat(rank.get<int64_t>()));
+  }
+  const nlohmann::json& confidence = At(recommended, "confidence");
+  const auto variable = [](const char* name, const std::string& value, size_t limit = kMostWord) {
+    return absl::StrCat(kVerdict, name, "=", Printable(value, limit));
+  };
+  return {variable("", TextAt(verdict, "verdict")),
+          variable("_FINDING", findings.is_array() && !findings.empty() ? TextAt(findings[0], "kind") : ""),
+          variable("_JOB", job, kMostJob),
+          variable("_JOB_ID", IsWord(id) ? id : ""),
+          variable("_ACTION", TextAt(recommended, "action")),
+          variable("_CONFIDENCE", absl::StrFormat("%.4f", confidence.is_number() ? confidence.get<double>() : 0)),
+          variable("_HOSTS", absl::StrJoin(hosts, " "), kMostNames * (kMostWord + 1)),
+          variable("_HOSTS_LEFT_OUT", absl::StrCat(left_out)),
+          variable("_RANKS", absl::StrJoin(ranks, " "), kMostNames * (kMostWord + 1)),
+          variable("_WHY", TextAt(recommended, "why"), kMostWhy)};
+}
 
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
                           const std::vector<std::string>* environment) {
@@ -80,8 +139,9 @@ absl::Status VerdictHook::Start(const ToldVerdict& told, int64_t limit_ns) const
   if (!told.mark.empty()) words = {"/bin/sh", "-c", kOnce, options_.command, told.mark};
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!absl::StartsWith(*entry, kIncident)) environment.emplace_back(*entry);
+    if (!absl::StartsWith(*entry, kIncident) && !absl::StartsWith(*entry, kVerdict)) environment.emplace_back(*entry);
   }
+  for (std::string& variable : VerdictVariables(told.json)) environment.push_back(std::move(variable));
   environment.push_back(kIncident + told.folder);
   return RunWithInput(words, told.json, limit_ns, &environment);
 }

@@ -1,7 +1,8 @@
-// The command of --on-verdict. It gets each verdict as JSON on standard input, has a time limit, and runs at most once
-// at a time per job. A command that fails is started again a few times, with growing pauses. It succeeds at most once
-// per incident, however often the collector is killed and restarted: the command's own process creates the incident's
-// mark before it begins. The site decides what the command does. Success and failure are logged.
+// The command of --on-verdict. It gets each verdict as JSON on standard input, and its main facts as variables, has a
+// time limit, and never runs more than once at a time for a job. A command that fails is started again a few times,
+// with growing pauses. For one incident it succeeds at most once, however often the collector is killed and restarted.
+// This works because the command's own process creates the incident's mark before it begins. The site decides what the
+// command does. Success and failure are logged.
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +22,10 @@ namespace lockstep {
 // this process's.
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
                           const std::vector<std::string>* environment = nullptr);
+
+// "LOCKSTEP_VERDICT_JOB=17" and so on (settings/table.cpp lists them): what a shell script needs of a verdict's JSON,
+// bounded, without control characters. Names of hosts that are no plain word are only counted.
+std::vector<std::string> VerdictVariables(const std::string& json);
 
 struct HookOptions {
   std::string command;

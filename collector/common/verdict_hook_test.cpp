@@ -1,6 +1,7 @@
 #include "collector/common/verdict_hook.h"
 #include "tests/support/files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace lockstep {
@@ -55,6 +57,39 @@ TEST_F(VerdictHookTest, TheCommandGetsTheWholeVerdict) {
   const std::string json(1 << 20, 'v');
   EXPECT_TRUE(RunWithInput({"/bin/sh", "-c", "cat > " + folder_ + "/out"}, json, 60'000'000'000).ok());
   EXPECT_EQ(Content("out"), json);
+}
+
+TEST_F(VerdictHookTest, TheCommandGetsCleanAndBoundedVariables) {
+  const std::string json =
+      R"({"verdict": "HUNG", "job": "17/0#2", "findings": [{"kind": "HOST_STALL"}], "recommended": {
+    "action": "exclude", "hosts": ["n3", "-n4", "n5 n6", "n7\nn8", "", 9, "a.b_c-1"], "ranks": [5, 7], "confidence": 0.97,
+    "why": "rank 5 \"<!channel>\"\n\u001b[2J\u202e"}})";
+  EXPECT_THAT(VerdictVariables(json),
+              testing::ElementsAre("LOCKSTEP_VERDICT=HUNG", "LOCKSTEP_VERDICT_FINDING=HOST_STALL",
+                                   "LOCKSTEP_VERDICT_JOB=17/0#2", "LOCKSTEP_VERDICT_JOB_ID=17",
+                                   "LOCKSTEP_VERDICT_ACTION=exclude", "LOCKSTEP_VERDICT_CONFIDENCE=0.9700",
+                                   "LOCKSTEP_VERDICT_HOSTS=n3 a.b_c-1", "LOCKSTEP_VERDICT_HOSTS_LEFT_OUT=5",
+                                   "LOCKSTEP_VERDICT_RANKS=5 7", "LOCKSTEP_VERDICT_WHY=rank 5 \"<!channel>\" ?[2J?"));
+  nlohmann::json large = nlohmann::json::parse(json);
+  large["job"] = std::string(1 << 20, 'j');
+  large["recommended"]["why"] = std::string(1 << 20, 'w');
+  for (int i = 0; i < 100'000; ++i) {
+    large["recommended"]["hosts"].push_back(std::string(253, 'h'));
+    large["recommended"]["ranks"].push_back(i);
+  }
+  size_t bytes = 0;
+  for (const std::string& variable : VerdictVariables(large.dump())) bytes += variable.size();
+  EXPECT_LT(bytes, 100'000u);
+  for (const char* other : {"", "[]", "7", "{", R"({"recommended": 7, "findings": [7]})"})
+    EXPECT_THAT(VerdictVariables(other), testing::Contains("LOCKSTEP_VERDICT_ACTION=")) << other;
+  setenv("LOCKSTEP_VERDICT_OLD", "1", 1);
+  {
+    VerdictHook hook(Options("env | grep ^LOCKSTEP_VERDICT > " + folder_ + "/out"));
+    hook.Run("17", {json, "", ""});
+  }
+  unsetenv("LOCKSTEP_VERDICT_OLD");
+  EXPECT_THAT(Content("out"), testing::AllOf(testing::HasSubstr("LOCKSTEP_VERDICT_HOSTS=n3 a.b_c-1\n"),
+                                             testing::Not(testing::HasSubstr("OLD"))));
 }
 
 TEST_F(VerdictHookTest, TheCommandMayIgnoreItsInput) {

@@ -117,6 +117,7 @@ class CollectorProcess : public CoreActions {
 
   // Implements CoreActions.
   void Send(uint64_t peer, const wire::Message& message) override { server_->Send(peer, message).IgnoreError(); }
+  std::vector<uint64_t> Reporters() const override { return server_->Reporters(); }
   void Work(CoreTask task) override {
     WorkLane* lane = task.lane == CoreTask::Lane::kAnalysis ? analysis_.get()
                      : task.lane == CoreTask::Lane::kDisk   ? disk_.get()

@@ -184,6 +184,14 @@ void Fleet::Deliver() {
   }
 }
 
+std::vector<uint64_t> Fleet::Reporters() const {
+  std::set<uint64_t> peers;
+  for (const FleetAgent& agent : agents) {
+    if (agent.connected) peers.insert(agent.peer);
+  }
+  return {peers.begin(), peers.end()};
+}
+
 void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
   if (message.header.type == wire::Type::kAck) {
     ChunkAck ack;
@@ -230,6 +238,16 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
       digest.add_ranks(Packed(rank));
       send();
     }
+  }
+  if (request.phase() == CollectRequest::EXAMINE && agent->answers_evidence) {
+    HostEvidence evidence;
+    evidence.set_host(agent->host);
+    evidence.set_request(request.request());
+    evidence.set_dump("of " + agent->host);
+    Say(agent, wire::Type::kEvidence, evidence);
+    evidence.set_last(true);
+    Say(agent, wire::Type::kEvidence, evidence);
+    Say(agent, wire::Type::kEvidence, evidence);  // counts once
   }
   if (request.phase() == CollectRequest::EVIDENCE && agent->answers_evidence) {
     HostEvidence evidence;

@@ -75,6 +75,7 @@ class Fleet : public CoreActions {
   bool Heard(const std::string& part) const;  // whether a line of `said` contains `part`
 
   void Send(uint64_t peer, const wire::Message& message) override;
+  std::vector<uint64_t> Reporters() const override;
   void Work(CoreTask task) override;
   void Say(const std::string& line) override { said.push_back(line); }
   void Print(const std::string& block) override { printed.push_back(block); }

@@ -137,6 +137,13 @@ class RouterServer : public Server {
   }
   size_t peers() const override { return peers_.size(); }
   bool Knows(uint64_t peer) const override { return identities_.count(peer) != 0; }
+  std::vector<uint64_t> Reporters() const override {
+    std::vector<uint64_t> reporters;
+    for (const auto& [identity, peer] : peers_) {
+      if (peer.said_hello && (peer.role == Role::kAgent || peer.role == Role::kRelay)) reporters.push_back(peer.token);
+    }
+    return reporters;
+  }
   int64_t HeardNs(uint64_t peer) const override {
     const auto identity = identities_.find(peer);
     return identity == identities_.end() ? 0 : peers_.at(identity->second).heard_ns;
@@ -348,7 +355,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key is read-only (role reader); taking a dump needs a key of role operator");
+  reply.set_error("this key is read-only (role reader); taking a dump or examining a job needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);

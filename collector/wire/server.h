@@ -67,6 +67,8 @@ class Server {
   virtual size_t peers() const = 0;
   // Returns whether the connection still exists, as far as known: a silent disconnect is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
+  // The connections of agents and relays.
+  virtual std::vector<uint64_t> Reporters() const = 0;
   // Returns when the peer's last message, including pings, arrived (CLOCK_MONOTONIC); 0 if unknown.
   virtual int64_t HeardNs(uint64_t peer) const = 0;
 };

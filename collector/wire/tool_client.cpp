@@ -1,17 +1,28 @@
 #include "collector/wire/tool_client.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/system.h"
+#include "analyzer/util/time_text.h"
+#include "analyzer/util/time_units.h"
 #include "collector/common/runtime_folder.h"
+#include "collector/common/say.h"
+#include "collector/wire/client.h"
 
 namespace lockstep {
 namespace {
+
+constexpr int64_t kUnreached = 3 * kSecond;  // a missing answer is reported after this time
 
 bool Readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
@@ -97,6 +108,67 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     }
   }
   return address;
+}
+
+absl::Status AskCollector(const CollectorAddress& address, ClientRequest request, int64_t limit_ns,
+                          const std::function<void(const ClientReply&)>& take) {
+  wire::ClientOptions connection;
+  connection.endpoints = {address.endpoint};
+  connection.security = address.security;
+  const absl::StatusOr<std::unique_ptr<wire::Client>> made = wire::Client::Connect(connection);
+  if (!made.ok()) return made.status();
+  wire::Client& client = **made;
+  std::random_device random;
+  const uint64_t instance = uint64_t{random()} << 32 | random() | 1;
+  request.set_request(instance);
+  const int64_t began = MonotonicNs();
+  bool welcome = false, unreached_said = false;
+  for (;;) {
+    const int64_t now = MonotonicNs();
+    const std::string why = client.last_error().empty() ? "" : ": " + client.last_error();
+    if (now - began > limit_ns)
+      return absl::UnavailableError(absl::StrCat("no response within ", DurationText(limit_ns), why));
+    if (!welcome && !unreached_said && now - began > kUnreached) {
+      unreached_said = true;
+      Say(absl::StrCat("no response from the collector at ", address.endpoint, " (from ", address.found, ")", why,
+                       "; retrying for ", DurationText(limit_ns - (now - began)),
+                       ". Is it running there? lockstep doctor checks this"));
+    }
+    if (client.Tick(now)) {
+      Hello hello;
+      hello.set_role(Hello::OPERATOR);
+      hello.set_version(LOCKSTEP_VERSION);
+      hello.set_instance(instance);
+      hello.set_protocol(wire::kProtocol);
+      hello.set_min_protocol(1);
+      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
+        client.Send(*message).IgnoreError();
+      welcome = false;
+    }
+    while (const std::optional<wire::Message> message = client.Receive()) {
+      if (message->header.type == wire::Type::kWelcome) {
+        Welcome answer;
+        if (!wire::DecodeBody(*message, &answer).ok()) continue;
+        if (!answer.refused().empty())
+          return absl::UnavailableError(absl::StrCat("the collector refuses this client: ", answer.refused()));
+        if (welcome) continue;
+        welcome = true;
+        // The collector recognizes a repeated request by its number.
+        if (const auto asked = wire::Encode(wire::Type::kClientRequest, request); asked.ok())
+          client.Send(*asked).IgnoreError();
+      }
+      ClientReply reply;
+      if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok() ||
+          reply.request() != request.request())
+        continue;
+      if (!reply.error().empty()) return absl::UnavailableError(reply.error());
+      if (!reply.progress().empty()) Say(reply.progress());
+      take(reply);
+      if (reply.done()) return absl::OkStatus();
+    }
+    pollfd polled{client.fd(), POLLIN, 0};
+    poll(&polled, 1, 200);
+  }
 }
 
 }  // namespace lockstep

@@ -2,6 +2,8 @@
 // or collector wrote into its runtime folder.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/settings/options.h"
 #include "collector/wire/keys.h"
+#include "proto/wire.pb.h"
 
 namespace lockstep {
 
@@ -33,5 +36,10 @@ struct CollectorAddress {
 // Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
 // /etc/lockstep/keys. NotFound lists every place and what to do.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
+
+// Sends the request, again after each reconnection, and calls `take` for each reply until one is done. Prints progress,
+// and that the collector does not answer yet. Unavailable with the collector's reason, or after the limit.
+absl::Status AskCollector(const CollectorAddress& address, ClientRequest request, int64_t limit_ns,
+                          const std::function<void(const ClientReply&)>& take);
 
 }  // namespace lockstep

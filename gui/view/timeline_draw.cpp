@@ -69,7 +69,7 @@ void Hatch(QPainter* painter, const QRectF& rect, const Theme& theme) {
 
 void ArrowHead(QPainter* painter, const QPointF& from, const QPointF& to) {
   const QPointF back = from - to;
-  const double length = std::hypot(back.x(), back.y());
+  const double length = std::sqrt(QPointF::dotProduct(back, back));
   if (length < 1) return;
   const QPointF unit = back / length, side(-unit.y(), unit.x());
   painter->drawPolygon(QPolygonF({to, to + unit * 8 + side * 3.5, to + unit * 8 - side * 3.5}));

@@ -546,7 +546,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   painter->drawPath(path);
   const QPointF tip = points.back();
   const QPointF back = before - tip;
-  const double length = std::max(1e-6, std::hypot(back.x(), back.y()));
+  const double length = std::max(1e-6, std::sqrt(QPointF::dotProduct(back, back)));
   const QPointF unit = back / length, side(-unit.y(), unit.x());
   const double head = arrow.in_cycle ? 12 : 9;
   painter->setPen(Qt::NoPen);

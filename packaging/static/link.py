@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Links a static program: runs a link command with the archive next to each shared library in it.
+"""Links a program with archives: runs a link command with the archive next to each shared library in it.
 
-link.py [--linked FILE] [--leave-out NAME] [--instead NAME=PATH] [--also LIBRARY,...] -- COMMAND...
+link.py [--linked FILE] [--shared NAME] [--also LIBRARY,...] -- COMMAND...
 --linked FILE    write the archives that contributed members to FILE, one path per line
---leave-out NAME drop libraries whose file name starts with NAME
---instead A=B    link B instead of A (a file name)
+--shared NAME    leave libraries shared whose file name starts with NAME
 --also a,b       libraries that the archives themselves need (-la -lb), at the end"""
 
 import argparse
@@ -27,20 +26,16 @@ def main():
     split = sys.argv.index("--")
     parser = argparse.ArgumentParser()
     parser.add_argument("--linked")
-    parser.add_argument("--leave-out", action="append", default=[])
-    parser.add_argument("--instead", action="append", default=[])
+    parser.add_argument("--shared", action="append", default=[])
     parser.add_argument("--also", default="")
     asked = parser.parse_args(sys.argv[1:split])
-    instead = dict(pair.split("=", 1) for pair in asked.instead)
 
     words = []
     for word in sys.argv[split + 1:]:
         name = os.path.basename(word)
-        if word.startswith("-Wl,-rpath") or any(name.startswith(start) for start in asked.leave_out):
+        if word.startswith("-Wl,-rpath"):
             continue
-        if name in instead:
-            word = instead[name]
-        elif SHARED.match(word):
+        if SHARED.match(word) and not any(name.startswith(start) for start in asked.shared):
             word = archive_of(word)
         words.append(word)
     words += ["-l" + library for library in asked.also.split(",") if library]

@@ -81,6 +81,7 @@ class Collector : public CoreActions {
   int ticks() const { return ticks_; }
 
   void Send(uint64_t, const wire::Message&) override {}
+  std::vector<uint64_t> Reporters() const override { return {}; }
   void Work(CoreTask task) override { tasks_.push_back(std::move(task)); }
   void Say(const std::string&) override {}
   void Print(const std::string&) override {}

@@ -130,8 +130,6 @@ def lacks(text):
         return "the right to a mount namespace"
     if re.search(r"lockstep archive|LOCKSTEP_ARCHIVE", text) and not (SERVER and shutil.which("openssl")):
         return "clickhouse-server or openssl"
-    if re.search(r"\bjq ", text) and not shutil.which("jq"):
-        return "jq"
     if "clang++" in text and not (shutil.which("clang++") and shutil.which("ninja")):
         return "clang++ or ninja"
     if "performance.py" in text and not os.path.exists(os.path.join(BUILD, "bench/analysis_bench")):

@@ -5,6 +5,7 @@ command of `lockstep run`. Slurm's programs, sendmail and kubectl are stand-ins 
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import threading
 import unittest
@@ -13,9 +14,11 @@ import no_skip
 from support import BUILD, LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment
 
 NOTIFY = os.path.join(SOURCE, "packaging/notify")
+# Apart from these the programs need the site's own commands, and to post, curl.
+TOOLS = ("awk", "cat", "cut", "date", "dirname", "fold", "head", "mkdir", "od", "readlink", "sed", "sha256sum", "sleep", "sync", "timeout", "tr")
 STAND_IN = """#!/bin/sh
 { printf '%s' "${0##*/}"; for word; do printf '\\t%s' "$word"; done; printf '\\n'; } >>"$CALLS"
-case ${0##*/} in sendmail | kubectl) [ "$1" = taint ] || cat >>"$CALLS.input" ;; squeue) case $3 in *%T) echo PENDING ;; *) echo n9 ;; esac ;; esac
+case ${0##*/} in curl) exec "$CURL" "$@" ;; sendmail | kubectl) [ "$1" = taint ] || cat >>"$CALLS.input" ;; squeue) case $3 in *%T) echo PENDING ;; *) echo n9 ;; esac ;; esac
 [ ! -e "$CALLS.fail" ]
 """
 
@@ -25,20 +28,36 @@ def verdict(action="exclude", hosts=("n3",), confidence=0.97, job="17", why="ran
             "recommended": {"action": action, "hosts": list(hosts), "ranks": [5], "why": why, "confidence": confidence}}
 
 
+def variables(told, **more):
+    """Returns the variables that Lockstep makes of a verdict, but without its checks of names (verdict_hook_test)."""
+    told_to_do = told["recommended"]
+    about = {"": told["verdict"], "_FINDING": told["findings"][0]["kind"], "_JOB": told["job"], "_JOB_ID": told["job"].split("/")[0],
+             "_ACTION": told_to_do["action"], "_CONFIDENCE": f"{told_to_do['confidence']:.4f}", "_HOSTS": " ".join(told_to_do["hosts"]),
+             "_HOSTS_LEFT_OUT": "0", "_RANKS": " ".join(map(str, told_to_do["ranks"])), "_WHY": told_to_do["why"]}
+    return {f"LOCKSTEP_VERDICT{name}": value for name, value in {**about, **more}.items()}
+
+
 class NotifyTest(FolderTest):
+    SHELL = ("dash",)
+
     def setUp(self):
         super().setUp()
+        if not shutil.which(self.SHELL[0]):
+            self.skipTest(f"no {self.SHELL[0]} here")
         self.calls = self.path("calls")
         os.mkdir(self.path("bin"))
-        for name in ("scontrol", "squeue", "sendmail", "kubectl"):
+        for name in TOOLS:
+            os.symlink(shutil.which("busybox" if self.SHELL[0] == "busybox" else name), self.path("bin", name))
+        for name in ("curl", "scontrol", "squeue", "sendmail", "kubectl"):
             with open(self.path("bin", name), "w") as file:
                 file.write(STAND_IN)
             os.chmod(self.path("bin", name), 0o755)
 
     def run_program(self, name, told, *options):
-        environment = clean_environment(PATH=self.path("bin") + os.pathsep + os.environ["PATH"], CALLS=self.calls, LOCKSTEP_INCIDENT="/incidents/one")
-        return subprocess.run([os.path.join(NOTIFY, name), *options], input=told if isinstance(told, str) else json.dumps(told), env=environment,
-                              capture_output=True, text=True, timeout=60, check=False)
+        environment = {"PATH": self.path("bin"), "CURL": shutil.which("curl"), "CALLS": self.calls, "LOCKSTEP_INCIDENT": "/incidents/one"}
+        environment.update(variables(told) if "recommended" in told else told)
+        return subprocess.run([shutil.which(self.SHELL[0]), *self.SHELL[1:], os.path.join(NOTIFY, name), *options], stdin=subprocess.DEVNULL,
+                              env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     def act(self, name, told, *options):
         return self.run_program(name, told, "--state", self.path("state"), *options)
@@ -74,7 +93,7 @@ class NotifyTest(FolderTest):
     def test_uncertain_or_too_many_actions_are_refused(self):
         for told, word in ((verdict(confidence=0.6), "confidence"), (verdict(job="pretrain"), "no Slurm job id"),
                            (verdict(hosts=["n3", "n4", "n5"]), "--most-nodes"), (verdict(action="ask"), "person"), (verdict(action="wait"), "wait"),
-                           (verdict(hosts=["n3", "$(reboot)"]), "no node")):
+                           (variables(verdict(), _HOSTS_LEFT_OUT="1"), "no node")):
             done = self.act("slurm", told, "--do")
             self.assertEqual((done.returncode, self.called()), (0, []), done.stderr)
             self.assertIn(word, done.stderr)
@@ -96,8 +115,16 @@ class NotifyTest(FolderTest):
         done = self.act("slurm", told, "--do")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_programs_that_start_together_share_the_limit(self):
+        tasks = [threading.Thread(target=self.act, args=("slurm", verdict(job=str(at), hosts=[f"n{at}"]), "--do")) for at in range(1, 7)]
+        for task in tasks:
+            task.start()
+        for task in tasks:
+            task.join()
+        self.assertIn(len({call[2] for call in self.called() if call[1] == "requeuehold"}), (1, 2))
+
     def test_hostile_names_reach_no_command(self):
-        for host in ("-n3", "n3;reboot", "n3 State=DOWN", "n3\nn4", "../n3", "", "n" * 300, "$(id)"):
+        for host in ("-n3", "n3;reboot", "n3 State=DOWN", "n3\nn4", "../n3", "*", "n" * 300, "$(id)"):
             for name in ("slurm", "kubernetes"):
                 self.act(name, verdict(hosts=[host]), "--do")
                 self.assertEqual(self.called(), [], (name, host))
@@ -107,12 +134,20 @@ class NotifyTest(FolderTest):
         self.act("slurm", verdict(why="'; reboot; \x1b[2J"), "--do")
         self.assertNotIn("reboot", str(self.called()))
 
-    def test_input_that_is_not_a_verdict_is_refused(self):
-        for told in ("", "{", "[]", "null", "[" * 100000, json.dumps({**verdict(), "recommended": 7}), json.dumps(verdict(confidence=float("nan"))),
-                     json.dumps(verdict(action="reboot"))):
+    def test_an_environment_without_a_verdict_is_refused(self):
+        for told in ({"LOCKSTEP_VERDICT": ""}, {"LOCKSTEP_VERDICT": "HUNG"}, *(
+                {**variables(verdict()), f"LOCKSTEP_VERDICT{name}": value}
+                for name, value in (("", "HUNG\n"), ("_ACTION", "reboot"), ("_CONFIDENCE", "nan"), ("_CONFIDENCE", "1e300"), ("_RANKS", '5"'),
+                                    ("_FINDING", "A'"), ("_HOSTS", "n3 *")))):
             done = self.act("slurm", told, "--do")
             self.assertEqual((done.returncode, self.called()), (0, []), done.stderr)
-            self.assertRegex(done.stderr, "^lockstep slurm: standard input is no verdict")
+            self.assertRegex(done.stderr, "^lockstep slurm: the environment has no verdict")
+
+    def test_wrong_usage_is_reported(self):
+        for options in (("--most-nodes", "two"), ("--most-nodes",), ("--state",), ("--mode=reboot",), ("--do=1",), ("--$(id)", "1"), ("--least-confidence", "2"), ("x",)):
+            done = self.run_program("slurm", verdict(), *options)
+            self.assertEqual(done.returncode, 2, (options, done.stderr))
+        self.assertIn("--most-requeues N", self.run_program("slurm", verdict(), "--help").stdout)
 
     def test_kubernetes_writes_events_and_taints(self):
         self.assertEqual(self.act("kubernetes", verdict()).returncode, 0)
@@ -132,6 +167,13 @@ class NotifyTest(FolderTest):
             head, text = file.read().split("\n\n", 1)
         self.assertNotRegex(head, "(?m)^Bcc")
         self.assertIn("rank 5 (n3, GPU 1) is stuck.\nRecommended: start the job again without n3 (confidence 0.97).\nIncident: /incidents/one", text)
+
+    def test_a_record_that_cannot_be_kept_stops_every_action(self):
+        os.remove(self.path("bin/awk"))
+        self.assertEqual((self.act("slurm", verdict(), "--do").returncode, self.called()), (1, []))
+        done = self.run_program("slurm", verdict(), "--do", "--state", "/proc/none")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.called(), [])
 
     def serve(self, status=200):
         taken = []
@@ -157,15 +199,28 @@ class NotifyTest(FolderTest):
     def test_webhook_and_pagerduty_get_escaped_texts(self):
         url, taken = self.serve()
         told = verdict(why="rank 5 <!channel> & <https://example.org|more>")
-        self.assertEqual(self.run_program("webhook", told, "--url-file", self.path("secret")).returncode, 0)
-        self.assertEqual(list(taken[0]), ["text"])
+        done = self.run_program("webhook", told, "--url-file", self.path("secret"))
+        self.assertEqual((done.returncode, list(taken[0])), (0, ["text"]), done.stderr)
         self.assertIn("rank 5 &lt;!channel&gt; &amp; ", taken[0]["text"])
+        told = verdict(why="rank 5 \"\\\" é €\U0001f600 \n\x1b[2J \udcff\udcc3 %s\\u0041", job="17\"}/$(id)`id`")
         self.run_program("webhook", told, "--url-file", self.path("secret"), "--form", "json")
-        self.assertEqual((taken[1]["recommended"], taken[1]["incident"]), (told["recommended"], "/incidents/one"))
+        seen = told["recommended"]["why"].replace("\udcff", "\ufffd").replace("\udcc3", "\ufffd")
+        self.assertEqual(taken[1]["recommended"], {**told["recommended"], "why": seen})
+        self.assertEqual((taken[1]["incident"], taken[1]["job"]), ("/incidents/one", told["job"]))
+        self.assertIn(seen, taken[1]["text"])
         done = self.run_program("pagerduty", told, "--url", url, "--key-file", self.path("secret"))
         self.assertEqual((done.returncode, taken[2]["event_action"], taken[2]["payload"]["severity"]), (0, "trigger", "critical"), done.stderr)
-        printed = json.loads(self.run_program("pagerduty", told, "--print").stdout)
+        self.assertNotIn("T0KEN", str(self.called()), "a secret on a command line")
+        printed = json.loads(self.run_program("pagerduty", verdict(why="w" * 2000), "--print").stdout)
         self.assertEqual((printed["routing_key"], printed["payload"]["source"]), ("", "n3"))
+        self.assertEqual((len(printed["payload"]["summary"]), printed["payload"]["summary"][-4:]), (1024, "w..."))
+
+    def test_an_address_cannot_be_an_option_of_curl(self):
+        for address in ('http://127.0.0.1/"\noutput = /tmp/x', "file:///etc/passwd", "-o/tmp/x"):
+            with open(self.path("secret"), "w") as file:
+                file.write(address.replace("\n", "\\n"))
+            done = self.run_program("webhook", verdict(), "--url-file", self.path("secret"))
+            self.assertEqual((self.called(), done.returncode), ([], 0), done.stderr)
 
     def test_a_refusing_server_is_a_failure_and_its_address_is_not_printed(self):
         self.serve(503)
@@ -175,15 +230,19 @@ class NotifyTest(FolderTest):
         self.assertNotIn("T0KEN", done.stderr)
 
 
+class BusyboxTest(NotifyTest):
+    SHELL = ("busybox", "sh")
+
+
 class RunTest(FolderTest):
     def test_the_command_of_lockstep_run_gets_hangs_and_crashes(self):
         for fault, status, kinds in (("stall-host", 90, {"HUNG"}), ("exit-early", None, {"CRASHED"})):
             out = self.path(fault)
             done = subprocess.run(
                 [LOCKSTEP, "run", "-n", "4", "--late-after", "1", "--kill-on-hang", "--out", out, "--on-verdict",
-                 f"sleep 0.3; cat >{out}.told; echo $LOCKSTEP_INCIDENT >{out}.incident", "--", TRAINSIM, "--tp", "2", "--dp", "2", "--steps",
+                 f"sleep 0.3; cat >{out}.told; echo $LOCKSTEP_INCIDENT >{out}.incident; {NOTIFY}/slurm --state {out}.state", "--", TRAINSIM, "--tp", "2", "--dp", "2", "--steps",
                  "100000", "--fault", f"rank=1,step=20,kind={fault}"],
-                env=clean_environment(LOCKSTEP_DIR=self.rings, LD_LIBRARY_PATH=STANDIN), capture_output=True, text=True, timeout=240, check=False)
+                env=clean_environment(LOCKSTEP_DIR=self.rings, LD_LIBRARY_PATH=STANDIN, LOCKSTEP_JOB="17"), capture_output=True, text=True, timeout=240, check=False)
             if status is not None:
                 self.assertEqual(done.returncode, status, done.stderr)
             with open(out + ".told") as file:
@@ -193,6 +252,9 @@ class RunTest(FolderTest):
             with open(out + ".incident") as file:
                 self.assertEqual(file.read().strip(), out)
             self.assertIn("accepted the verdict", done.stderr)
+            with open(out + ".state/actions.jsonl") as file:
+                record = json.loads(file.read())
+            self.assertEqual((record["job"], record["nodes"]), ("17", told["recommended"]["hosts"] if told["recommended"]["action"] == "exclude" else []))
 
 
 if __name__ == "__main__":

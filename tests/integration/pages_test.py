@@ -93,7 +93,7 @@ class PagesTest(FolderTest):
             if verb == "replay":
                 given -= {"--job", "--suspect"}  # these select in one incident; they are not settings
             if verb == "attach":
-                given -= {"--job", "--slurm", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these apply to one call; they are not settings
+                given -= {"--job", "--slurm", "--agents", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these apply to one call; they are not settings
             if verb == "config":
                 self.assertEqual(known, set(), "config has no settings of its own")
                 continue

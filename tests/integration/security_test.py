@@ -78,6 +78,8 @@ PROMISES = {
     "collector |": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "Everything else is dropped": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "A tool refuses to start with": ("collector/wire/tool_client_test.cpp:OnPortsKeysAreRequiredAndFound",),
+    "Only an operator has agents": ("tests/integration/examine_test.py:test_agents_examine_a_job_for_an_operator_and_for_nobody_else",
+                                    "collector/service/core/core_test.cpp:AnExaminationIsForOneOperatorAtATimeAndLogged"),
     "An agent's key cannot": ("tests/integration/access_test.py:test_every_key_allows_only_what_its_role_permits",),
     "Neither can write outside": ("collector/incident/store_test.cpp:HostileChunksAreRefused",),
     "A connection may send": ("collector/wire/security_test.cpp:FloodsAreCutAndHonestPeersContinue",

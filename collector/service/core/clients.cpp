@@ -51,6 +51,7 @@ void Clients::Tell(const std::string& key, const Incident* incident) {
 
 void Clients::Tick() {
   fresh_.Tick();
+  examination_.Tick();
   for (Watcher& watcher : watchers_) {
     if (shared_.now < watcher.next_ns) continue;
     watcher.next_ns = shared_.now + kSecond;
@@ -148,6 +149,11 @@ void Clients::OnRequest(const wire::Received& received) {
       job->dump_wanted = true;
       reply.set_progress(absl::StrCat("asking ", job->All().size(), " ranks of job ", job->name, " for digests"));
       return shared_.Send(from, wire::Type::kClientReply, reply);
+    }
+    case ClientRequest::EXAMINE: {
+      if (!may_dump) return fail("this key may only look (role reader); examining a job needs a key of role operator");
+      if (std::string why = examination_.Begin(request, from); !why.empty()) return fail(why);
+      return;
     }
     default: return fail("this collector does not support this request: update the collector");
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/service/core/examination.h"
 #include "collector/service/core/fresh_stacks.h"
 #include "collector/service/core/job_table.h"
 #include "collector/service/core/shared.h"
@@ -13,13 +14,15 @@ namespace lockstep {
 
 class Clients {
  public:
-  Clients(CoreShared* shared, JobTable* jobs) : shared_(*shared), jobs_(*jobs), fresh_(shared, jobs) {}
+  Clients(CoreShared* shared, JobTable* jobs)
+      : shared_(*shared), jobs_(*jobs), fresh_(shared, jobs), examination_(shared) {}
 
   void OnRequest(const wire::Received& received);
   // Sends the job's current state to everyone who watches it. `incident`: null if none is new.
   void Tell(const std::string& key, const Incident* incident);
   void Tick();
   FreshStacks& fresh() { return fresh_; }
+  Examination& examination() { return examination_; }
 
  private:
   struct Watcher {
@@ -37,6 +40,7 @@ class Clients {
   CoreShared& shared_;
   JobTable& jobs_;
   FreshStacks fresh_;
+  Examination examination_;
   std::vector<Watcher> watchers_;
 };
 

@@ -35,7 +35,9 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
     case wire::Type::kEnded: return jobs_.OnEnded(received);
     case wire::Type::kBye: return jobs_.OnBye(received);
     case wire::Type::kDigest: return rounds_.OnDigest(received);
-    case wire::Type::kEvidence: return incidents_.evidence().OnEvidence(received);
+    case wire::Type::kEvidence:
+      if (clients_.examination().Take(received)) return;
+      return incidents_.evidence().OnEvidence(received);
     case wire::Type::kStacks: return OnStacks(received);
     case wire::Type::kChunk: return incidents_.rings().OnChunk(received);
     case wire::Type::kClientRequest: return clients_.OnRequest(received);

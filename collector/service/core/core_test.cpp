@@ -520,6 +520,52 @@ TEST_F(CollectorCoreTest, AManualDumpIsOnlyForOperators) {
   }
 }
 
+TEST_F(CollectorCoreTest, AnExaminationIsForOneOperatorAtATimeAndLogged) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.agents[3].answers_evidence = false;
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  ClientRequest request;
+  request.set_kind(ClientRequest::EXAMINE);
+  request.set_request(5);
+  request.set_job("other\n");
+  for (const wire::Role role : {wire::Role::kReader, wire::Role::kAgent}) fleet.Ask(1, role, request);
+  ASSERT_EQ(fleet.replies.size(), 2u);
+  for (const ClientReply& reply : fleet.replies) EXPECT_THAT(reply.error(), HasSubstr("operator"));
+  fleet.replies.clear();
+  fleet.Ask(3, wire::Role::kOperator, request);
+  fleet.Ask(3, wire::Role::kOperator, request);  // sent again after a reconnection
+  EXPECT_TRUE(fleet.replies.empty());
+  EXPECT_TRUE(fleet.Heard("examine the processes of job 'other '"));
+  ClientRequest second = request;
+  second.set_request(6);
+  fleet.Ask(4, wire::Role::kOperator, second);
+  ASSERT_EQ(fleet.replies.size(), 1u);
+  EXPECT_THAT(fleet.replies[0].error(), HasSubstr("being examined"));
+  fleet.replies.clear();
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
+  EXPECT_THAT(fleet.replies.back().progress(), HasSubstr("1 agents or relays did not answer"));
+  std::set<std::string> whole;
+  for (const ClientReply& reply : fleet.replies) {
+    EXPECT_EQ(reply.request(), 5u);
+    if (reply.examined().last()) whole.insert(reply.examined().host());
+  }
+  EXPECT_EQ(whole.size(), fleet.agents.size() - 1);
+  for (const FleetAgent& agent : fleet.agents) {
+    EXPECT_EQ(std::count_if(agent.requests.begin(), agent.requests.end(),
+                            [](const CollectRequest& asked) { return asked.phase() == CollectRequest::EXAMINE; }),
+              1);
+  }
+  fleet.agents[3].answers_evidence = true;
+  fleet.replies.clear();
+  fleet.Ask(4, wire::Role::kOperator, second);
+  ASSERT_TRUE(fleet.PassUntil(5 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
+  fleet.replies.clear();
+  second.set_request(7);
+  fleet.Ask(4, wire::Role::kOperator, second);
+  EXPECT_THAT(fleet.replies.at(0).error(), HasSubstr("the last examination began"));
+}
+
 TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();

@@ -63,6 +63,8 @@ class CoreActions {
   virtual ~CoreActions() = default;
   // May fail silently, because everything is requested again.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
+  // The connections of agents and relays.
+  virtual std::vector<uint64_t> Reporters() const = 0;
   virtual void Work(CoreTask task) = 0;
   // Writes a line to the log.
   virtual void Say(const std::string& line) = 0;

@@ -422,6 +422,7 @@ void Relay::Distribute(const wire::Message& message) {
     return;
   }
   counters_.requests++;
+  if (request.phase() == CollectRequest::EXAMINE) return DistributeToAll(message, request);
   const std::string job = request.job().SerializeAsString();
   Ranks ranks = Ranks::FromOrNone(request.ranks());
   ranks.Unite(Ranks::FromOrNone(request.merged()));
@@ -439,6 +440,19 @@ void Relay::Distribute(const wire::Message& message) {
         (void)server_->Send(peer, *frame);
     }
   }
+}
+
+// The processes to examine belong to a job that no agent has reported.
+void Relay::DistributeToAll(const wire::Message& message, const CollectRequest& request) {
+  HostEvidence asked;
+  asked.set_host(options_.host);
+  asked.set_request(request.request());
+  asked.set_last(true);
+  for (const auto& [peer, child] : children_) {
+    if (!child.gone && server_->Send(peer, message).ok()) asked.set_asked(asked.asked() + 1);
+  }
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kEvidence, asked); frame.ok())
+    SendUp(*std::move(frame));
 }
 
 void Relay::SendHeartbeats(int64_t real_ns) {

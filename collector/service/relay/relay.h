@@ -129,6 +129,7 @@ class Relay {
   void OnStacks(const wire::Received& received);
   void SendStacks(Stacks* stacks);
   void Distribute(const wire::Message& message);
+  void DistributeToAll(const wire::Message& message, const CollectRequest& request);
   void Welcomed(const Welcome& welcome);
   void WelcomeChild(uint64_t peer);
   void Forward(wire::Received received);

@@ -56,7 +56,8 @@ namespace {
 
 constexpr int kUsage = 2, kRasPort = 28028;
 constexpr int64_t kLogLimit = 1 * kSecond, kRasLimit = 3 * kSecond, kLookLimit = 8 * kSecond, kTorchLimit = 5 * kSecond,
-                  kIndexLimit = 20 * kSecond, kHostLimit = 30 * kSecond, kGiveUp = 90 * kSecond;
+                  kIndexLimit = 20 * kSecond, kHostLimit = 30 * kSecond, kAgentsLimit = 60 * kSecond,
+                  kGiveUp = 90 * kSecond;
 constexpr size_t kMostDump = 64 << 20;
 
 std::string JobLine(const FoundJob& job) {
@@ -89,7 +90,7 @@ const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* stat
                                            " processes of other users could not be examined: run this as root "
                                            "(sudo lockstep attach), or as the job's user")
                             : ""));
-  *status = kNoVerdict;
+  *status = options.stream.empty() ? kNoVerdict : kNothingHere;
   return nullptr;
 }
 
@@ -415,6 +416,23 @@ void SayWhereNot(const Bundle& bundle) {
   if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not examined"));
 }
 
+int AttachThroughAgents(const AttachOptions& options) {
+  const std::string folder = FolderFor(options, !options.job.empty()     ? options.job
+                                                : !options.slurm.empty() ? options.slurm
+                                                                         : "attached");
+  if (folder.empty()) return kNoVerdict;
+  Say("the agents look at the job; this takes a few seconds");
+  absl::StatusOr<Bundle> bundle = LookThroughAgents(*options.agents, options.job, options.slurm, kAgentsLimit);
+  if (!bundle.ok()) {
+    Say(bundle.status().message());
+    return kNoVerdict;
+  }
+  HostRedaction().Redact(&*bundle);
+  SayWhereNot(*bundle);
+  SetAside(folder);
+  return Deliver(*std::move(bundle), folder, [](const Verdict&) {});
+}
+
 int AttachElsewhere(const AttachOptions& options) {
   const absl::StatusOr<Elsewhere> elsewhere = FindElsewhere(options);
   if (!elsewhere.ok()) {
@@ -450,6 +468,7 @@ int AttachHere(const AttachOptions& options) {
     return kUsage;
   }
   SetHostRedaction(*redactor);
+  if (options.agents) return AttachThroughAgents(options);
   if (!options.hosts.empty() || !options.kubernetes.empty()) return AttachElsewhere(options);
   Discovery found = FindJobs(options.pids);
   int status = 0;
@@ -475,7 +494,7 @@ int AttachHere(const AttachOptions& options) {
 
 int Attach(const AttachOptions& options) {
   // Each target has its own limit.
-  if (!options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
+  if (options.agents || !options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
   // If the kernel holds a process's memory lock forever, reading the process's /proc entries never returns.
   const pid_t child = fork();
   if (child < 0) {

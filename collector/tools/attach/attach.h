@@ -3,10 +3,12 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analyzer/evidence/redact.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 
@@ -19,7 +21,8 @@ struct AttachOptions {
   std::string hosts;                // file of hosts to examine instead of this one; empty: this one
   std::vector<std::string> launch;  // the command that runs a program on a host
   std::string remote = "lockstep";  // the Lockstep program there
-  std::string kubernetes;           // labels of the pods to examine instead of this host; empty: this one
+  std::optional<CollectorAddress> agents;  // has the agents of this collector look, instead of this host
+  std::string kubernetes;                  // labels of the pods to examine instead of this host; empty: this one
   std::string pod_namespace, container;
   std::vector<std::string> kubectl;
   bool ask_torch = false;  // ask PyTorch for Flight Recorder dumps, which makes the job write files

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -60,7 +61,8 @@ std::string AskTarget(const Target& target, const std::vector<std::string>& what
   if (!result.ok()) return std::string(result.status().message());
   if (const absl::Status ended = result->Ended(); !ended.ok()) {
     // If lockstep itself ran, another file was not found.
-    const bool ran = WIFEXITED(result->status) && WEXITSTATUS(result->status) == kNoVerdict;
+    const bool ran = WIFEXITED(result->status) && WEXITSTATUS(result->status) >= kNoVerdict &&
+                     WEXITSTATUS(result->status) <= kNothingHere;
     if (!ran && SaysNotFound(std::string_view(result->errors).substr(0, kMostErrors))) return target.without;
     const std::string last = LastLine(std::string_view(result->errors).substr(0, kMostErrors));
     return absl::StrCat(ended.message(), last.empty() ? "" : ": ", last);
@@ -133,6 +135,52 @@ absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const s
       bundle->problems.push_back(
           {.path = targets[i].name, .text = absl::StrCat("not examined: ", failed[i]), .like = kNoAnswer});
   }
+  return bundle;
+}
+
+absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const std::string& job,
+                                         const std::string& slurm, int64_t limit_ns) {
+  const ScratchFolder scratch("lockstep-attach");
+  if (!scratch.status().ok()) return scratch.status();
+  struct Host {
+    std::string dump, problem = "its answer is not whole";
+    uint64_t bytes = 0;
+    bool answered = false;
+  };
+  std::map<std::string, Host> hosts;
+  ClientRequest request;
+  request.set_kind(ClientRequest::EXAMINE);
+  request.set_job(job);
+  request.set_slurm(slurm);
+  const absl::Status asked = AskCollector(address, request, limit_ns, [&](const ClientReply& reply) {
+    const HostEvidence& said = reply.examined();
+    if (!reply.has_examined() || said.asked() > 0 || hosts.size() >= kMostHosts) return;
+    Host& host = hosts[CleanUtf8(said.host(), 256)];
+    if (host.dump.size() + said.dump().size() <= kMostFromHost) host.dump += said.dump();
+    if (!said.problem().empty()) host.problem = CleanUtf8(said.problem(), 300);
+    if (!said.last() || !said.problem().empty()) return;
+    host.answered = true;
+    host.bytes = said.dump_bytes();
+  });
+  if (!asked.ok()) return asked;
+  std::vector<std::string> answered;
+  std::vector<Problem> problems;
+  for (auto& [name, host] : hosts) {
+    if (!host.answered || host.dump.size() != host.bytes) {
+      problems.push_back({.path = name, .text = absl::StrCat("not examined: ", host.problem), .like = kNoAnswer});
+    } else if (!host.dump.empty()) {
+      answered.push_back(absl::StrCat(scratch.path(), "/", answered.size(), ".lsd"));
+      if (absl::Status written = WriteFileSafely(answered.back(), host.dump); !written.ok()) return written;
+    }
+    host.dump.clear();
+  }
+  if (answered.empty()) {
+    return absl::UnavailableError(
+        problems.empty() ? absl::StrCat("no process of the job is on the ", hosts.size(), " hosts that answered")
+                         : absl::StrCat("no answer; ", problems[0].path, ": ", problems[0].text));
+  }
+  absl::StatusOr<Bundle> bundle = LoadPaths(answered);
+  if (bundle.ok()) bundle->problems.insert(bundle->problems.end(), problems.begin(), problems.end());
   return bundle;
 }
 

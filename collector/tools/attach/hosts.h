@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/model/bundle.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 
@@ -25,6 +26,8 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
 
 // Exit status of a `lockstep attach` that ran and has no verdict.
 inline constexpr int kNoVerdict = 3;
+// Of one with --stream, if the job has no process on the host.
+inline constexpr int kNothingHere = 4;
 
 // Problem::like for a target that did not answer.
 inline constexpr char kNoAnswer[] = "no answer";
@@ -33,5 +36,9 @@ inline constexpr char kNoAnswer[] = "no answer";
 // becomes a problem of the bundle. Fails if no target answers.
 absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
                                      int64_t limit_ns);
+
+// The same, by the agents of a collector: of the job with this name or Slurm id, if not empty.
+absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const std::string& job,
+                                         const std::string& slurm, int64_t limit_ns);
 
 }  // namespace lockstep

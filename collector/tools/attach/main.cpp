@@ -6,6 +6,7 @@
 #include "analyzer/util/system.h"
 #include "collector/common/say.h"
 #include "collector/tools/attach/attach.h"
+#include "collector/tools/attach/hosts.h"
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
@@ -24,13 +25,24 @@ int main(int argc, char** argv) {
       options.job = word;
     }
   }
-  const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
-  if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
+  const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes"), agents = parsed->Flag("agents");
+  if ((hosts || pods || agents) && (!options.pids.empty() || parsed->Given("stream")))
     return lockstep::settings::UsageError(
         "attach",
-        parsed->Wrong("--hosts and --kubernetes cannot be combined with PIDs or --stream, which are for one host"));
-  if (hosts && pods)
-    return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
+        parsed->Wrong(
+            "--agents, --hosts and --kubernetes cannot be combined with PIDs or --stream, which are for one host"));
+  if (hosts + pods + agents > 1)
+    return lockstep::settings::UsageError("attach", parsed->Wrong("give one of --agents, --hosts and --kubernetes"));
+  if (agents && parsed->Flag("ask-torch"))
+    return lockstep::settings::UsageError("attach", parsed->Wrong("agents write into no process: no --ask-torch"));
+  if (agents) {
+    absl::StatusOr<lockstep::CollectorAddress> address = lockstep::FindCollector(lockstep::MakeToolOptions(*parsed));
+    if (!address.ok()) {
+      lockstep::Say(address.status().message());
+      return lockstep::kNoVerdict;
+    }
+    options.agents = *std::move(address);
+  }
   if (options.job.empty()) options.job = parsed->Text("job");
   options.slurm = parsed->Text("slurm");
   options.out = parsed->Text("out");

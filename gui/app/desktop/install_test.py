@@ -50,8 +50,9 @@ class Desktop(unittest.TestCase):
         if not pathlib.Path(build, "bin", "lockstep-view").exists():
             self.skipTest("lockstep-view is not built")
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(["cmake", "--install", build, "--component", "viewer", "--prefix", folder], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            for component in ("viewer", "viewer_common"):
+                done = subprocess.run(["cmake", "--install", build, "--component", component, "--prefix", folder], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
             for name in ("bin/lockstep-view", "share/applications/lockstep-view.desktop", "share/mime/packages/lockstep.xml",
                          "share/icons/hicolor/scalable/apps/lockstep-view.svg", "share/icons/hicolor/48x48/apps/lockstep-view.png",
                          "share/icons/hicolor/128x128/apps/lockstep-view.png"):

@@ -1,0 +1,32 @@
+// Has all agents look at a job that runs without the recorder, as `lockstep attach` does, when an operator asks. One
+// examination at a time: it stops every thread of the job for a moment.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "collector/service/core/shared.h"
+
+namespace lockstep {
+
+class Examination {
+ public:
+  explicit Examination(CoreShared* shared) : shared_(*shared) {}
+
+  // Returns why it is not possible. Empty if the agents were asked; their answers go to the client as they come.
+  std::string Begin(const ClientRequest& request, const Address& to);
+  // Returns whether the message is an answer of an agent or relay.
+  bool Take(const wire::Received& received);
+  void Tick();
+
+ private:
+  Address to_;
+  uint64_t client_request_ = 0, request_ = 0;  // request_ 0: none is in progress
+  int64_t began_ns_ = 0;
+  int64_t left_ = 0;            // how many have not answered yet
+  std::set<Address> answered_;  // each counts once
+  CoreShared& shared_;
+};
+
+}  // namespace lockstep
