@@ -154,7 +154,7 @@ TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   EXPECT_TRUE(ranks("start_thread").empty()) << "threads without Python sleep in the same places on every rank";
   EXPECT_EQ(facts->stacks(0).kind(), StackFrame::PYTHON);
   bool told = false;
-  for (const std::string& line : facts->unknown()) told |= line == "no stacks of n9: ptrace is not allowed";
+  for (const std::string& line : facts->unknown()) told |= line == "no stacks from n9: ptrace is not allowed";
   EXPECT_TRUE(told);
   // Another tree counts as another source.
   std::ofstream(folder_ / "stacks.json") << "{}";
