@@ -196,7 +196,7 @@ class Readers(unittest.TestCase):
         self.by_trace_processor("perfetto", ["node0", "node1", "unknown host"], "(select name from track where id = i.track_id)")
 
     def test_chrome_is_read_by_the_trace_processor(self):
-        ranks = [f"rank {rank} gpu {rank % 2} pid {100 + rank} on {host}" for rank, host in enumerate(["node0"] * 2 + ["node1"] * 2 + ["host not known"] * 2)]
+        ranks = [f"rank {rank} gpu {rank % 2} pid {100 + rank} on {host}" for rank, host in enumerate(["node0"] * 2 + ["node1"] * 2 + ["unknown host"] * 2)]
         self.by_trace_processor("chrome", ranks, "(select p.name from thread_track t join thread using (utid) join process p using (upid) where t.id = i.track_id)")
 
     def test_ranks_and_times_can_be_selected(self):

@@ -369,7 +369,7 @@ TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings) {
   for (int i = 0; i < 5; ++i)
     longest = std::max(longest, cost([&] { source_->Look(MonotonicNs() + i * 20 * kSecond); }));
   EXPECT_LT(longest, kSecond / 2 + 20 * one);
-  EXPECT_THAT(log_, HasSubstr("the rings of user 54321 hold too much"));
+  EXPECT_THAT(log_, HasSubstr("the rings of user 54321 are too large"));
   // Another user's rank is found at once.
   TestRank rank(Path("a"), {.rank = 0});
   Adopt("a");

@@ -217,7 +217,7 @@ class BrowserTest(unittest.TestCase):
         self.see(f"[...document.querySelectorAll('.speed tbody tr')].find(row => row.children[0].textContent === {json.dumps(chosen['operation'])} && "
                  f"row.children[2].textContent === '{chosen['ranks']}' && row.children[5].textContent === '{chosen['operations']}').click()")
         self.keep("speed.hosts")
-        self.assertIn(f"{chosen['hosts_measured']} hosts, the slowest first", self.see("document.querySelectorAll('.speed h2')[1].textContent"))
+        self.assertIn(f"{chosen['hosts_measured']} hosts, slowest first", self.see("document.querySelectorAll('.speed h2')[1].textContent"))
         self.assertGreater(self.see("""(() => { const c = document.querySelectorAll('.speed canvas')[1], p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
           let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n; })()"""), 1000)
         self.open(next(name for name in JOBS if not verdict(name)["speeds"]), "view=speed")
@@ -227,7 +227,7 @@ class BrowserTest(unittest.TestCase):
     def test_the_start_shows_phases_over_ranks(self):
         self.open("speed", "view=start")
         self.keep("speed.start")
-        self.assertIn("Phases over ranks: 64 ranks", self.see("document.querySelector('.start h2').textContent"))
+        self.assertIn("Phases by rank: 64 ranks", self.see("document.querySelector('.start h2').textContent"))
         legend = self.see("[...document.querySelectorAll('.start .legend > span')].map(key => key.textContent.split(':')[0])")
         self.assertEqual(legend, ["before the first creation", "waiting for other ranks", "creating communicators", "splitting communicators",
                                   "between creations", "first operations"])

@@ -202,7 +202,7 @@ TEST(Before, TheRowIsInEveryReport) {
   EXPECT_EQ(json["before_unknown"], "");
   before = Before();
   before.unknown = "the archive did not answer within 1.5 s";
-  EXPECT_NE(ReportText(verdict, Bundle(), before).find("before   not known: the archive did not answer"),
+  EXPECT_NE(ReportText(verdict, Bundle(), before).find("before   unknown: the archive did not answer"),
             std::string::npos);
 }
 
