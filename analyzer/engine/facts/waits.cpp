@@ -127,7 +127,7 @@ void WaitGraph::FindLost(size_t rank_index) {
           begun |= ms.started > ms.completed;
         }
         // Sends and receives end out of order, so only what is older than all of them is certainly gone.
-        if (gone && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
+        if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
             if (op.membership != &ms - rank.memberships.data() || !IsPointToPoint(op.kind)) continue;
@@ -135,8 +135,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             newest = std::max(newest, op.seq);
           }
           // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
-          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued))
-            (mixed ? queue.perhaps_lost : queue.lost_exchange) = ms.comm;
+          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
       if (begun) {
@@ -376,11 +375,6 @@ void WaitGraph::BuildQueue(uint32_t index) {
   }
   // If a GPU did not reach the next operation, it has not just failed to notice the end of the previous one.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
-  if (queue.perhaps_lost != kNoIndex && out.empty() &&
-      (front.front == Front::kNotReached || front.front == Front::kAllArrived)) {
-    front.front = Front::kOverwritten;
-    queue.lost_exchange = queue.perhaps_lost;
-  }
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
 }

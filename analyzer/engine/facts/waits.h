@@ -76,9 +76,6 @@ struct Queue {
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
   uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
-  // The same from a counter that several collectives share: the GPU may be executing the lost operation if nothing else
-  // holds it.
-  uint32_t perhaps_lost = kNoIndex;
   // The dump is from before a framework's watchdog looked: what peers completed is so here too. The number of such
   // units at the front.
   bool late_to_notice = false;
