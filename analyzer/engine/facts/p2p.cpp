@@ -1,7 +1,6 @@
 // Compares sends with receives: pairs that matched with different counts or datatypes, and which side is wrong.
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <vector>
 

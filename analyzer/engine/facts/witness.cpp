@@ -1,7 +1,6 @@
 // Finds the odd member if members disagree without a majority, by a comparison with the members of other communicators
 // of the class.
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 

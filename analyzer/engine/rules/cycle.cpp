@@ -1,7 +1,6 @@
 // Describes ranks that wait for each other: each rank's operations, their order, and their places in the code.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
