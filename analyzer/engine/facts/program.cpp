@@ -443,6 +443,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       if (votes.own > votes.reference || (votes.own == votes.reference && keeps == 1)) {
         const bool by_history = votes.own == votes.reference;
         votes = Ask(model, aligner, family, 0, own, c);
+        // A communicator with ranks on both sides is a witness for both, but few ranks do not outvote many.
+        if (votes.like_own.size() + 1 < votes.like_reference.size()) continue;
         std::set<uint32_t> comms;  // in which a rank went on like this one
         comms.insert(CommOfKind(model, own.rank, (*c.b)[c.j - 1].klass));
         for (const Program* p : votes.like_own) comms.insert(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
