@@ -16,6 +16,18 @@ using ring::IsPointToPoint;
 
 namespace {
 
+// Returns whether the GPU is known to have completed something that the rank issued after `op`.
+bool CompletedLater(const Rank& rank, const Op& op) {
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& o = rank.ops[i];
+    if (o.state != OpState::kCompleted || o.membership == kNoIndex || o.recent_only) continue;
+    const bool later = o.record_id >= 0 && op.record_id >= 0 ? o.record_id > op.record_id
+                                                             : o.thread == op.thread && o.index > op.index;
+    if (later) return true;
+  }
+  return false;
+}
+
 // Ranks without data that may be in a communicator whose members are known only from its use; global ranks, ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
@@ -109,8 +121,10 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
 
 // How far the members of a stuck operation are.
 struct Inside {
+  bool all_known = false;
   std::vector<int32_t> failed;    // their GPU reported an error
   std::vector<int32_t> finished;  // completed the operation
+  std::vector<int32_t> moved;     // completed something that they issued after it
   std::vector<int32_t> stopped;   // are in it
   std::vector<int32_t> entered;   // issued it, as their records show
 };
@@ -121,7 +135,10 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);
   if (op != nullptr && op->state == OpState::kCompleted) {
     inside->finished.push_back(member);
+  } else if (op != nullptr && CompletedLater(rank, *op)) {
+    inside->moved.push_back(member);
   } else if (op == nullptr || facts.model.UnitOf(member, op) == kNoIndex) {
+    inside->all_known = false;
     // In the part that could not be read, the rank may have completed the operation, or never reached it.
     c->doubtful |= op == nullptr && rank.damaged;
   } else {
@@ -136,8 +153,12 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   if (front.op == nullptr) return inside;
   const std::vector<Member>& members = facts.model.comms[front.comm].members;
   if (IsCollective(front.op->kind)) {
+    inside.all_known = true;
     for (const Member& m : members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (m.rank_index < 0 || m.membership == kNoIndex) {
+        inside.all_known = false;
+        continue;
+      }
       c->ranks.push_back(m.rank_index);
       const Op* theirs = facts.model.FindCollective(m, front.op->seq);
       if (theirs != nullptr) inside.entered.push_back(m.rank_index);
@@ -218,6 +239,12 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->grade = of_stopped;
     c->detail.set_count(static_cast<int64_t>(inside.finished.size()));
     for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
+  } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
+    c->kind = GPU_STALL;
+    c->ranks = inside.stopped;
+    c->grade = of_stopped;
+    c->reason = REASON_GPU_STOPPED_AFTER;
+    c->Add(Evidence::COMPLETED_LATER, inside.stopped).CountOf(inside.moved.size(), everybody);
   } else {
     DoubtUnseenMembers(facts, comm, c);
   }
