@@ -122,9 +122,9 @@ RivalWords WordsOf(const Rival& rival) {
           ""};
     case Rival::JOB_MOVED:
       return {
-          "the job was running until something ended its processes: rings alone do not show when that was, or how long "
-          "the job had been stuck",
-          "the job's last output, and what ended it"};
+          "the job was running when its data was taken, or until something ended its processes: nothing shows when "
+          "that was, or how long the job had been stuck",
+          "when the files were written; the job's last output, and what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
     case Rival::OTHER_GONE:
