@@ -58,7 +58,8 @@ absl::StatusOr<const OpenedIncident*> IncidentList::Open(const std::string& name
   const auto found =
       std::find_if(listed.begin(), listed.end(), [&](const Listed& one) { return name.empty() || one.name == name; });
   if (found == listed.end())
-    return absl::NotFoundError(listed.empty() ? "there are no incidents" : "there is no such incident: see `incidents`");
+    return absl::NotFoundError(listed.empty() ? "there are no incidents"
+                                              : "there is no such incident: see `incidents`");
   if (opened_ != nullptr && opened_->name == found->name && opened_->changed_ns == found->changed_ns)
     return opened_.get();
   opened_.reset();  // two open incidents may not fit into memory

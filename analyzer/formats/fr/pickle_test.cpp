@@ -131,7 +131,8 @@ void CutEverywhere(const std::string& bytes) {
       EXPECT_EQ(rank.ops[i].seq, static_cast<int64_t>(i) + 1) << size;
       EXPECT_EQ(rank.ops[i].state, i < 4 ? OpState::kCompleted : OpState::kIncomplete) << size;
     }
-    EXPECT_THAT(bundle.problems[0].text, HasSubstr("the " + std::to_string(rank.ops.size()) + " entries before that are used"));
+    EXPECT_THAT(bundle.problems[0].text,
+                HasSubstr("the " + std::to_string(rank.ops.size()) + " entries before that are used"));
   }
   EXPECT_EQ(most, 5u);
 }
