@@ -9,7 +9,6 @@
 #include <QTextBlock>
 #include <QTextDocument>
 
-
 namespace lockstep::gui {
 namespace {
 

@@ -53,7 +53,7 @@ TEST(AddDesyncTest, ARankThatTheRingsNameComesFirstAndOnlyOnce) {
   EXPECT_EQ(verdict.findings(0).kind(), RANK_NOT_ARRIVED);
   EXPECT_THAT(verdict.findings(0).culprit_ranks(), ElementsAre(5));
   ASSERT_EQ(verdict.findings(0).evidence_size(), 1);
-  EXPECT_THAT(verdict.findings(0).evidence(0).text(), HasSubstr("the same up to #1,424"));
+  EXPECT_THAT(verdict.findings(0).evidence(0).text(), HasSubstr("the same operations up to #1,424"));
   EXPECT_THAT(verdict.findings(0).evidence(0).text(), Not(HasSubstr("do not show")));
   EXPECT_THAT(verdict.findings(1).culprit_ranks(), ElementsAre(9));
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);
