@@ -291,7 +291,7 @@ class Tarball(unittest.TestCase):
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
 
     def test_the_image_of_the_recipe_watches_a_job(self):
-        """The recipe's steps by hand on Debian's busybox, without a registry."""
+        """Runs the recipe's steps one by one on Debian's busybox, without a registry."""
         busybox = shutil.which("busybox")
         if os.geteuid() != 0 or not busybox:
             self.skipTest("needs root for chroot, and busybox")

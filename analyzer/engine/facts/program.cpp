@@ -313,9 +313,9 @@ bool FellowsAgree(const Model& model, const Divergence& d) {
 }
 
 // For a call on a communicator, its members are better evidence than ranks with the same role. If all members did the
-// same, it is legal, whatever the corresponding communicators do: a replica may have its own number of rounds. If they
-// differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records would
-// suggest that the majority had.
+// same, it is allowed, whatever the corresponding communicators do: a replica may have its own number of rounds. If
+// they differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records
+// would suggest that the majority had.
 void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
   struct Call {
@@ -358,7 +358,7 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
       const auto in = static_cast<size_t>(std::count_if(members.begin(), members.end(), [&](const Member& m) {
         return m.rank_index >= 0 && ranks.contains(m.rank_index);
       }));
-      // If all members with data diverge alike, the divergence is legal. A single member is no proof if it had never
+      // If all members with data diverge alike, the divergence is allowed. A single member is no proof if it had never
       // diverged like this before. Nor is it proof if it made the same call with other arguments, because another
       // number of rounds explains only missing or additional calls.
       const bool proof = in > 1 || (!d.against_history && d.type != Divergence::Type::kChanged);

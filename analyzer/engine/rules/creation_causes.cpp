@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// If all members are in it, the creation is legal work that may take minutes at the start of a large job.
+// If all members are in it, the creation is normal: at the start of a large job it may take minutes.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {

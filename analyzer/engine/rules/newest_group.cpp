@@ -35,7 +35,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
   };
-  std::set<uint32_t> used;  // by ranks with a group of the usual size
+  std::set<uint32_t> used;  // the communicators that ranks with a group of the usual size used last
   for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[static_cast<size_t>(r)]));
   Cause c;
   c.evidence.push_back(made(usual->first, usual->second));

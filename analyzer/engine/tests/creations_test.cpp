@@ -308,7 +308,7 @@ TEST(Creations, IfAllRanksAreInsideNoneIsBlamed) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r) start.Enter(r, world, r, 70 * kSecond, 0);
-  EXPECT_EQ(Analyze(start.b).findings_size(), 0);  // 30 s are legal
+  EXPECT_EQ(Analyze(start.b).findings_size(), 0);  // 30 s is within the limit
   start.b.known_stalled = true;
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {0, 1, 2, 3, 4, 5, 6, 7});
 }

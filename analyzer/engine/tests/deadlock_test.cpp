@@ -99,7 +99,7 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b")) << v.DebugString();
 }
 
-// If almost all ranks of a cycle are in one operation and a few are in another, the few are named.
+// If almost all ranks of a cycle are in one operation and a few ranks are in another, those few ranks are named.
 TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
   for (const int odd : {1, 2}) {
     Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});

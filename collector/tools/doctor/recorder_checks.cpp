@@ -288,7 +288,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
-                           "run it by hand: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
+                           "run it yourself: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
       continue;
     }
     ring::Snapshot snapshot;
