@@ -17,8 +17,8 @@ struct SplitFault {
   std::vector<int32_t> missing;  // global ranks without data that differ
   uint32_t comm = kNoIndex;      // the communicator that the first of these ranks is in
   uint32_t home = kNoIndex;      // the communicator where the first rank belongs; kNoIndex if no rank created it
-  std::vector<uint32_t>
-      affected;  // communicators with a missing or extra member, or whose members are in a different order
+  // Communicators with a missing or extra member, or whose members are in a different order.
+  std::vector<uint32_t> affected;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
   Evidence evidence;

@@ -81,10 +81,10 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   Cause c;
   c.comm = p.comm;
   c.waiting = p.waiting;
-  c.op_name = ring::CallName(p.call);
+  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   const Communicator& comm = facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm];
   const std::string call = p.parent == kNoIndex
-                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(facts.bundle, comm))
+                               ? absl::StrCat("nccl", ring::CallName(p.call), " for ", CommText(facts.bundle, comm))
                                : absl::StrCat("nccl", ring::CallName(p.call), " #", facts.bundle.comms[p.comm].ordinal,
                                               " of ", CommText(facts.bundle, comm));
   EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
@@ -177,12 +177,12 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
 // The missing rank waits elsewhere as well, or its number is unknown.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
-      absl::StrCat("nccl", ring::CallName(p.call), " of ",
+      absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",
                    CommText(facts.bundle, facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
   Cause c;
   c.kind = INIT_INCOMPLETE;
   c.comm = p.comm;
-  c.op_name = ring::CallName(p.call);
+  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   c.waiting = p.waiting;
   c.ranks = p.absent;
   c.grade = GRADE_OPEN;
@@ -300,7 +300,7 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     Cause c;
     c.kind = SPLIT_MISMATCH;
     c.comm = fault.comm;
-    c.op_name = ring::CallName(ring::CallKind::kCommSplit);
+    c.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
     c.ranks = fault.ranks;
     c.missing = fault.missing;
     c.grade = fault.grade;

@@ -129,7 +129,7 @@ TEST(Creations, ARankThatNeverCalledInitIsNamed) {
       ExpectOnly(v, INIT_INCOMPLETE, {missing});
       EXPECT_EQ(v.verdict(), VERDICT_LATE);
       EXPECT_EQ(v.findings(0).victim_count(), 7);
-      EXPECT_EQ(v.findings(0).operation(), "CommInitRankConfig");
+      EXPECT_EQ(v.findings(0).operation(), "ncclCommInitRankConfig");
       EXPECT_EQ(v.findings(0).confidence() >= 0.9, with_data);
       start.b.known_stalled = true;
       EXPECT_EQ(Analyze(start.b).verdict(), VERDICT_HUNG);
@@ -300,7 +300,7 @@ TEST(Creations, ASplitThatOneRankDidNotEnterIsNamed) {
   }
   const Verdict v = Analyze(start.b);
   ExpectOnly(v, INIT_INCOMPLETE, {4});
-  EXPECT_EQ(v.findings(0).operation(), "CommSplit");
+  EXPECT_EQ(v.findings(0).operation(), "ncclCommSplit");
   EXPECT_EQ(v.findings(0).victim_count(), 7);
 }
 

@@ -272,8 +272,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
   const struct {
     const char* name;
     std::vector<std::string> words;
-  } ways[] = {{"linked calls", {probe.program, "linked"}},
-              {"opened by hand", {probe.program, "opened", probe.library}}};
+  } ways[] = {{"NCCL linked", {probe.program, "linked"}}, {"NCCL by dlopen", {probe.program, "opened", probe.library}}};
   bool said_library = false;
   for (const auto& way : ways) {
     const ScratchFolder folder("doctor", ProbeParent(environment));
