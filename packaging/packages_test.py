@@ -291,7 +291,7 @@ class Tarball(unittest.TestCase):
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
 
     def test_the_image_of_the_recipe_watches_a_job(self):
-        """The recipe's steps by hand on Debian's busybox, without a registry."""
+        """Runs the recipe's steps one by one on Debian's busybox, without a registry."""
         busybox = shutil.which("busybox")
         if os.geteuid() != 0 or not busybox:
             self.skipTest("needs root for chroot, and busybox")
@@ -514,7 +514,7 @@ class CleanRoot(unittest.TestCase):
         shutil.rmtree(trial / "standin")
         self.assertIn("nothing found", inside("lockstep", "check", "-n", "2", "--rounds", "1", "--", "/trial/trainsim", "--dp", "2", "--steps", "3"))
         doctor = inside("lockstep", "doctor")
-        for check in ("linked calls", "opened by hand"):
+        for check in ("NCCL linked", "NCCL by dlopen"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
         self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
         # Files that the services, those who set them up, and other users leave: root, the services' user, other users.

@@ -152,9 +152,11 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
     std::string line = absl::StrCat(Printable(b.operation(), 40), " of ", BytesText(b.bytes()), " on ",
                                     CommName(b.communicator()), ": ", RateText(b.bus_bytes_per_s()));
     if (b.peer_bus_bytes_per_s() > 0)
-      absl::StrAppend(&line, absl::StrFormat(", %.2f of its peers'", b.bus_bytes_per_s() / b.peer_bus_bytes_per_s()));
+      absl::StrAppend(&line,
+                      absl::StrFormat(", %.2f of its peers' rate", b.bus_bytes_per_s() / b.peer_bus_bytes_per_s()));
     if (b.best_bus_bytes_per_s() > 0)
-      absl::StrAppend(&line, absl::StrFormat(", %.2f of the best", b.bus_bytes_per_s() / b.best_bus_bytes_per_s()));
+      absl::StrAppend(&line,
+                      absl::StrFormat(", %.2f of the best rate", b.bus_bytes_per_s() / b.best_bus_bytes_per_s()));
     rates.push_back(line);
   }
   if (!measured && verdict.bandwidths_size() > 0)

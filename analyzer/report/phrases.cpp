@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -91,9 +92,9 @@ std::string AtPlace(const Finding& finding) {
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   const bool several = finding.culprit_ranks_size() > 1;
   if (facts.host_shows_why && !finding.place().empty()) {
-    // A rank that skipped a call has continued to another place.
-    const char* now = finding.reason() == REASON_SKIPPED ? " now in " : " in ";
-    return absl::StrCat(several ? " are" : " is", now, Printable(PlaceText(finding.place()), 80), colon ? ":" : " and");
+    if (finding.reason() == REASON_SKIPPED) return nowhere;  // the rank has continued to another place
+    return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80),
+                        colon ? ":" : " and");
   }
   // Where the exception was raised.
   if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
@@ -102,8 +103,26 @@ std::string AtPlace(const Finding& finding) {
     if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
       return in(site.place());
   }
-  if (finding.place().empty()) return nowhere;
-  return absl::StrCat(colon ? " now in " : ", now in ", Printable(PlaceText(finding.place()), 80), colon ? ":" : ",");
+  return nowhere;
+}
+
+// "; rank 5 is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call, if the
+// call site is unknown.
+std::vector<Clause> NowIn(const Finding& finding) {
+  const FindingFacts& facts = FindingFactsOf(finding.kind());
+  if (finding.place().empty() || SaysWhere(finding)) return {};
+  const bool several = finding.culprit_ranks_size() > 1;
+  if (finding.reason() != REASON_SKIPPED) {
+    if (facts.host_shows_why || facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several ||
+        finding.culprit_ranks().empty())
+      return {};
+    const int32_t rank = finding.culprit_ranks(0);
+    for (const CallSite& site : finding.call_sites()) {
+      if (std::find(site.ranks().begin(), site.ranks().end(), rank) != site.ranks().end()) return {};
+    }
+  }
+  return {{"; ", absl::StrCat(RanksText({finding.culprit_ranks().begin(), finding.culprit_ranks().end()}),
+                              several ? " are" : " is", " now in ", Printable(PlaceText(finding.place()), 80))}};
 }
 
 // " (both on node-3)", " (on node-1, node-2)"; empty if any rank's host is unknown.
@@ -182,6 +201,7 @@ std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid) {
     if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
   what = absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
+  for (Clause& clause : NowIn(finding)) clauses.push_back(std::move(clause));
   return clauses;
 }
 

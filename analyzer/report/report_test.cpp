@@ -350,7 +350,8 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text,
               HasSubstr("  costs    12 ms lost in each step (+- 400 us); 1.25 times as long as peers; persistent\n"));
   EXPECT_THAT(text, HasSubstr("  last     rank 5 arrived last in 812 of 900 operations, late by 3.2 s in total\n"));
-  EXPECT_THAT(text, HasSubstr("AllReduce of 64 MiB on dp_1: 21.0 GB/s, 0.50 of its peers', 0.25 of the best\n"));
+  EXPECT_THAT(text,
+              HasSubstr("AllReduce of 64 MiB on dp_1: 21.0 GB/s, 0.50 of its peers' rate, 0.25 of the best rate\n"));
   EXPECT_THAT(text, HasSubstr("  clocks   2 hosts aligned to +- 12 us\n"));
   EXPECT_THAT(text, HasSubstr("node1 5.0 s ahead\n"));
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
@@ -657,8 +658,9 @@ TEST(Report, HtmlSaysNotMeasuredRatherThanZero) {
   EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("not measured</small><div class=\"meter none\">"));
   bandwidth->set_bus_bytes_per_s(2e9);
   bandwidth->set_peer_bus_bytes_per_s(4e9);
-  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)),
-              HasSubstr("of its peers' 0.50</small><div class=\"meter\"><i class=\"low\" style=\"width:50.00%\">"));
+  EXPECT_THAT(
+      ReportHtml(verdict, MakeBundle(8)),
+      HasSubstr("0.50 of its peers' rate</small><div class=\"meter\"><i class=\"low\" style=\"width:50.00%\">"));
 }
 
 TEST(Report, RanksFold) {

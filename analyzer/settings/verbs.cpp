@@ -122,9 +122,9 @@ Option Redact(const char* help) {
 
 constexpr const char* kRedactHelp =
     "what to remove before anything is written\n"
-    "no: nothing\n"
-    "paths: folder names, which become hashes\n"
-    "stacks: also names of files, functions and threads that are not public";
+    "no: nothing is removed\n"
+    "paths: folder names become hashes\n"
+    "stacks: also the names of files, functions and threads, except those of public libraries and Python packages";
 
 Option LateAfter(double least, double most) {
   return Seconds("late-after", "ignore operations in flight for less than this")
@@ -266,9 +266,10 @@ Verb Agent() {
                  .Default("uname"),
              LateAfter(kAboveZero, kDay),
              Redact("what to remove before anything leaves the host\n"
-                    "no: nothing\n"
-                    "paths: folder names, which become hashes\n"
-                    "stacks: also names of files, functions and threads that are not public"),
+                    "no: nothing is removed\n"
+                    "paths: folder names become hashes\n"
+                    "stacks: also the names of files, functions and threads, except those of public libraries and "
+                    "Python packages"),
              Rack(), Switch(), RuntimeDir()}}},
       .notes = {
           "SIGTERM ends the agent: it finishes what it is writing, and sends for at most 3 s. SIGHUP reopens the log.",
@@ -548,9 +549,10 @@ Verb Attach() {
             {Folder("out", "write the incident folder here").Default("./lockstep-incident-JOB-DATE-TIME"),
              Redact(
                  "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
-                 "no: nothing\n"
-                 "paths: folder names, which become hashes\n"
-                 "stacks: also names of files, functions and threads that are not public")}},
+                 "no: nothing is removed\n"
+                 "paths: folder names become hashes\n"
+                 "stacks: also the names of files, functions and threads, except those of public libraries and Python "
+                 "packages")}},
            Connection()},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none was "
                 "chosen; 3 no job found, or no folder for the incident."},

@@ -46,7 +46,7 @@ void AddToRuns(int32_t rank, RankRuns* runs);
 // Accepts any ranks in any order; skips numbers that are not ranks.
 void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 
-// What occupies a rank's GPU: "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
+// What occupies a rank's GPU; kIdle if nothing is in flight. FrontText puts it into words.
 struct RankFront {
   Front front = Front::kIdle;
   const Op* op = nullptr;  // null if it was overwritten, or for a communicator that is being created

@@ -115,9 +115,9 @@ class HostSource final : public AgentSource {
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
-  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // by number, in order of discovery
+  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // indexed by number, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
-  // By serialized identity without the life. The senders are rings, identified by key.
+  // Indexed by the serialized job identity without JobIdentity.life. Each ring is a sender; its name is the ring's key.
   std::map<std::string, Namesakes> namesakes_;
   std::vector<Job*> shown_;
   std::map<uid_t, User> users_;

@@ -146,7 +146,7 @@ class Detector {
   Decision Consider(int64_t now, const RootFinding& finding);
   // Returns a decision if the root's communicators, or the ranks of the declared hang, have been moving again for a
   // second. `progress_ns`: when these ranks last made progress; INT64_MIN if unknown. A wait that ended by itself was
-  // legal, so the next one may take twice as long.
+  // normal, so the next one may take twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung
@@ -179,7 +179,7 @@ class Detector {
   void NoteSamples(int64_t now, const RootFinding& finding);
   void NoteMerged(int64_t now);
   bool Warm(uint64_t comm) const;
-  // The longest legal time for an operation of this size.
+  // The longest normal time for an operation of this size.
   int64_t TimeForBytes(int64_t bytes) const;
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;

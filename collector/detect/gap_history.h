@@ -1,4 +1,4 @@
-// The last 256 times between steps of one communicator, and the longest legal wait that they imply.
+// The last 256 times between steps of one communicator, and the longest normal wait that they imply.
 #pragma once
 
 #include <cstddef>

@@ -32,8 +32,10 @@ class TopSession {
   // Returns, once, the request that the collector last refused, and why.
   std::string TakeError();
 
-  // Answers to these requests arrive later, through lines(). A new request replaces the previous one. For the ranks
-  // that the others wait for: stacks from the last incident, or fresh ones (not with a reader's key).
+  // These functions send a request, which replaces the previous one. lines() returns the answer when it has arrived.
+
+  // Requests the stacks of the ranks that the others wait for: those of the last incident, or fresh ones. With a
+  // reader's key, fresh stacks are refused.
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);

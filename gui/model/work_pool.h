@@ -1,12 +1,12 @@
-// The threads that work for the window.
+// The threads that do the window's work in the background.
 #pragma once
 
 class QThreadPool;
 
 namespace lockstep::gui {
 
-// One per process, for work that ends within seconds or checks a flag. It is not Qt's global pool: QPainter uses that
-// one for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
+// One per process, for work that ends within seconds or checks a cancel flag. It is not Qt's global pool: QPainter uses
+// that one for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
 QThreadPool& WorkPool();
 
 }  // namespace lockstep::gui

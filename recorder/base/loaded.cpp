@@ -348,7 +348,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
     if (place != nullptr) break;
   }
   if (place == nullptr) return false;
-  // Looked up by hand because dlopen's symbol version changed too.
+  // Looked up at run time, because the symbol version of dlopen changed too.
   using Open = void* (*)(const char*, int);
   const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
   if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);

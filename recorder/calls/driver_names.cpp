@@ -1,5 +1,5 @@
 // Wrappers of the driver functions that a CUDA runtime looks up with dlsym and cuGetProcAddress. The runtime does so
-// if it is linked statically (in NCCL or in a framework) or opened by hand. Only the dlsym hook returns these
+// if it is linked statically (in NCCL or in a framework) or opened with dlopen. Only the dlsym hook returns these
 // wrappers; none is exported.
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"

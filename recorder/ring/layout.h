@@ -321,8 +321,10 @@ struct Member {
 static_assert(sizeof(Member) == 24);
 inline constexpr uint64_t kMemberMaxCount = (uint64_t{1} << 43) - 1;
 inline constexpr uint32_t kMembersPerSlot = 4;
-inline constexpr uint8_t kMembersNoTicket = 0x10;  // MemberSlot::flags; bits 0 to 3: that member's call failed
-inline constexpr uint8_t kMembersCaptured = 0x20;  // captured into a CUDA graph: never counted
+// In MemberSlot::flags: the members have no ticket. (Bits 0 to 3: the call of that member failed.)
+inline constexpr uint8_t kMembersNoTicket = 0x10;
+inline constexpr uint8_t kMembersCaptured =
+    0x20;  // the members were captured into a CUDA graph, so they are never counted
 
 struct MemberSlot {
   uint64_t guard;

@@ -1,6 +1,7 @@
-// A program for machines of a different architecture than the build machine. It calls an NCCL that does nothing, in
-// every way, with no other library.
-//   arm_host linked | by-hand LIBRARY | threads      prints results; the same with and without the recorder
+// A test program for machines of another architecture than the build machine's. It needs no library but an NCCL that
+// does nothing, and calls it in every way that programs do.
+//   arm_host linked | by-hand LIBRARY | threads
+// It prints its results, which must be the same with and without the recorder.
 #include <dlfcn.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-"""Drives NCCL through ctypes, as programs do that open the library by hand: in several ranks, each of which checks its results.
+"""Calls NCCL through ctypes, as programs do that open the library with dlopen. Several ranks run, and each checks its results.
 
     ctypes_job.py LIBNCCL LIBCUDART threads|processes
     ctypes_job.py LIBNCCL LIBCUDART rank RANK UNIQUE_ID

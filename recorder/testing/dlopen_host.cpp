@@ -1,4 +1,4 @@
-// Opens NCCL by hand with RTLD_LOCAL, as language bindings do. NCCL's inner calls still go through the preloaded
+// Opens NCCL with dlopen and RTLD_LOCAL, as language bindings do. NCCL's inner calls still go through the preloaded
 // recorder, which must find the real functions although dlsym(RTLD_NEXT) finds none.
 //   recorder_dlopen_host PATH_OF_LIBNCCL
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// A program that looks up functions by hand, in every way that callers of NCCL use. Its output must not depend on the
-// recorder.
+// A program that looks up functions with dlsym, in every way that callers of NCCL use. Its output must not depend on
+// the recorder.
 //   lookup_host MODE LIBRARY...
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

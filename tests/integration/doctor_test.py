@@ -47,8 +47,8 @@ class DoctorTest(FolderTest):
     def test_a_working_host_passes_every_check(self):
         status, checks = self.doctor("--nccl", os.path.join(STANDIN, "libnccl.so.2"), LD_LIBRARY_PATH=STANDIN)
         self.assertEqual(status, 0, checks)
-        self.assertEqual(checks["linked calls"]["health"], "ok")
-        self.assertEqual(checks["opened by hand"]["health"], "ok")
+        self.assertEqual(checks["NCCL linked"]["health"], "ok")
+        self.assertEqual(checks["NCCL by dlopen"]["health"], "ok")
         self.assertEqual(checks["NCCL"]["health"], "ok", checks["NCCL"])
         self.assertIn("calls are recorded", checks["NCCL"]["text"])
         text = subprocess.run([LOCKSTEP, "doctor"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
@@ -71,11 +71,11 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor(LOCKSTEP="0")
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP=0", checks["switches"]["text"])
-        self.assertIn("0 ranks recorded", checks["linked calls"]["text"])
+        self.assertIn("0 ranks recorded", checks["NCCL linked"]["text"])
         status, checks = self.doctor(LOCKSTEP_HOOK="symbols")
         self.assertEqual(status, 0)
-        self.assertEqual(checks["linked calls"]["health"], "ok")
-        self.assertIn("LOCKSTEP_HOOK=symbols", checks["opened by hand"]["text"])
+        self.assertEqual(checks["NCCL linked"]["health"], "ok")
+        self.assertIn("LOCKSTEP_HOOK=symbols", checks["NCCL by dlopen"]["text"])
         status, checks = self.doctor(LOCKSTEP_DENY="exe probe")
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP_DENY", checks["switches"]["text"])
@@ -132,11 +132,11 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor(LOCKSTEP_HOOK="off")
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP_HOOK=off", checks["switches"]["text"])
-        self.assertIn("0 ranks recorded", checks["linked calls"]["text"])
+        self.assertIn("0 ranks recorded", checks["NCCL linked"]["text"])
         # Rings cannot be created where processes run, because files may not grow. So the recorder only forwards.
         status, checks = self.doctor(before=["prlimit", "--fsize=65536", "--"])
         self.assertEqual(status, 1)
-        self.assertEqual(checks["linked calls"]["health"], "bad", checks["linked calls"])
+        self.assertEqual(checks["NCCL linked"]["health"], "bad", checks["NCCL linked"])
 
     def test_refused_ptrace_is_a_note_with_advice(self):
         """The exit status is not 1, because verdicts still arrive, only without stacks. The check shows what refuses ptrace and how to allow it."""
@@ -218,9 +218,9 @@ class DoctorTest(FolderTest):
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["recorder"]["health"], "note")
         self.assertIn("could not be tested here", checks["recorder"]["text"])
-        self.assertNotIn("linked calls", checks)
+        self.assertNotIn("NCCL linked", checks)
         status, checks = told("something else")
-        self.assertEqual((status, checks["linked calls"]["health"]), (1, "bad"))
+        self.assertEqual((status, checks["NCCL linked"]["health"]), (1, "bad"))
 
     def test_missing_and_unsafe_keys_are_reported(self):
         keys = os.path.join(self.folder, "keys")

@@ -1,4 +1,4 @@
-"""py-spy and `lockstep evidence` read the same process: the same Python frames, in every thread, for every Python here."""
+"""Tests that py-spy and `lockstep evidence` report the same Python frames in every thread of a process, for every installed Python."""
 
 import glob
 import json

@@ -30,9 +30,10 @@ struct PageGrid {
     std::vector<Run> runs;
   };
   int64_t columns = 0;
-  int64_t first_seq = -1;  // of column 0; -1: every call in program order, the newest in the last column
+  // Sequence number of column 0; -1 if the columns are all calls in program order, newest last.
+  int64_t first_seq = -1;
   std::vector<Pattern> patterns;
-  std::vector<int32_t> pattern_of;  // by rank; -1: none
+  std::vector<int32_t> pattern_of;  // indexed by rank; -1 if it has none
 };
 // The peers made the call and the rank did not, but nothing shows that the rank should have been first.
 inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);

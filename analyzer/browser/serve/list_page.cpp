@@ -1,4 +1,4 @@
-// The list of incidents as a page without scripts: a column's title links to the same list in another order.
+// The list of incidents as a page without scripts: a column's title links to the same list, sorted by that column.
 #include <sodium.h>
 
 #include <algorithm>

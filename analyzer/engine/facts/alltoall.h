@@ -1,5 +1,5 @@
-// All-to-all with separate sizes for each pair, made of grouped sends and receives. Sizes legally differ between ranks
-// and between calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which
+// All-to-all with separate sizes for each pair, made of grouped sends and receives. Sizes may differ between ranks and
+// between calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which
 // side is wrong.
 #pragma once
 

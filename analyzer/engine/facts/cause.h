@@ -88,9 +88,9 @@ struct Cause {
   bool first_only = false;
   // Communicator whose first operation all named ranks are in, although the record is lost.
   uint32_t first_lost = kNoIndex;
-  bool not_begun = false;  // no GPU is in the operation: computation ahead of it still runs, which may be legal
+  bool not_begun = false;  // no GPU is in the operation: computation ahead of it still runs, which may be normal
   std::optional<CommonFactor> factor;  // what the named ranks share
-  // Only for findings of slowness, with the meaning of the fields of Finding.
+  // Set only for slowness findings. The fields mean the same as in Finding.
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
   std::string pattern;
   double slowdown = 0;

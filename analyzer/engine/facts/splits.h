@@ -1,6 +1,7 @@
-// Finds ranks that created other communicators than similar ranks: another color or key in a split, or another list of
-// members. All communicators of a split have equally many members, equally far apart in the parent. If all but a few
-// ranks fit this pattern, the few are wrong, although each communicator alone looks healthy.
+// Finds ranks that created different communicators from similar ranks: they passed a different color or key to a
+// split, or a different list of members. All communicators of a split have equally many members, equally far apart in
+// the parent. If all but a few ranks fit this pattern, the exceptions are wrong, although each communicator alone looks
+// healthy.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@
 namespace lockstep {
 
 struct SplitFault {
-  std::vector<int32_t> ranks;      // indexes into Bundle::ranks: those that differ
-  std::vector<int32_t> missing;    // global ranks without data that differ
-  uint32_t comm = kNoIndex;        // the communicator that the first of these ranks is in
-  uint32_t home = kNoIndex;        // the communicator where the first rank belongs; kNoIndex if no rank created it
-  std::vector<uint32_t> affected;  // communicators with a missing or extra member, or in another order
+  std::vector<int32_t> ranks;    // indexes into Bundle::ranks: those that differ
+  std::vector<int32_t> missing;  // global ranks without data that differ
+  uint32_t comm = kNoIndex;      // the communicator that the first of these ranks is in
+  uint32_t home = kNoIndex;      // the communicator where the first rank belongs; kNoIndex if no rank created it
+  // Communicators with a missing or extra member, or whose members are in a different order.
+  std::vector<uint32_t> affected;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
   Evidence evidence;

@@ -17,7 +17,8 @@ bool SameName(const Op& a, const Op& b) {
   return a.name == kNoIndex || b.name == kNoIndex ? a.kind == b.kind : a.name == b.name;
 }
 
-// Returns whether the calls are equal in everything that CompareCalls checks, including shapes that may legally differ.
+// Returns whether the calls are equal in everything that CompareCalls checks, including shapes that are allowed to
+// differ.
 bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && SameName(a, b);
 }

@@ -63,7 +63,7 @@ std::vector<Change> ChangesFor(const Finding& finding) {
       if (exchange) return {Proof::OTHER_ORDER};
       return {Proof::REMOVE_CALLS};
     case REASON_REORDERED: return {Proof::OTHER_ORDER};
-    case REASON_ELSEWHERE_IN_CIRCLE:  // a call before these is missing or too many
+    case REASON_ELSEWHERE_IN_CIRCLE:  // an earlier call was skipped or added
       return {Proof::ADD_CALLS, Proof::REMOVE_CALLS, Proof::OTHER_ORDER};
     default: break;
   }

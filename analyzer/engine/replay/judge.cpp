@@ -95,7 +95,8 @@ class Trial {
     return false;
   }
 
-  // The first collective that stays open on each communicator of the suspects: an earlier call is missing or too many.
+  // For each communicator of the suspects: the first collective that never completes, because an earlier call was
+  // skipped or added.
   std::vector<Place> OpenPlaces() const {
     constexpr size_t kMostPlaces = 8;
     Recorded recorded = ReadCounted(Order::kByStream, {});
@@ -196,7 +197,7 @@ class Trial {
     next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
-    // Corrects the suspects, first together and then one by one. The number of calls that are missing or too many is
+    // Corrects the suspects, first together and then one by one. The number of skipped or added calls is
     // unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
     for (;; ++remedy.calls) {
@@ -326,7 +327,8 @@ class Trial {
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
   }
 
-  // Ranks that others wait for and that seem to wait for nobody, if their backend does not record all calls.
+  // Ranks that others wait for and that seem to wait for nobody, but whose record may lack calls (their backend does
+  // not record all of them).
   std::vector<int32_t> IdleUntold(const Recorded& recorded, const Outcome& base) const {
     std::vector<int32_t> idle;
     for (size_t p = 0; p < recorded.seen; ++p) {

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// If all members are in it, the creation is legal work that may take minutes at the start of a large job.
+// If all members are in it, the creation is normal: at the start of a large job it may take minutes.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
@@ -25,10 +25,10 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   Cause c;
   c.comm = p.comm;
   c.waiting = p.waiting;
-  c.op_name = ring::CallName(p.call);
+  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   const Communicator& comm = facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm];
   const std::string call = p.parent == kNoIndex
-                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(facts.bundle, comm))
+                               ? absl::StrCat("nccl", ring::CallName(p.call), " for ", CommText(facts.bundle, comm))
                                : absl::StrCat("nccl", ring::CallName(p.call), " #", facts.bundle.comms[p.comm].ordinal,
                                               " of ", CommText(facts.bundle, comm));
   EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
@@ -120,11 +120,11 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
 // The missing rank waits elsewhere as well, or its number is unknown.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
-      absl::StrCat("nccl", ring::CallName(p.call), " of ",
+      absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",
                    CommText(facts.bundle, facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
   Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN);
   c.comm = p.comm;
-  c.op_name = ring::CallName(p.call);
+  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   c.waiting = p.waiting;
   c.ranks = p.absent;
   *c.detail.mutable_call() = CallNamed(call, "");
@@ -235,7 +235,7 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     }
     Cause c = CauseOf(SPLIT_MISMATCH, fault.reason, fault.grade);
     c.comm = fault.comm;
-    c.op_name = ring::CallName(ring::CallKind::kCommSplit);
+    c.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
     c.ranks = fault.ranks;
     c.missing = fault.missing;
     c.beside = beside;

@@ -13,11 +13,11 @@ constexpr Grade kAnyone = GRADE_OPEN;  // below it, a set contains every rank th
 // Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
 void DropDoubtful(std::vector<Cause>* causes);
 
-// A process that its stack shows waiting for another one outside NCCL is a victim of whichever named rank does not wait
-// like that.
+// If a process's stack shows that it waits for another process outside NCCL, it is a victim. The cause is a named rank
+// that does not wait in this way.
 void DropWaitersOutside(std::vector<Cause>* causes);
 
-// Hosts that wait for files at the same time wait for one thing, whether or not other ranks wait for each of them yet.
+// Hosts that wait for files at the same time have one cause, whether or not other ranks already wait for each of them.
 void JoinStorage(std::vector<Cause>* causes);
 
 // A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.

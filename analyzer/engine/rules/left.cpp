@@ -174,14 +174,14 @@ class CircleLeavers {
       }
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
-    // A rank that issued what many did not is only ahead if others miss what many are in.
+    // A rank that issued calls that many did not is ahead only if other ranks did not issue the call that many are in.
     if (odd_.empty()) odd_ = std::move(ahead);
-    // All others have issued whatever is waited for.
+    // All other ranks have issued the calls that some rank waits for.
     if (IsMinority(never)) odd_ = std::move(never);
   }
 
-  // Returns whether all calls that the rank's queue waits for, directly or through other queues, are calls of others of
-  // the few.
+  // Returns whether the rank's queue waits, directly or through other queues, only for other ranks in odd_ (the
+  // minority).
   bool WaitsForOthersOnly(int32_t rank, uint32_t queue) const {
     std::vector<uint32_t> next = {queue};
     std::set<uint32_t> seen = {queue};
@@ -202,7 +202,7 @@ class CircleLeavers {
     return any;
   }
 
-  // A rank that waits only for others of the few is late because of them: one fault explains both.
+  // A rank that waits only for other ranks in odd_ is late because of them, so one fault explains both.
   void DropHeldByOthers() {
     if (odd_.size() > kFewLeavers) return;
     RankSet by_itself;
@@ -319,7 +319,7 @@ class CircleLeavers {
   const Facts& facts_;
   const WaitGraph& graph_;
   const std::vector<uint32_t>& sink_;
-  RankSet all_, odd_;  // ranks of the circle; the few that left it
+  RankSet all_, odd_;  // ranks of the circle; the minority that left it
   std::vector<LeftOut> left_out_;
   std::vector<int32_t> witnesses_;  // ranks with the same role that show what comes before the place
 };

@@ -91,7 +91,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this and another operation at once may run them in another order than its peers do. That closes a
+// A GPU that runs this and another operation at once may run them in a different order from its peers. That closes a
 // cycle only if each member is in such another operation, which all of its own members entered.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;

@@ -129,7 +129,7 @@ TEST(Creations, ARankThatNeverCalledInitIsNamed) {
       ExpectOnly(v, INIT_INCOMPLETE, {missing});
       EXPECT_EQ(v.verdict(), VERDICT_LATE);
       EXPECT_EQ(v.findings(0).victim_count(), 7);
-      EXPECT_EQ(v.findings(0).operation(), "CommInitRankConfig");
+      EXPECT_EQ(v.findings(0).operation(), "ncclCommInitRankConfig");
       EXPECT_EQ(v.findings(0).confidence() >= 0.9, with_data);
       start.b.known_stalled = true;
       EXPECT_EQ(Analyze(start.b).verdict(), VERDICT_HUNG);
@@ -277,7 +277,7 @@ TEST(Creations, ASplitThatOneRankDidNotEnterIsNamed) {
   }
   const Verdict v = Analyze(start.b);
   ExpectOnly(v, INIT_INCOMPLETE, {4});
-  EXPECT_EQ(v.findings(0).operation(), "CommSplit");
+  EXPECT_EQ(v.findings(0).operation(), "ncclCommSplit");
   EXPECT_EQ(v.findings(0).victim_count(), 7);
 }
 
@@ -285,7 +285,7 @@ TEST(Creations, IfAllRanksAreInsideNoneIsBlamed) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r) start.Enter(r, world, r, 70 * kSecond, 0);
-  EXPECT_EQ(Analyze(start.b).findings_size(), 0);  // 30 s are legal
+  EXPECT_EQ(Analyze(start.b).findings_size(), 0);  // 30 s is within the limit
   start.b.known_stalled = true;
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {0, 1, 2, 3, 4, 5, 6, 7});
 }

@@ -99,7 +99,7 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b")) << v.DebugString();
 }
 
-// If almost all ranks of a cycle are in one operation and a few are in another, the few are named.
+// If almost all ranks of a cycle are in one operation and a few ranks are in another, those few ranks are named.
 TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
   for (const int odd : {1, 2}) {
     Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
@@ -113,7 +113,7 @@ TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
     }
     const Verdict v = Analyze(job.Run());
     Expect(v, DEADLOCK_CYCLE, odd == 1 ? std::vector<int32_t>{3} : std::vector<int32_t>{0, 1, 2, 3});
-    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "skipped or added an earlier call"), odd == 1)
+    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "skipped or added a call before"), odd == 1)
         << v.DebugString();
   }
 }

@@ -429,7 +429,7 @@ TEST(FlightRecorderBeyond, OneRankWithUnmatchedSplitSizesIsNamed) {
     dumps.back().groups[0].ranks = {0, 1, 2, 3};
   }
   ExpectOnly(Analyze(LoadDumps(dumps)), MISMATCH_SPLITS, {2});
-  // Uneven sizes that match are legal.
+  // Uneven sizes that match are allowed.
   dumps[1].entries[0].output = {{100}};
   EXPECT_EQ(Analyze(LoadDumps(dumps)).findings_size(), 0);
 }
@@ -541,7 +541,7 @@ TEST_P(RecordedTrace, NamesTheInjectedRanks) {
     EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), GetParam().culprits) << v.DebugString();
     EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
   }
-  // Reads the files in another order.
+  // Reads the files in a different order.
   std::reverse(files.begin(), files.end());
   Bundle reversed;
   LoadFlightRecorder(files, &reversed);

@@ -82,7 +82,7 @@ struct Group {
   std::vector<int32_t> members;
 };
 
-// Dumps with only unfinished calls. Each rank has issued one call more than completed in the groups of `in`, in this
+// Dumps with only unfinished calls. Each rank has issued one call more than it completed in the groups of `in`, in this
 // order.
 Bundle Unfinished(const std::vector<Group>& groups, const std::vector<std::vector<uint32_t>>& in) {
   Bundle b;

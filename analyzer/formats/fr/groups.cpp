@@ -31,7 +31,8 @@ uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
   return hash;
 }
 
-// The two counters according to entries, of one group or of all groups with one description.
+// The counters of collectives and of sends and receives, as the dump's entries show them: for one group, or for all
+// groups with the same description.
 struct Counters {
   bool seen = false;
   int64_t collectives = kUnknown, p2ps = kUnknown;
@@ -52,7 +53,8 @@ struct Group {
   uint64_t hash = 0;
   int64_t first_seq = 1;
   Counters counters;
-  int64_t same_enqueued = kUnknown;  // without entries: the last number on every rank; kNone if the ranks differ
+  // The last enqueued number of every rank's status; kNone if the ranks differ. Used if there are no entries.
+  int64_t same_enqueued = kUnknown;
 };
 
 // One rank's link to a group.
@@ -279,7 +281,7 @@ class Merger {
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
   // Groups are numbered and named in creation order. Does nothing if entries of ranks that created the same groups
-  // contradict this, because names may have been assigned in another order.
+  // contradict this, because names may have been assigned in a different order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));

@@ -107,8 +107,7 @@ void EntryReader::ReadEntries(const Value& entries) {
     } else if (work_left_ == 0) {
       file_.problems.push_back(
           {.path = file_.rank.path,
-           .text =
-               absl::StrCat("entry ", entry_, " and the following entries repeat shared structures too often: ignored"),
+           .text = absl::StrCat("ignored entry ", entry_, " and all later ones: they repeat shared objects too often"),
            .rank = file_.rank.rank,
            .like = "shared structures"});
       file_.rank.damaged = true;

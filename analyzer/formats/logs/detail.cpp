@@ -11,12 +11,12 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
+constexpr int64_t kMostImplied = 1 << 17;  // limit on the calls that are inferred from fingerprints
 
-// The job ranks that are members of the group: the processes print lines such as "Rank 1 is running".
+// The ranks of the job that are members of the group, from lines that its processes print ("Rank 1 is running").
 class Members {
  public:
-  // `said`: the number of ranks in the job, if a line contains it.
+  // `said` is the number of ranks in the job, if a line contains it.
   Members(const std::vector<FileFacts>& files, int32_t said) {
     int32_t named = 0;
     for (const FileFacts& file : files) {

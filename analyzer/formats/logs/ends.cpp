@@ -175,7 +175,7 @@ class Ends {
   }
 
   // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not
-  // in. Ranks that a launcher ended were alive until then, so one of the remaining ranks is more likely.
+  // in. Ranks that the launcher killed were alive until then, so the rank at fault is more likely one of the rest.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);

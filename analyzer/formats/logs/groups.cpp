@@ -191,10 +191,12 @@ class Watchdogs {
     }
     if (drop.empty()) return;
     for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
-    out_.Report(files_[0].path,
-                absl::StrCat("process group \"PG ", *drop.begin(),
-                             "\" is not the same group on all ranks, because this PyTorch version numbers the groups "
-                             "of each process separately. Its lines only show that these ranks waited"));
+    out_.Report(
+        files_[0].path,
+        absl::StrCat("\"PG ", *drop.begin(),
+                     "\" is not the same process group on all ranks: this PyTorch version numbers the groups of "
+                     "each process separately. The log lines about it show only that those ranks waited, not for "
+                     "whom"));
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {

@@ -31,7 +31,8 @@ void WriteIndexFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A job of random operations. Kept fields are compared one by one; dropped fields have their default value.
+// Returns a job of random operations. Fields that the index does not keep have their default value, so that the test
+// can compare every field.
 Bundle RandomBundle(uint32_t seed) {
   std::mt19937 random(seed);
   auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };

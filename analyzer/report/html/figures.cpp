@@ -26,7 +26,7 @@ std::string Percent(double share) {
 }
 
 void AppendMeter(std::string_view label, double share, bool low, std::string* out) {
-  absl::StrAppend(out, "<small class=\"soft\">", std::string(label), " ", absl::StrFormat("%.2f", share),
+  absl::StrAppend(out, "<small class=\"soft\">", absl::StrFormat("%.2f ", share), std::string(label),
                   "</small><div class=\"meter\"><i", low ? " class=\"low\"" : "", " style=\"width:", Percent(share),
                   "\"></i></div>");
 }
@@ -40,7 +40,7 @@ void More(int total, int shown, const char* what, std::string* out) {
 
 void AppendBandwidths(const Verdict& verdict, std::string* out) {
   if (verdict.bandwidths().empty()) return;
-  OpenSection("bandwidth", "Bus bandwidth against peers and the best", out);
+  OpenSection("bandwidth", "Bus bandwidth compared with peers and the best", out);
   int shown = 0;
   for (const Bandwidth& b : verdict.bandwidths()) {
     if (shown++ == kMaxRates) break;
@@ -56,12 +56,12 @@ void AppendBandwidths(const Verdict& verdict, std::string* out) {
                     b.clock().empty() ? "" : ", by ", Escaped(b.clock(), 40), "</small></div><div>");
     if (b.peer_bus_bytes_per_s() > 0) {
       const double share = b.bus_bytes_per_s() / b.peer_bus_bytes_per_s();
-      AppendMeter("of its peers'", share, share < kLow, out);
+      AppendMeter("of its peers' rate", share, share < kLow, out);
     } else {
       absl::StrAppend(out, "<small class=\"soft\">no peers to compare with</small>");
     }
     if (b.best_bus_bytes_per_s() > 0)
-      AppendMeter("of the best of this size", b.bus_bytes_per_s() / b.best_bus_bytes_per_s(), false, out);
+      AppendMeter("of the best rate for this size", b.bus_bytes_per_s() / b.best_bus_bytes_per_s(), false, out);
     absl::StrAppend(out, "</div></div>\n");
   }
   More(verdict.bandwidths_size(), kMaxRates, "rows", out);

@@ -73,8 +73,8 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.what = absl::StrCat("issued ", call, " with ", own, ", where ", theirs, " was expected");
       break;
     case REASON_HASHES_DIFFER:
-      words.what = absl::StrCat("issued other calls than ", Pick(finding, "its", "their"), " peers on ", detail.name(),
-                                " between collectives #", CountText(detail.number()), " and #",
+      words.what = absl::StrCat("issued different calls from ", Pick(finding, "its", "their"), " peers on ",
+                                detail.name(), " between collectives #", CountText(detail.number()), " and #",
                                 CountText(detail.other_number()));
       words.more = {{"; ", "the records of these calls are gone"}};
       words.refuted_by = "records in which these calls are the same on all ranks";

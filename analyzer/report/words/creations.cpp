@@ -95,8 +95,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());
       } else {
-        words.what =
-            absl::StrCat("created group ", detail.name(), " with another list of members than the other ranks in it");
+        words.what = absl::StrCat("created group ", detail.name(),
+                                  " with a different list of members from the other ranks in it");
       }
       words.refuted_by = "a program in which the groups have these members by design";
       words.advice = {

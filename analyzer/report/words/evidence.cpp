@@ -111,8 +111,8 @@ std::string WaitsInText(const Detail& detail) {
   };
   return absl::StrCat(RankNames(detail.ranks()), verb, absl::StrJoin(detail.calls(), ", then ", add),
                       !detail.flag()             ? ""
-                      : detail.ranks_size() == 1 ? "; it has not issued the call of the other ranks"
-                                                 : "; they have not issued the call of the other ranks");
+                      : detail.ranks_size() == 1 ? "; it has not issued the call that the other ranks are in"
+                                                 : "; they have not issued the call that the other ranks are in");
 }
 
 std::string GroupSizesText(const Detail& detail) {
@@ -299,7 +299,9 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
-      return "most ranks with the same role issued as many collectives, but another number of sends and receives";
+      return "most ranks with the same role issued as many collectives, but a different number of sends and receives";
+    case Evidence::PAIR_COUNTERS:
+      return "the source of these numbers is a counter for each pair of ranks, which outlives the records";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
@@ -309,10 +311,11 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat("the sizes of several other ranks do not match ",
                           detail.flag() ? "the sender's" : "the receiver's", " either, but match each other");
     case Evidence::SENT_IN_ALL:
-      return absl::StrCat(
-          "every other member sends ", n, " elements in total, the sender ", CountText(detail.number()),
-          detail.flag() ? " too: its split sizes add up"
-                        : ": with the size that the receiver expects, the sender would send as many as the others");
+      return absl::StrCat("every other member sends ", n, " elements in total",
+                          detail.flag()
+                              ? ", and so does the sender, so its split sizes are consistent"
+                              : absl::StrCat(", but the sender ", CountText(detail.number()),
+                                             "; with the size that the receiver expects, it would also send ", n));
     case Evidence::SENT_BACK:
       return absl::StrCat("this exchange returns what the previous one delivered: the sender had received ", n,
                           " elements and sends ", of, "; the receiver had sent ", CountText(detail.number()),

@@ -26,10 +26,11 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the code path on which only this rank makes the call: logging, evaluation, a retry."};
       break;
     case REASON_REORDERED:
-      words.what = "issued its calls in another order";
-      words.more = {{": ", absl::StrCat(call, " where ranks with the same role issued ", other)}};
+      words.what = Pick(finding, "issued its calls in a different order from its peers",
+                        "issued their calls in a different order from their peers");
+      words.more = {{": ", absl::StrCat(call, " where they issued ", other)}};
       words.advice = {
-          "Make every rank issue operations of different communicators in the same order, or from one stream."};
+          "Issue the operations of different communicators in the same order on every rank, or all from one stream."};
       break;
     case REASON_NO_OTHER_SIDE:
       words.what = absl::StrCat("issued ", call, ", which has no matching call");
@@ -65,7 +66,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_LEFT_OUT:
       words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call,
                                 " and the calls that follow it, and ", Pick(finding, "waits", "wait"), " in ", other);
-      words.rivals = {"the named ranks issue these operations in another order than the others"};
+      words.rivals = {"the named ranks issue these operations in a different order from the others"};
       if (detail.count() == 0)
         words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
                                                                ", which the others never call"));
@@ -85,9 +86,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the condition around that call that differs between the named ranks.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call);
-      words.more = {{"; ", absl::StrCat("others are in ", other)},
-                    {": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added an earlier call")}};
+      words.what =
+          absl::StrCat("skipped or added a call before ", call, ", where ", Pick(finding, "it waits", "they wait"));
+      words.more = {{"; ", absl::StrCat("the others wait in ", other)}};
       words.refuted_by = "one of the operations completing";
       words.advice = {absl::StrCat("Find the earlier call that ", RankNames(finding.culprit_ranks()),
                                    " skipped or added: compare with the calls of a rank with the same role."),

@@ -28,7 +28,7 @@ std::string CorrectionText(const Proof& proof) {
     case Proof::ADD_CALLS: return absl::StrCat("with the ", calls("missing"), where);
     case Proof::REMOVE_CALLS: return absl::StrCat("without the ", calls("extra"), where);
     case Proof::SAME_ARGUMENTS: return absl::StrCat("with the arguments of the other ranks", where);
-    case Proof::OTHER_ORDER: return absl::StrCat("with the calls in another order", where);
+    case Proof::OTHER_ORDER: return absl::StrCat("with the calls in the usual order", where);
     case Proof::UNSEEN_CALLS:
       return absl::StrCat("if ", who, one ? " makes" : " make", " the calls that ", one ? "its" : "their",
                           " peers wait for");

@@ -6,6 +6,7 @@
 #include "analyzer/report/words/commands.h"
 #include "analyzer/report/words/reasons.h"
 #include "analyzer/util/numbers.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep {
 namespace {
@@ -22,15 +23,20 @@ std::vector<Clause> OthersWait(const Finding& finding) {
 std::optional<Words> SlowWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {Step("Compare clocks, power and temperature of the named GPUs with their neighbors",
+  words.advice = {Step(Pick(finding, "Compare clocks, power and temperature of this GPU with its neighbors",
+                            "Compare clocks, power and temperature of the named GPUs with their neighbors"),
                        HostCommand(finding, "nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE")),
-                  "Look for other work on the host, and for data or shapes that only these ranks have."};
+                  Pick(finding, "Look for other work on the host, and for data or shapes that only this rank has.",
+                       "Look for other work on the hosts, and for data or shapes that only these ranks have.")};
   words.refuted_by = "a program in which the ranks with the same role have less work by design";
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
-      words.what = absl::StrCat(Pick(finding, "spends ", "spend "), Percent(finding.slowdown() - 1),
-                                " more time between operations than ranks with the same role");
-      words.more = OthersWait(finding);
+      words.what = absl::StrCat(Pick(finding, "takes ", "take "), absl::StrFormat("%.2f", finding.slowdown()),
+                                " times as long between operations as ranks with the same role");
+      words.more = {{": ",
+                     absl::StrCat(DurationText(finding.cost_ns_per_step()),
+                                  detail.flag() ? " lost in each step" : " lost during the recording"),
+                     /*repeated=*/true}};
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());

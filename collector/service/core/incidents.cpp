@@ -127,7 +127,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
           for (const auto& [host, ranks] : incident->state.hosts) {
             if (const Ranks here = ranks.Common(merged); !here.empty()) incident->state.merged[host] = here;
           }
-          book_.Tell(incident, "verdict from digests", false);
+          book_.Tell(incident, "first verdict, from a summary of every rank", false);
         }
         const IncidentState state = incident->state;
         const std::vector<std::string> missing = incident->missing;
@@ -209,7 +209,7 @@ void Incidents::AfterEvidence(Gathering* incident) {
         WriteVerdict(incident, [this](Gathering* incident) {
           if (incident->dead) return book_.TellProgram(incident);
           incident->round = nullptr;  // 24,576 ranks take hundreds of megabytes
-          book_.Tell(incident, "verdict with evidence", false);
+          book_.Tell(incident, "verdict updated with process evidence", false);
           AfterVerdict(incident);
         });
       });

@@ -47,8 +47,7 @@ std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, 
   if (found->calls == 0)
     return absl::StrCat(
         "no call was recorded: the job used neither NCCL nor PyTorch with gloo in this time, or the output above shows "
-        "lines "
-        "above (status ",
+        "the reason (status ",
         end->status, ")");
   if (end->status != 0 && !end->by_time)
     return absl::StrCat("the job exited with status ", end->status, "; its calls until then show no fault");

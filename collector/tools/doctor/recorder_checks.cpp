@@ -272,8 +272,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
   const struct {
     const char* name;
     std::vector<std::string> words;
-  } ways[] = {{"linked calls", {probe.program, "linked"}},
-              {"opened by hand", {probe.program, "opened", probe.library}}};
+  } ways[] = {{"NCCL linked", {probe.program, "linked"}}, {"NCCL by dlopen", {probe.program, "opened", probe.library}}};
   bool said_library = false;
   for (const auto& way : ways) {
     const ScratchFolder folder("doctor", ProbeParent(environment));
@@ -288,7 +287,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
-                           "run it by hand: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
+                           "run it yourself: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
       continue;
     }
     ring::Snapshot snapshot;

@@ -17,7 +17,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Error(Exception):
-    """There is no verdict; the text explains why."""
+    """Raised if there is no verdict. The text explains why."""
 
 
 def program():
@@ -31,9 +31,9 @@ def library():
 
 
 def verdict(*paths, timeout=None):
-    """Returns the JSON of `lockstep analyze` about these incidents, rings, dumps and logs of one job, as docs/verdict.md describes it.
+    """Returns the verdict of `lockstep analyze` on these incidents, rings, dumps and logs of one job. docs/verdict.md describes the JSON.
 
-    timeout: in seconds; afterwards subprocess.TimeoutExpired is raised. Error: nothing readable."""
+    If the analysis takes longer than `timeout` seconds, subprocess.TimeoutExpired is raised. If no file is readable, Error is raised."""
     if not paths:
         raise TypeError("verdict() needs a path")
     command = [program(), "analyze", "--format", "json", *(os.path.abspath(os.fspath(path)) for path in paths)]

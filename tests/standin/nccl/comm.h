@@ -77,8 +77,8 @@ struct ncclComm {
   std::vector<uint32_t> signals_taken;  // by peer: how many of the peer's signals finished waits have used
 
   std::mutex mutex;
-  std::map<int, standin::Reduction> reductions;  // by handle number, from 5 on
-  std::map<int, const void*> device_scalars;     // scalars in device memory, by handle number
+  std::map<int, standin::Reduction> reductions;  // indexed by handle number, which starts at 5
+  std::map<int, const void*> device_scalars;     // scalars in device memory, indexed by handle number
   int next_reduction = ncclNumOps;
   std::map<void*, size_t> registrations;
   std::string last_error;

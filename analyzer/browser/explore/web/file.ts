@@ -22,7 +22,7 @@ export interface CallFile {
 }
 export type Rate = [number, number, number, number]; // calls, and bytes per second at the 10th, 50th and 90th percentile
 export interface Speed {
-  op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof: 0: unknown
+  op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof is 0 if unknown
   hostRates: [string, ...Rate][]; hostsMeasured: number; // slowest first
 }
 export interface Start {
