@@ -300,8 +300,6 @@ std::string EvidenceText(const Evidence& evidence) {
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
       return "most ranks with the same role issued as many collectives, but a different number of sends and receives";
-    case Evidence::PAIR_COUNTERS:
-      return "the source of these numbers is a counter for each pair of ranks, which outlives the records";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
