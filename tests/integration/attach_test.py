@@ -317,7 +317,7 @@ class AttachTest(FolderTest):
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", told.stderr)
-        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
+        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static build in", told.stderr)
         self.assertIn("late was not examined: the pod is pending", told.stderr)
         with open(self.path("calls")) as file:
             calls = file.read().splitlines()

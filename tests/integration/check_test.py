@@ -58,7 +58,7 @@ class CheckTest(FolderTest):
     def test_the_reason_is_given_if_nothing_can_be_checked(self):
         run = self.check(["--rounds", "1"], ["no-such-command"])
         self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
-        self.assertIn("could not check: 'no-such-command' cannot be started", run.stdout)
+        self.assertIn("could not check: 'no-such-command' could not be started", run.stdout)
         run = self.check(["--rounds", "1", "--own-libraries"], ["true"])
         self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
         self.assertIn("could not check: no call was recorded", run.stdout)

@@ -121,7 +121,7 @@ class RunTest(FolderTest):
         for command in (["true"], ["env", "-u", "LD_PRELOAD", "true"]):
             result = self.run_lockstep("run", "--", *command)
             # On a busy machine, lockstep may have looked in time. Then it reports what it saw.
-            self.assertRegex(result.stderr, "ended before they could be examined|not loaded in 1 process|no NCCL library was loaded in 1 process")
+            self.assertRegex(result.stderr, "exited before Lockstep could examine them|not loaded in 1 process|no NCCL library was loaded in 1 process")
             self.assertNotIn("no NCCL call was made", result.stderr)
 
     def test_a_job_stuck_before_its_first_communicator_is_reported(self):

@@ -101,7 +101,7 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
     target.command = {"/usr/bin/env"};
     target.command.insert(target.command.end(), launch.begin(), launch.end());
     target.command.push_back(host);
-    target.without = "lockstep is not in its PATH; give its path with --remote PROGRAM";
+    target.without = "lockstep is not on its PATH; give its path with --remote PROGRAM";
     targets.push_back(std::move(target));
   }
   return targets;
