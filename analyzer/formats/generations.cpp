@@ -188,7 +188,7 @@ struct Times {
 };
 
 absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
-  absl::flat_hash_map<int64_t, Times> times;  // by number; the newer one if a number occurs twice
+  absl::flat_hash_map<int64_t, Times> times;  // indexed by number; the newer one if a number occurs twice
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || rank.memberships[op.membership].comm != comm || !ring::IsCollective(op.kind) ||
         op.enter_ns <= 0)

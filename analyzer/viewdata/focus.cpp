@@ -380,7 +380,7 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // by number: ranks with another call
+  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // indexed by number: ranks with another call
   std::vector<Line> lines_;                                             // of each row
   std::vector<bool> in_comm_;
 };

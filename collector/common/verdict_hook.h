@@ -64,7 +64,7 @@ class VerdictHook {
   std::condition_variable changed_;
   int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
   std::map<std::string, ToldVerdict>
-      next_;  // by job whose command is running: the verdict to deliver next; empty if none
+      next_;  // indexed by the job whose command is running: the verdict to deliver next; empty if there is none
 };
 
 }  // namespace lockstep

@@ -83,7 +83,7 @@ class DesyncWatch {
 
   const size_t most_points_;
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // by ring and slot: number and hash
+  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // indexed by ring and slot: number and hash
 };
 
 }  // namespace lockstep

@@ -52,7 +52,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
     uint32_t row;
   };
   std::vector<Key> keys;
-  std::vector<QString> names;  // by group, if groups are numbered by first occurrence
+  std::vector<QString> names;  // indexed by group, if groups are numbered by first occurrence
   std::vector<ViewState> worst(static_cast<size_t>(matrix.rows), ViewState::kOutside);
   absl::flat_hash_map<int64_t, int64_t> number;
   auto numbered = [&](int64_t what, const auto& name) {

@@ -210,7 +210,7 @@ Json Mismatches(const ViewFacts& facts) {
 // For each node at which a stack may end: the node of the user's code on the way to it; -1 if there is none.
 std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
-  std::vector<int64_t> ending;  // by node: ranks whose stacks end there
+  std::vector<int64_t> ending;  // indexed by node: ranks whose stacks end there
   std::vector<Frame> frames;
   for (const StackNode& node : facts.stacks()) {
     int64_t ranks = 0;

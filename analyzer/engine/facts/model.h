@@ -30,7 +30,7 @@ struct Member {
 };
 
 struct CommView {
-  std::vector<Member> members;        // by member rank
+  std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // The same for all communicators created at the same place of the program on other ranks.

@@ -55,7 +55,7 @@ bool Counts(const Op& op) {
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {
-    std::map<std::pair<uint32_t, uint64_t>, std::set<int32_t>> peers;  // by membership and group
+    std::map<std::pair<uint32_t, uint64_t>, std::set<int32_t>> peers;  // indexed by membership and group
     size_t looked = 0;
     for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
       const Op& op = rank.ops[i];

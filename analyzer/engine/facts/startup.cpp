@@ -474,8 +474,8 @@ class StartUpStory {
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
   std::vector<uint32_t> host_of_rank_;
   std::vector<int64_t> offset_;     // offset to add, by host
-  std::vector<bool> fixed_;         // by host: true if it was aligned by more reliable facts
-  std::vector<RankPhases> phases_;  // by rank
+  std::vector<bool> fixed_;         // indexed by host: true if it was aligned by more reliable facts
+  std::vector<RankPhases> phases_;  // indexed by rank
   int64_t serial_ns_ = 0;
 };
 

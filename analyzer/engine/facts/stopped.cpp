@@ -196,8 +196,8 @@ class Comparer {
   const Model& model_;
   std::vector<PlaceInProgram> places_;
   std::vector<uint32_t> class_of_comm_;
-  std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
-  std::vector<bool> pipeline_;     // by class
+  std::vector<int64_t> furthest_;  // indexed by communicator: number of calls of the most advanced member
+  std::vector<bool> pipeline_;     // indexed by class
 };
 
 std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,

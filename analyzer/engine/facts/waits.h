@@ -119,8 +119,8 @@ class WaitGraph {
 
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<uint32_t>> back;  // reversed edges
-  std::vector<Queue> queues;                // by rank, then by first use
-  std::vector<StoppedHost> stopped;         // by rank index
+  std::vector<Queue> queues;                // sorted by rank, then by first use
+  std::vector<StoppedHost> stopped;         // indexed by rank index
   // Strongly connected components that have no outgoing edges and in which something waits. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective

@@ -23,7 +23,7 @@ bool IsExchange(const Finding& finding) {
 
 // Removes the program's sends and receives that have no match.
 void DropUnmet(const Job& job, Program* program) {
-  absl::flat_hash_map<uint32_t, uint32_t> dropped;  // by lane
+  absl::flat_hash_map<uint32_t, uint32_t> dropped;  // indexed by lane
   auto& calls = program->calls;
   std::vector<bool> unmet(calls.size());
   for (size_t i = calls.size(); i-- > 0;) {

@@ -274,7 +274,7 @@ class Reader {
   const WaitGraph* graph_;
   const Order order_;
   Recorded out_;
-  std::vector<Range> ranges_;  // by Bundle::comms
+  std::vector<Range> ranges_;  // indexed by Bundle::comms
   absl::flat_hash_map<int32_t, int32_t> unseen_;
   absl::flat_hash_map<std::pair<size_t, uint32_t>, int64_t> next_;  // rank, communicator
   size_t parts_ = 0;

@@ -297,7 +297,7 @@ class Player {
   std::vector<Batch> units_;
   std::vector<uint32_t> calls_;       // meetings, by unit
   Lists owed_, units_of_;             // meetings, by program; units, by meeting
-  std::vector<uint32_t> open_calls_;  // by program
+  std::vector<uint32_t> open_calls_;  // indexed by program
   std::vector<uint32_t> ready_;
 };
 

@@ -134,7 +134,7 @@ struct Left {
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
   constexpr size_t kMostKinds = 16;
   const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
-  std::map<std::string, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is of it
+  std::map<std::string, std::set<int32_t>> in;  // indexed by kind of communicator: ranks whose first operation is of it
   for (const Order& order : orders) {
     if (!order.keys.empty()) in[model.comms[order.keys[0].first].klass].insert(order.ranks.begin(), order.ranks.end());
   }

@@ -224,7 +224,7 @@ class HabitFinder {
 
   const Timing& timing_;
   const Paces& paces_;
-  std::vector<std::vector<bool>> follows_;  // by rank and timed operation, see FollowsItsOwn
+  std::vector<std::vector<bool>> follows_;  // indexed by rank and timed operation, see FollowsItsOwn
   std::vector<MemberLateness> found_;
   std::map<uint32_t, std::vector<const MemberLateness*>> of_class_;
 };

@@ -97,7 +97,7 @@ struct LinkUse {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t bytes = 0;                  // payload, as nccl-tests counts it
   std::vector<uint32_t> ranks;        // participating ranks, as indexes into Bundle::ranks
-  std::vector<int64_t> transfers_ns;  // by sequence number
+  std::vector<int64_t> transfers_ns;  // indexed by sequence number
   std::vector<int64_t> seqs;
   int64_t usual_ns = 0;
   int64_t noise_ns = 0;  // uncertainty of one transfer

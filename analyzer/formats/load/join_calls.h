@@ -27,7 +27,7 @@ struct CallIndex {
 
   const Bundle& bundle;
   std::vector<std::vector<Use>> uses;                   // indexed by communicator
-  std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: indexes into Rank::ops
+  std::vector<std::vector<std::vector<uint32_t>>> ops;  // indexed by rank and membership: indexes into Rank::ops
 };
 
 // Returns whether a call in an own record and an entry of a dump can be the same call, by kind and size.

@@ -286,7 +286,7 @@ class Ends {
   ptrdiff_t hosts_ = 0;                     // files that each come from one host
   End reported_;                            // first failure that a launcher reported
   End killed_;                              // first end that the kernel reported
-  std::map<int32_t, End> own_, of_others_;  // by rank
+  std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_;
   std::vector<End> locals_;  // first failures on hosts, whose local ranks may not be ranks of the job
 };

@@ -74,13 +74,13 @@ struct Progress {
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
   int64_t printed_ns = 0;
   std::string call_site;
-  std::map<int64_t, const WatchdogLine*> timeouts;  // by sequence number
+  std::map<int64_t, const WatchdogLine*> timeouts;  // indexed by sequence number
 };
 
 struct OfRank {
   std::string path;
   bool timed_out = false;
-  std::map<std::string, Progress> groups;  // by name
+  std::map<std::string, Progress> groups;  // indexed by name
   std::vector<const Said<WatchdogLine>*> bare;
 };
 

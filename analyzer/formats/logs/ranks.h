@@ -66,7 +66,7 @@ class Ranks {
   std::vector<Problem> told, problems;
 
  private:
-  // By host without its domain, process and GPU, each of which may be missing.
+  // Indexed by host without its domain, process and GPU, each of which may be missing.
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 

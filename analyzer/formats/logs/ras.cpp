@@ -205,7 +205,7 @@ void TakeComm(const nlohmann::json& object, RasReports* reports) {
   if (size <= 0 || size > fr::kMaxRank) return;
   const std::string id = TextIn(object, "hash");
   reports->largest = std::max(reports->largest, static_cast<int32_t>(size));
-  std::map<std::string, std::map<int64_t, RasClass>> classes;  // by operation and count
+  std::map<std::string, std::map<int64_t, RasClass>> classes;  // indexed by operation and count
   for (const nlohmann::json* item : ObjectsIn(object, "ranks")) {
     const std::optional<RasRank> rank = RankIn(*item);
     const auto counts = item->find("collective_counts");

@@ -112,9 +112,9 @@ class JobTable {
   CoreShared& shared_;
   JobEvents& events_;
   HostClocks clocks_;
-  absl::flat_hash_map<uint64_t, PeerInfo> peers_;     // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by key
-  std::map<std::string, Family> families_;            // by BaseKeyOf()
+  absl::flat_hash_map<uint64_t, PeerInfo> peers_;     // indexed by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by key
+  std::map<std::string, Family> families_;            // indexed by BaseKeyOf()
   std::deque<Early> early_;
   uint32_t children_ = 0;
 };

@@ -37,7 +37,7 @@ struct FoundJob {
 };
 
 struct Discovery {
-  std::vector<FoundJob> jobs;  // by name
+  std::vector<FoundJob> jobs;  // indexed by name
   size_t unreadable = 0;       // number of other users' processes whose environment this process may not read
 };
 
