@@ -30,8 +30,8 @@ struct Call {
 };
 using Line = std::array<Call, kColumns>;
 
-// A label for a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with one
-// capital.
+// Returns a label for a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with
+// one capital.
 std::string ShortName(ring::CallKind kind) {
   const std::string name = ring::CallName(kind);
   std::string capitals;

@@ -253,7 +253,7 @@ class Folding {
     SetAttributes(true);
   }
 
-  // The longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
+  // Returns the longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(

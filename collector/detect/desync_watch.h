@@ -36,7 +36,7 @@ struct Desync {
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
-// The first part of that text, without the ranks.
+// Returns the first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
 // Stores the hashes that members of communicators report, from any source.

@@ -28,7 +28,7 @@ class Gate {
   // Call before the context ends.
   void Stop();
 
-  // A number that changes whenever the keys change.
+  // Returns a number that changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   Role RoleOf(const std::string& public_key) const;
 

@@ -206,7 +206,7 @@ class Row {
     switch (term.key) {
       case Key::kRank: return yes(Compares(term, rank_.rank));
       case Key::kHost: return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
-      // Unknown values are neither below nor above any number.
+      // An unknown value never matches a comparison.
       case Key::kStage: return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
       case Key::kLag: return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
       case Key::kClass: return yes(p_.row_marked[t][static_cast<size_t>(row_)]);

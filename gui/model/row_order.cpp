@@ -8,7 +8,8 @@
 namespace lockstep::gui {
 namespace {
 
-// The communicator by which people identify a rank: the one that it waits in, or else that of its last operation.
+// Returns the communicator by which people identify a rank: the one that it waits in, or else that of its last
+// operation.
 int32_t CommOfRank(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {

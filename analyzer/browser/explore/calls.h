@@ -52,7 +52,7 @@ class IndexCalls : public CallSource {
   const IndexReader& index_;
 };
 
-// The part of a bundle that an index contains: everything except calls.
+// Returns the part of a bundle that an index contains: everything except calls.
 Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts);
 
 // The state in which the page draws a call.

@@ -168,7 +168,7 @@ Json Waits(const ViewFacts& facts) {
   return {{"classes", classes}, {"edges", edges}};
 }
 
-// The first finding's picture.
+// Returns the first finding's picture.
 Json FocusOf(const ViewFacts& facts) {
   if (facts.focuses().empty()) return nullptr;
   const Focus& focus = facts.focuses(0);
@@ -528,7 +528,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
   return Dump(data);
 }
 
-// The verdict and its picture, without any rank's data.
+// Returns the verdict and its picture, without any rank's data.
 std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t limit) {
   ViewFacts verdict;
   *verdict.mutable_verdict() = facts.verdict();
@@ -549,7 +549,7 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
   return Dump(data);
 }
 
-// The culprits, and the ranks in the answer's picture.
+// Returns the culprits, and the ranks in the answer's picture.
 std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   std::set<int32_t> out;
   const auto add = [&](int32_t rank) {

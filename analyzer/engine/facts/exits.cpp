@@ -163,7 +163,7 @@ class Builder {
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
-// An error of its own GPU is a reason to give up, whichever other process failed.
+// An error of its own GPU is a reason to give up, even if another process failed.
 bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });

@@ -61,7 +61,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // The same call from the same place in the code, if both places are known.
+  // Returns whether the calls are the same, from the same place in the code if both places are known.
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
     if (a.op->caller != 0 && b.op->caller != 0) {

@@ -90,7 +90,7 @@ class StartUpStory {
   bool Collect() {
     absl::flat_hash_map<std::string, uint32_t> comm_of_id;
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id.try_emplace(bundle_.comms[c].id, c);
-    // A split is one call on its parent, whatever its colors.
+    // A split is one call on its parent, with any colors.
     std::map<std::pair<std::string, uint32_t>, uint32_t> calls;
     call_of_comm_.assign(bundle_.comms.size(), kNoIndex);
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) {

@@ -67,8 +67,8 @@ class Comparer {
     }
   }
 
-  // Ranks that may have the same role: in the same kinds of communicators and, for pipelines, at the same place. Each
-  // list ascending.
+  // Returns ranks that may have the same role: in the same kinds of communicators and, for pipelines, at the same
+  // place. Each list ascending.
   std::vector<std::vector<uint32_t>> Families() const {
     std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
     std::vector<std::pair<uint32_t, int32_t>> key;
@@ -103,7 +103,7 @@ class Comparer {
     return true;
   }
 
-  // Ranks of one family in the same state, ascending in each group. A state is the counts in every kind of
+  // Returns ranks of one family in the same state, ascending in each group. A state is the counts in every kind of
   // communicator, and the work in flight with its neighbors. Every question below about two ranks has one answer for
   // all pairs of two groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {

@@ -140,7 +140,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
     case Proof::SAME_ARGUMENTS:
       if (comm == kNoIndex) return;
       if (remedy.place.exchange) {
-        // The sends and receives of one group are one exchange, whatever their numbers.
+        // The sends and receives of one group are one exchange, even if their numbers differ.
         std::set<uint32_t> units;
         const auto is_it = [&](const Call& call) {
           return call.comm == comm && call.peer >= 0 && call.op != nullptr && call.op->seq == remedy.place.seq;

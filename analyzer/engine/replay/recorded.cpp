@@ -103,7 +103,7 @@ class Reader {
     }
   }
 
-  // The communicator in the job, added when first needed.
+  // Returns the communicator in the job, added when first needed.
   uint32_t CommOf(uint32_t comm) {
     if (out_.job_comms[comm] != kNoIndex) return out_.job_comms[comm];
     Job::Comm made;

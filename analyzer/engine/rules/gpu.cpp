@@ -39,8 +39,8 @@ const Membership* BegunAndGone(const Rank& rank) {
   return nullptr;
 }
 
-// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
-// Empty if a record does, or if the counters of several members agree.
+// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
+// completion. Empty if a record does, or if the counters of several members agree.
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;

@@ -16,7 +16,8 @@ using ring::IsCollective;
 
 namespace {
 
-// The rank began a group, or a framework's batch, that it never ended: a thread is in the group and in no call.
+// Returns whether the rank began a group, or a framework's batch, that it never ended: a thread is in the group and in
+// no call.
 bool LeftGroupOpen(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder &&
       std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
@@ -98,7 +99,7 @@ void DoubtScattered(const Facts& facts, Cause* c) {
 // A cause that another one may explain.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
-// The ranks that are known to hang, each by itself.
+// Returns the ranks that are known to hang, each by itself.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   std::set<int32_t> ranks;
   for (const Cause& c : causes) {

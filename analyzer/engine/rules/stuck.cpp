@@ -27,7 +27,8 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   return false;
 }
 
-// Ranks without data that may be in a communicator whose members are known only from its use; global ranks, ascending.
+// Returns ranks without data that may be in a communicator whose members are known only from its use; global ranks,
+// ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
   if (bundle.ranks.size() >= static_cast<size_t>(std::max(bundle.ranks_expected, 0))) return {};  // all have data

@@ -253,8 +253,8 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   return gaps;
 }
 
-// The shortest pattern of calls that repeats at the end of the rank's record and contains every communicator that the
-// pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
+// Returns the shortest pattern of calls that repeats at the end of the rank's record and contains every communicator
+// that the pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
 Paces::Repeat Paces::FindRepeat(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;

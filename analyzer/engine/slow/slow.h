@@ -39,7 +39,7 @@ class Slowness {
   // waiting.
   void Fill(Verdict* verdict) const;
 
-  // The accuracy of a rank's times, estimated from other ranks' times of the same moments.
+  // Returns the accuracy of a rank's times, estimated from other ranks' times of the same moments.
   int64_t Noise(uint32_t rank) const { return noise_ns_[rank]; }
 
  private:
@@ -108,7 +108,7 @@ struct LinkUse {
 // Every communicator's uses with at least four complete operations, by communicator, kind and bytes; pairs of a
 // pipeline separately.
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
-// The members that take part: two for a send or receive.
+// Returns the members that take part: two for a send or receive.
 int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
 // Bytes per second over the bus, with nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);

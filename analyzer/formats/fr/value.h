@@ -135,7 +135,7 @@ class Document {
   void ForEachPair(const Value& value, Visit visit) const {
     if (value.type == Type::kDict) Walk(value.index, 2, [&](const Value* pair) { return visit(pair[0], pair[1]); });
   }
-  // The last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
+  // Returns the last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
   Value Get(const Value& dict, Key key) const;
 
   Value root;

@@ -55,7 +55,7 @@ struct CallTable {
   // For a dump: maps a number to the position of its first call. Omits numbers that no rank has any more.
   std::map<int64_t, int64_t> positions;
 
-  // The position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
+  // Returns the position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
   int64_t PositionOf(int64_t number) const;
 };
 

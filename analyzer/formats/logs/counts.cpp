@@ -44,7 +44,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
 // The job's ranks by host and PID, as lockstep attach found them.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
-// The job rank of each member. Empty if a member is not listed, or its process is unknown.
+// Returns the job rank of each member. Empty if a member is not listed, or its process is unknown.
 std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processes& processes) {
   std::vector<int32_t> members(static_cast<size_t>(size), -1);
   for (const RasClass& of : comm.classes) {

@@ -152,8 +152,8 @@ class Ends {
     return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are far
-  // more ranks than lines. `waiting` must not be empty.
+  // Returns ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are
+  // far more ranks than lines. `waiting` must not be empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);

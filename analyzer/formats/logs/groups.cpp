@@ -339,8 +339,8 @@ class Watchdogs {
     }
   }
 
-  // The number of members that the sizes of an operation imply: the output of an all-gather contains one input from
-  // each member. 0 if the sizes imply none.
+  // Returns the number of members that the sizes of an operation imply: the output of an all-gather contains one input
+  // from each member. 0 if the sizes imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {

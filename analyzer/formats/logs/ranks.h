@@ -29,7 +29,7 @@ constexpr size_t kMostGroupsOfRank = 1024;
 // files' contents: the largest jobs once, and a few members for each of a rank's communicators.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
-// The first number that is not negative; -1 if all are.
+// Returns the first number that is not negative; -1 if all are.
 int32_t FirstKnown(std::initializer_list<int32_t> ranks);
 
 // "ranks 0-2, 5".
@@ -38,9 +38,9 @@ std::string RanksText(const std::set<int32_t>& ranks);
 // Ranks while they are being built.
 class Ranks {
  public:
-  // The rank's data; `path`: the first file that mentions the rank.
+  // Returns the rank's data; `path`: the first file that mentions the rank.
   fr::FileData* Of(int32_t rank, const std::string& path);
-  // The index of the rank's group in FileData::used.
+  // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
   // Adds the first and only operation of a group, which the rank does not leave.
@@ -93,7 +93,7 @@ void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 // kernel and launchers, or a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// All ranks, ascending. Appends problems. For `aborted_first`, see Records.
+// Returns all ranks, ascending. Appends problems. For `aborted_first`, see Records.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
                                   std::optional<Rank>* aborted_first);
 

@@ -178,7 +178,7 @@ std::string TextIn(const nlohmann::json& object, const char* key) {
   return at != object.end() && at->is_string() ? Printable(at->get<std::string>(), fr::kMostNameColumns) : "";
 }
 
-// The objects in the list under `key`.
+// Returns the objects in the list under `key`.
 std::vector<const nlohmann::json*> ObjectsIn(const nlohmann::json& object, const char* key) {
   std::vector<const nlohmann::json*> out;
   const auto list = object.find(key);
