@@ -159,7 +159,8 @@ bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued |
 // The members' progress by communicator.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
-// The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
+// The usual time of a job's last entries: their median. `few` is true if fewer than half of the ranks are `apart` from
+// it.
 struct Usual {
   int64_t time_ns = 0;
   bool few = false;

@@ -164,7 +164,7 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   block->AddRow("rates", std::move(rates));
 }
 
-// `told`: number of problems that the headline already shows.
+// `told` is the number of problems that the headline already shows.
 ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told) {
   ReportBlock block;
   std::vector<int32_t> present, damaged;

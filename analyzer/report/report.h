@@ -27,7 +27,7 @@ std::string ReportText(const Verdict& verdict, const Bundle& bundle);
 std::string ReportJson(const Verdict& verdict);
 // Returns the JSON Schema (draft 7) of ReportJson, generated from the same messages.
 std::string JsonSchema();
-// One self-contained HTML page without external scripts. `merged`: stacks.json of the incident; may be null.
+// One self-contained HTML page without external scripts. `merged` is the incident's stacks.json; it may be null.
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
 // Exit status of the analyze verb: 0 healthy, 1 findings or incomplete data.
 int ExitStatus(const Verdict& verdict);

@@ -96,7 +96,7 @@ class Rows {
 
 class Picture {
  public:
-  // `finding`: index of the finding; -1: the newest calls.
+  // `finding` is the index of the finding; -1 stands for the newest calls.
   Picture(const ViewInput& in, const ViewFacts& facts, int finding, Rows* rows)
       : model_(in.analysis.model), in_(in), facts_(facts), number_(finding), rows_(*rows) {
     if (finding >= 0) finding_ = &in.verdict.findings(finding);

@@ -155,7 +155,7 @@ QString Table(const std::vector<Row>& rows) {
   return out + "</table>";
 }
 
-// `below`: the part below the left column.
+// `below` is the part below the left column.
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;

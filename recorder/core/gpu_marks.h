@@ -40,7 +40,7 @@ inline bool MarksReady(StreamLocal* stream) noexcept {
 // its launch, EndMark afterwards. Between the first and the last, the thread owns the stream's tickets. TakeTicket
 // returns 0 if the thread does not get them; then the GPU progress of this use is unknown.
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept;
-// `now`: ticks just before.
+// `now` is the time in ticks, read just before.
 void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
 void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 

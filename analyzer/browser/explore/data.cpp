@@ -269,7 +269,7 @@ int32_t Counted(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>
 // Calls of some ranks, one rank after the other.
 class CallColumns {
  public:
-  // `texts`: null if the source has no call sites.
+  // `texts` is null if the source has no call sites.
   CallColumns(const Bundle& bundle, const ViewFacts& facts, const CallSource& source, Interned* texts)
       : bundle_(bundle), facts_(facts), source_(source), states_(bundle, facts), texts_(texts) {
     unit_ns_ = std::max<int64_t>(1000, (facts.last_ns() - facts.first_ns()) / (int64_t{1} << 31) + 1);

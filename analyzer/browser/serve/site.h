@@ -42,7 +42,7 @@ struct LargeIncident;
 // Thread-safe.
 class Site {
  public:
-  // `live`: the collector whose jobs /TOKEN/live shows; null for none.
+  // `live` is the collector whose jobs /TOKEN/live shows; null for none.
   Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live = nullptr);
   // For readers with keys; addresses contain no token. The ids of incidents in addresses depend on `secret` and stay
   // the same as long as it does.
@@ -84,9 +84,10 @@ class Site {
 };
 
 // Returns the list as a page. `query` chooses the order: "by=job", "by=job&down=1". `root` is the prefix of all
-// addresses. `live`: link to the running jobs.
+// addresses. `live` is the link to the running jobs.
 std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& root, bool live = false);
-// Returns the running jobs as a page that reloads itself. `incidents`: link targets for each job's latest incident.
+// Returns the running jobs as a page that reloads itself. `incidents` are the link targets for each job's latest
+// incident.
 std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& incidents, const std::string& root,
                      int64_t now_real_ns);
 // Returns the Content-Security-Policy of these pages.

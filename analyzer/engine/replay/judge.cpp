@@ -134,7 +134,8 @@ class Trial {
 
   bool LimitReached() const { return parts_ > options_.most_parts; }
 
-  // Returns whether the judgment is final. `others_corrected`: the faults of the further findings are corrected first.
+  // Returns whether the judgment is final. `others_corrected` is true if the faults of the further findings are
+  // corrected first.
   bool Try(Remedy remedy, Order order, bool others_corrected) {
     if (NeedsPlace(remedy.change) && remedy.place.seq < 0)
       return Keep(1, Proof::NOT_PROVED, Proof::CALL_WITHOUT_NUMBER);

@@ -108,8 +108,8 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
-// because every member of one is an end of the graph.
+// The queue at the end of the graph, in which a GPU is stuck. `told` are the stuck collectives whose cause is known
+// already, because every member of one is an end of the graph.
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
@@ -179,7 +179,7 @@ std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>&
   return causes;
 }
 
-// `sink`: one node of the wait graph, or a circle of several.
+// `sink` is one node of the wait graph, or a circle of several.
 std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sink,
                             std::set<std::pair<uint32_t, int64_t>>* told) {
   const uint32_t node = sink[0];

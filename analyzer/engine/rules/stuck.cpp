@@ -124,7 +124,7 @@ struct Inside {
   std::vector<int32_t> entered;   // issued it, as their records show
 };
 
-// `op`: the member's call; null if it is not recorded.
+// `op` is the member's call; null if it is not recorded.
 void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
   const Rank& rank = facts.bundle.ranks[static_cast<size_t>(member)];
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);

@@ -73,7 +73,7 @@ class Slowness {
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while other
-  // ranks almost never are. `named`: for each rank, whether its lateness is already reported.
+  // ranks almost never are. `named` says for each rank whether its lateness is already reported.
   std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;

@@ -77,7 +77,7 @@ size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   return before * 5 <= since ? since : 0;
 }
 
-// `usual`: the usual times of all similar uses, including its own, ascending.
+// `usual` has the usual times of all similar uses, including its own, ascending.
 Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   Compared out;
   // Without its own value: the median of the rest; the faster one of two.

@@ -48,7 +48,7 @@ class DumpReader {
     file_.rank.source = Source::kFlightRecorder;
   }
 
-  // `dump`: a dictionary, or a list of entries.
+  // `dump` is a dictionary, or a list of entries.
   FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool json) {
     dump_ = dump;
     file_.rank.rank = rank;

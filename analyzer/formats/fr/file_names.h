@@ -27,8 +27,8 @@ struct FileName {
 // Returns the path up to and including its last slash.
 std::string_view Folder(std::string_view path);
 
-// `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the
-// word "rank".
+// `shared` is the length of the folders that all files share. Only the innermost of them may contain the rank, after
+// the word "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
 // Returns the folders that all paths share, including the last slash.

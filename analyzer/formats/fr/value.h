@@ -171,8 +171,8 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// Why a parser stopped early. `refused`: the file is hostile, and nothing in it may be used. Otherwise the document
-// contains everything that was complete before `offset`, and open containers are marked partial.
+// Why a parser stopped early. `refused` is true if the file is hostile, and nothing in it may be used. Otherwise the
+// document contains everything that was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty if there is no error
   const char* like = "";  // equal for errors that differ only in numbers; "" if the texts must be equal

@@ -60,7 +60,8 @@ struct CallTable {
 };
 
 CallTable OwnCalls(const CallIndex& own, uint32_t comm);
-// `split`: the own record does not count all-to-alls, gathers or scatters here, because they are sends and receives.
+// `split` is true if the own record does not count all-to-alls, gathers or scatters here, because they are sends and
+// receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
 // Positions of a rank's entries, in order: (position, index into Rank::ops).
@@ -74,8 +75,8 @@ struct Shift {
   int64_t agreeing = 0;  // number of calls that both have
   std::string why_not;   // if not found, the reason
 };
-// `ends`: own number and position of the last call, for every rank that both sources have. If the calls repeat, ranks
-// that stopped at different places but agree on the difference between the two decide the shift.
+// `ends` has the own number and position of the last call, for every rank that both sources have. If the calls repeat,
+// ranks that stopped at different places but agree on the difference between the two decide the shift.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

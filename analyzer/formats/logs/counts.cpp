@@ -90,7 +90,7 @@ struct Member {
   int32_t inside = -1, rank = -1;
 };
 
-// `mapped`: numbers in the job differ from numbers in the communicator.
+// `mapped` is true if numbers in the job differ from numbers in the communicator.
 void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
   const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);

@@ -38,7 +38,7 @@ struct IndexColumns {
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
-// Returns whether an operation is in flight. `m`: the rank's counters on the operation's communicator, or null.
+// Returns whether an operation is in flight. `m` is the rank's counters on the operation's communicator, or null.
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
 // Immutable after opening, and thread-safe.
@@ -86,7 +86,7 @@ class IndexReader {
   // One member's stored cells; the last is the communicator's newest collective. Raw IndexCell values, 0 if the row's
   // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // Returns the state of a cell (member, sequence number). `membership`: the member's own counters, or null if it has
+  // Returns the state of a cell (member, sequence number). `membership` is the member's own counters, or null if it has
   // no data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 

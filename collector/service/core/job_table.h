@@ -59,8 +59,8 @@ class JobTable {
   void Rebase();
   // Once a second: finds silent senders, and jobs that are over.
   void LookForSilence();
-  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns`: limit for a message about an unknown
-  // job.
+  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns` is the limit for a message about an
+  // unknown job.
   void Sweep(int64_t hold_early_ns);
 
  private:
