@@ -97,7 +97,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
 }
 
 void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
-  std::map<uint64_t, std::vector<int32_t>> small;  // by the ring's size
+  std::map<uint64_t, std::vector<int32_t>> small;  // indexed by the ring's size
   std::vector<int32_t> in_memory;
   for (const Rank& rank : ranks) {
     if (rank.ring_place == ring::RingPlace::kMemory) {

@@ -13,7 +13,7 @@ namespace lockstep {
 // (train.py:88)", "train.py:88 load". The only parser of these texts.
 Frame ParseFrame(std::string_view text);
 
-// The frame's text without an offset ("+0x2a/0x50").
+// Returns the frame's text without an offset ("+0x2a/0x50").
 std::string_view WithoutOffset(std::string_view text);
 
 // "log_metrics() at train.py:402", without folders: the form of a place in all sentences.

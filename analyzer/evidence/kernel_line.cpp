@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostEventText = 300;
 
-// The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
+// Returns the first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
 std::string FirstAddress(absl::string_view text) {
   const auto part_of = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
@@ -37,7 +37,7 @@ std::string FirstAddress(absl::string_view text) {
   return "";
 }
 
-// The number after `mark` in the text; 0 if there is none.
+// Returns the number after `mark` in the text; 0 if there is none.
 uint32_t NumberAfter(absl::string_view text, absl::string_view mark) {
   const size_t at = text.find(mark);
   if (at == text.npos) return 0;

@@ -15,7 +15,7 @@ void BoundEvidence(ProcessEvidence* evidence);
 // "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":
 // equal on all ranks with the same files, so that stacks of many ranks merge.
 std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
-// Frames of a thread, innermost first. `python_only`: only its Python frames.
+// Frames of a thread, innermost first. With `python_only`, only its Python frames.
 std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence,
                                     bool python_only = false);
 

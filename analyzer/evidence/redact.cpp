@@ -115,8 +115,8 @@ bool IsPublicPackage(std::string_view path) {
   return std::find(std::begin(kPublicPackages), std::end(kPublicPackages), name) != std::end(kPublicPackages);
 }
 
-// The part of a path that names a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty if there is
-// none.
+// Returns the part of a path that names a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty if
+// there is none.
 std::string_view PublicPart(std::string_view path) {
   for (const std::string_view packages : {"/site-packages/", "/dist-packages/"}) {
     const size_t at = path.rfind(packages);

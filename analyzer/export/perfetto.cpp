@@ -77,7 +77,7 @@ class PerfettoSink : public TraceSink {
     return event;
   }
 
-  // The id of a text; *fresh is set if this packet must define it. 0 if the table is full.
+  // Returns the id of a text; *fresh is set if this packet must define it. 0 if the table is full.
   uint64_t Intern(absl::flat_hash_map<std::string, uint64_t>* table, const std::string& text, bool* fresh) {
     auto it = table->find(text);
     *fresh = it == table->end();

@@ -62,7 +62,7 @@ class FormatReader {
   // For messages: "ring file", and the beginning of its files: "\"LOCKSTEP RING\"", including the quotes.
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
-  // The usual extension of the format's files. An unreadable file with this extension is always reported.
+  // Returns the usual extension of the format's files. An unreadable file with this extension is always reported.
   virtual const char* ending() const { return ""; }
   // The rank in a file's name, for problems with unreadable files; -1 if there is none.
   virtual int32_t RankOf(const std::string&) const { return -1; }

@@ -159,7 +159,8 @@ bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued |
 // The members' progress by communicator.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
-// The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
+// The usual time of a job's last entries: their median. `few` is true if fewer than half of the ranks are `apart` from
+// it.
 struct Usual {
   int64_t time_ns = 0;
   bool few = false;
@@ -188,7 +189,7 @@ struct Times {
 };
 
 absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
-  absl::flat_hash_map<int64_t, Times> times;  // by number; the newer one if a number occurs twice
+  absl::flat_hash_map<int64_t, Times> times;  // indexed by number; the newer one if a number occurs twice
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || rank.memberships[op.membership].comm != comm || !ring::IsCollective(op.kind) ||
         op.enter_ns <= 0)
@@ -319,7 +320,7 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   return any;
 }
 
-// Ranks `apart` from the job's usual time that contradict their nearest member.
+// Returns ranks `apart` from the job's usual time that contradict their nearest member.
 std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const std::vector<Seen>& list, int64_t usual_ns,
                                    int64_t apart) {
   std::vector<int32_t> odd;
@@ -339,8 +340,8 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
   return odd;
 }
 
-// Ranks whose dumps are from an earlier time. Either they never issued what another member completed with them, and
-// their last entries are older by more than the time it takes to dump a job. Or their dumps are older by that much,
+// Returns ranks whose dumps are from an earlier time. Either they never issued what another member completed with them,
+// and their last entries are older by more than the time it takes to dump a job. Or their dumps are older by that much,
 // and the other member was still making calls: then their unfinished operations are no evidence against them.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
@@ -399,7 +400,7 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// Ranks whose last entry is older than the job's newest by more than clocks differ.
+// Returns ranks whose last entry is older than the job's newest by more than clocks differ.
 std::set<int32_t> BeforeTheNewest(const Members& recorded, const Members& counted) {
   std::map<int32_t, int64_t> newest_of;
   int64_t newest = 0;

@@ -21,7 +21,7 @@ bool PlainName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// The pieces between any of these characters; with `skip_empty`, only nonempty ones.
+// Returns the pieces between any of these characters; with `skip_empty`, only nonempty ones.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at <= text.size();) {
@@ -47,8 +47,8 @@ std::string Lower(std::string_view text) {
 
 std::string_view Short(std::string_view host) { return host.substr(0, host.find('.')); }
 
-// The value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case, the line may be in
-// any case.
+// Returns the value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case, the line may
+// be in any case.
 std::string_view ValueOf(std::string_view line, std::string_view key) {
   for (std::string_view word : Split(line, " \t", true)) {
     const size_t equals = word.find('=');

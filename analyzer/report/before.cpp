@@ -50,8 +50,8 @@ std::string Sentence(const Before::Item& before) {
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
-// What `lockstep archive VERB` prints for this input. Empty on any failure, with *why. The process has ended when
-// this returns.
+// Returns what `lockstep archive VERB` prints for this input. Empty on any failure, with *why. The process has ended
+// when this returns.
 std::string Ask(const char* verb, const std::string& url, const std::string& input, int64_t limit_ns,
                 std::string* why) {
   ChildRun run;

@@ -45,8 +45,8 @@ std::string ReportJson(const Verdict& verdict, const Before& before);
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before);
 void AddBeforeRow(const Before& before, ReportContent* content);
 
-// The hosts and code places of the first finding's culprits as JSON, at most 30 KiB; empty if there is nothing to
-// query. `until_real_ns`: only count incidents before that moment; 0 counts all.
+// Returns the hosts and code places of the first finding's culprits as JSON, at most 30 KiB; empty if there is nothing
+// to query. Counts only incidents before `until_real_ns`; 0 counts all.
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
 // Parses an answer of `lockstep archive before`. The answer is untrusted.
 Before TakeBefore(std::string_view answer);

@@ -123,7 +123,8 @@ std::string RestOfChain(const Finding& finding, int links) {
   return absl::StrCat(text, ": ", CountText(near), " for ", who, ", ", CountText(far), " behind them");
 }
 
-// Whether the headline already reports the condition of the culprit's process: stopped, how it ended, or no data.
+// Returns whether the headline already reports the condition of the culprit's process: stopped, how it ended, or no
+// data.
 bool SaysCondition(const Finding& finding) {
   switch (finding.culprits(0).condition()) {
     case Culprit::STOPPED:
@@ -220,7 +221,7 @@ std::vector<std::string> BriefSure(const Finding& finding) {
                        finding.hypothesis() ? ", a hypothesis" : "")};
 }
 
-// What a replay found. Omits a replay without a result, because it does not help the reader.
+// Returns what a replay found. Omits a replay without a result, because it does not help the reader.
 std::vector<std::string> BriefProof(const Finding& finding) {
   const Proof::Result result = finding.proof().result();
   if (result != Proof::PROVED && result != Proof::NOT_PROVED) return {};

@@ -13,7 +13,7 @@ namespace lockstep {
 // group.
 void SetCodeDifferences(const Bundle& bundle, Verdict* verdict);
 
-// A sentence for each difference: "NCCL 2.27.3 on ranks 8-15 (n2), 2.28.9 on the 56 others".
+// Returns a sentence for each difference: "NCCL 2.27.3 on ranks 8-15 (n2), 2.28.9 on the 56 others".
 std::vector<std::string> CodeLines(const Verdict& verdict);
 
 }  // namespace lockstep

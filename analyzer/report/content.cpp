@@ -35,7 +35,7 @@ constexpr size_t kMaxHardwareLines = 4;
 constexpr size_t kFullFindings = 3;            // later findings appear without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // do not report clocks that differ by less than this
 
-// The ranks without data, and what that means for the verdict.
+// Returns the ranks without data, and what that means for the verdict.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
   std::set<int32_t> suspects, named;
   for (const Finding& finding : verdict.findings()) {
@@ -164,7 +164,7 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   block->AddRow("rates", std::move(rates));
 }
 
-// `told`: number of problems that the headline already shows.
+// `told` is the number of problems that the headline already shows.
 ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told) {
   ReportBlock block;
   std::vector<int32_t> present, damaged;

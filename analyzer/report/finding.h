@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// `brief`: for later findings, without stacks, states and evidence.
+// `brief` is for later findings: it omits stacks, states and evidence.
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief);
 
 // The row "chain" begins with the links of the chain, at most this many.

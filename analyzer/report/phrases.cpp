@@ -75,7 +75,7 @@ std::string CommonText(const Finding& finding) {
 
 namespace {
 
-// The finding's own sentence says where the rank is.
+// Returns whether the finding's own sentence says where the rank is.
 bool SaysWhere(const Finding& finding) {
   return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
 }

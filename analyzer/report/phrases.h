@@ -46,7 +46,7 @@ std::string CommonText(const Finding& finding);
 // comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)".
 std::string Headline(const Finding& finding);
 
-// The clauses of the headline, safe to print; the first names the ranks. Without `pid`, no PID is among them.
+// Returns the clauses of the headline, safe to print; the first names the ranks. Without `pid`, no PID is among them.
 std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid = true);
 
 // Whether the report has a separate row for this evidence ("state", "stack").
@@ -64,7 +64,7 @@ std::string WaitingText(const Finding& finding);
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);
 
-// Ranks from 0 to `expected` - 1 that are not in `present` (ascending); checks at most a million.
+// Returns ranks from 0 to `expected` - 1 that are not in `present` (ascending); checks at most a million.
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
 
 }  // namespace lockstep

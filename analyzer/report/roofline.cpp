@@ -134,8 +134,8 @@ const RooflineCurve* CurveFor(const Roofline& roofline, const Speed& speed) {
   return best;
 }
 
-// The bus bandwidth at which the operation saturates its hosts' network; 0 if the line rate does not bound it. In a
-// ring or tree the payload crosses the edge of each host once, over the ports of all its members there. In an
+// Returns the bus bandwidth at which the operation saturates its hosts' network; 0 if the line rate does not bound it.
+// In a ring or tree the payload crosses the edge of each host once, over the ports of all its members there. In an
 // AlltoAll each member sends its own data.
 double LineBound(const Speed& speed, double line_bits_per_s) {
   if (speed.hosts() < 2 || speed.ranks() < speed.hosts()) return 0;

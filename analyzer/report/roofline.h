@@ -33,7 +33,7 @@ struct BestEver {
 
 struct Roofline {
   double line_bits_per_s = 0;           // of the network, for each GPU; 0: unknown
-  std::vector<RooflineCurve> measured;  // by nccl-tests
+  std::vector<RooflineCurve> measured;  // with nccl-tests
   std::vector<BestEver> archive;
 };
 

@@ -93,7 +93,7 @@ const Row* FindByOption(std::string_view section, std::string_view option);
 const Row* FindOptionKey(std::string_view section, std::string_view key);
 
 bool IsFlag(const Row& row);
-// The word in `known` that is closest to `word`; empty if none is close.
+// Returns the word in `known` that is closest to `word`; empty if none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
 // "text, json, html".
 std::string ChoiceList(const Row& row);

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// The number that ncclGetVersion returns, as text: 2804 is 2.8.4, 23203 is 2.32.3.
+// Returns the number that ncclGetVersion returns, as text: 2804 is 2.8.4, 23203 is 2.32.3.
 std::string NcclVersionText(int32_t code);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// The upper median if the count is even; 0 if there are no values.
+// Returns the upper median if the count is even; 0 if there are no values.
 inline int64_t Median(std::vector<int64_t> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -19,7 +19,7 @@ inline int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
-// The value that the share `q` (0 to 1) of the values does not exceed; 0 if there are none. Reorders them.
+// Returns the value that the share `q` (0 to 1) of the values does not exceed; 0 if there are none. Reorders them.
 inline int64_t Quantile(std::vector<int64_t>* values, double q) {
   if (values->empty()) return 0;
   const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// The part after the last '/'.
+// Returns the part after the last '/'.
 inline std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos ? path : path.substr(slash + 1);

@@ -27,12 +27,13 @@ std::optional<ProcStat> ReadProcStat(pid_t pid);
 // The same from the contents of a stat file. Handles names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
-// The value in a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if missing.
+// Returns the value in a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if
+// missing.
 std::string ProcField(std::string_view text, std::string_view name);
 // The same as numbers: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
 std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name);
 
-// The process's or thread's number in its own namespace (the last of NSpid); 0 if unknown.
+// Returns the process's or thread's number in its own namespace (the last of NSpid); 0 if unknown.
 pid_t InnerPid(const std::string& folder);
 
 // The id of this machine's current boot, 36 characters; "" if unreadable.

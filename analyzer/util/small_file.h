@@ -20,7 +20,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit,
 // The same for an open file, from its current position; messages name `path`. The caller keeps `fd`.
 absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_t limit);
 
-// The beginning of a file in /proc or /sys; empty if unreadable.
+// Returns the beginning of a file in /proc or /sys; empty if unreadable.
 std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
 std::string ReadSmallFile(int fd, size_t limit);
 

@@ -7,18 +7,18 @@
 
 namespace lockstep {
 
-// An environment variable; "" if unset.
+// Returns an environment variable; "" if unset.
 std::string EnvironmentValue(const char* name);
 
 // Returns the name from gethostname.
 std::string HostName();
 
-// The path of the running program, from the kernel instead of argv; "" if unknown.
+// Returns the path of the running program, from the kernel instead of argv; "" if unknown.
 std::string OwnPath();
 // The folder of this program, with a slash at the end; "" if unknown.
 std::string OwnFolder();
 
-// The folders for keys, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
+// Returns the folders for keys, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
 std::vector<std::string> KeyFolders();
 
 // TMPDIR, or /tmp if it is not set.

@@ -18,7 +18,7 @@ std::string DurationText(int64_t ns, DurationDigits digits = DurationDigits::kFe
 // "31 s", "4 min": a single number. Minutes from 120 s.
 std::string WholeDurationText(int64_t ns);
 
-// A wall-clock time in UTC, formatted by strftime; "" if the calendar has no such time.
+// Returns a wall-clock time in UTC, formatted by strftime; "" if the calendar has no such time.
 std::string UtcText(int64_t real_ns, const char* format);
 // "2026-01-31T23:59:59.123Z".
 std::string IsoTimeText(int64_t real_ns);

@@ -30,8 +30,8 @@ struct Call {
 };
 using Line = std::array<Call, kColumns>;
 
-// A label for a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with one
-// capital.
+// Returns a label for a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with
+// one capital.
 std::string ShortName(ring::CallKind kind) {
   const std::string name = ring::CallName(kind);
   std::string capitals;
@@ -96,7 +96,7 @@ class Rows {
 
 class Picture {
  public:
-  // `finding`: index of the finding; -1: the newest calls.
+  // `finding` is the index of the finding; -1 stands for the newest calls.
   Picture(const ViewInput& in, const ViewFacts& facts, int finding, Rows* rows)
       : model_(in.analysis.model), in_(in), facts_(facts), number_(finding), rows_(*rows) {
     if (finding >= 0) finding_ = &in.verdict.findings(finding);
@@ -380,7 +380,7 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // by number: ranks with another call
+  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // indexed by number: ranks with another call
   std::vector<Line> lines_;                                             // of each row
   std::vector<bool> in_comm_;
 };

@@ -104,7 +104,7 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
     if (python) has_python.insert(stack.ranks.begin(), stack.ranks.end());
     paths.push_back(std::move(path));
   }
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> added;  // by node
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> added;  // indexed by node
   for (size_t s = 0; s < paths.size(); ++s) {
     const Path& path = paths[s];
     const bool python =

@@ -34,7 +34,7 @@ constexpr const char* kNotCalledYet = "not called yet";
 // "waits", "in a cycle".
 const char* WaitKindName(WaitClass::Kind kind);
 
-// `waits`: the rank certainly waits for peers in this operation.
+// `waits` is true if the rank certainly waits for peers in this operation.
 ViewState StateOfOp(OpState state, bool waits);
 
 }  // namespace lockstep

@@ -253,7 +253,7 @@ class Folding {
     SetAttributes(true);
   }
 
-  // The longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
+  // Returns the longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(
@@ -295,7 +295,7 @@ class Folding {
     order.reserve(groups.size());
     for (const auto& [color, g] : groups) order.push_back(&g);
     auto place = [](const Group& g) {
-      static const int kPlace[] = {4, 3, 0, 1, 2};  // by WaitClass::Kind
+      static const int kPlace[] = {4, 3, 0, 1, 2};  // indexed by WaitClass::Kind
       return std::tuple(kPlace[g.kind], g.height, g.nodes[0]);
     };
     std::sort(order.begin(), order.end(), [&](const Group* a, const Group* b) { return place(*a) < place(*b); });
@@ -480,11 +480,11 @@ class Folding {
   const size_t ranks_;
   uint32_t first_extra_ = 0;
   std::vector<std::vector<Arc>> arcs_;
-  std::vector<int32_t> missing_;  // by node: global rank without data, else -1
+  std::vector<int32_t> missing_;  // indexed by node: global rank without data, else -1
   std::vector<RankWait> waits_;
   std::vector<bool> in_circle_;
   size_t circle_ranks_ = 0;
-  absl::flat_hash_map<int32_t, int32_t> finding_of_;  // by global rank: the first finding that names it
+  absl::flat_hash_map<int32_t, int32_t> finding_of_;  // indexed by global rank: the first finding that names it
   std::vector<int32_t> left_out_;
   std::vector<size_t> color_;
   std::vector<int32_t> class_of_;

@@ -48,7 +48,7 @@ std::string Safe(const std::string& text, size_t most) {
   return safe.empty() ? "_" : safe;
 }
 
-// The rank number from the launcher, or else the index in the largest communicator.
+// Returns the rank number from the launcher, or else the index in the largest communicator.
 int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;

@@ -34,7 +34,7 @@ struct AgentOptions {
   bool config_files = true;               // read configuration files
 };
 
-// The options of `lockstep agent`, with defaults filled in.
+// Returns the options of `lockstep agent`, with defaults filled in.
 absl::StatusOr<AgentOptions> MakeAgentOptions(const settings::ParsedOptions& parsed);
 
 }  // namespace lockstep

@@ -130,9 +130,9 @@ class AgentSession {
   AgentSource* const source_;
   ChunkStore* const store_;
   const SendFunction send_;
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
   std::map<uint32_t, UserShare> shares_;              // CPU time spent on the jobs of each user
-  std::map<uint64_t, Stacks> stacks_;                 // by request
+  std::map<uint64_t, Stacks> stacks_;                 // indexed by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;
   std::map<std::string, int64_t> out_;  // when each chunk was sent

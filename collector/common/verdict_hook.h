@@ -18,7 +18,7 @@
 namespace lockstep {
 
 // Runs `argv` with `input` on its standard input, in its own process group, which is killed after `limit_ns`. OK if it
-// exits with status 0. The command does not have to read its input. `environment`: "NAME=VALUE" entries; nullptr for
+// exits with status 0. The command does not have to read its input. `environment` has "NAME=VALUE" entries; nullptr for
 // this process's.
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
                           const std::vector<std::string>* environment = nullptr);
@@ -64,7 +64,7 @@ class VerdictHook {
   std::condition_variable changed_;
   int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
   std::map<std::string, ToldVerdict>
-      next_;  // by job whose command is running: the verdict to deliver next; empty if none
+      next_;  // indexed by the job whose command is running: the verdict to deliver next; empty if there is none
 };
 
 }  // namespace lockstep

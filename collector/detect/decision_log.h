@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Contains no newline. `real_ns`: wall clock of the decision; `job`: "name/step/restart".
+// Contains no newline. `real_ns` is the wall clock of the decision; `job` is "name/step/restart".
 std::string DecisionJson(const Decision& decision, const std::string& job, int64_t real_ns);
 
 }  // namespace lockstep

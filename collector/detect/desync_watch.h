@@ -36,7 +36,7 @@ struct Desync {
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
-// The first part of that text, without the ranks.
+// Returns the first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
 // Stores the hashes that members of communicators report, from any source.
@@ -83,7 +83,7 @@ class DesyncWatch {
 
   const size_t most_points_;
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // by ring and slot: number and hash
+  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // indexed by ring and slot: number and hash
 };
 
 }  // namespace lockstep

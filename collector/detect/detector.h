@@ -139,14 +139,14 @@ class Detector {
   Wish Wanted(int64_t now) const;
   // Returns whether a wait exceeds its limit, or waits for a rank or host that is gone.
   bool Suspicious(int64_t now) const;
-  // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks`: the analysis used
-  // digests of every rank, not only of the roots.
+  // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks` is true if the
+  // analysis used digests of every rank, not only of the roots.
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
   // The same without storing the answer. May be called again with better data before the verdict is published.
   Decision Consider(int64_t now, const RootFinding& finding);
   // Returns a decision if the root's communicators, or the ranks of the declared hang, have been moving again for a
-  // second. `progress_ns`: when these ranks last made progress; INT64_MIN if unknown. A wait that ended by itself was
-  // normal, so the next one may take twice as long.
+  // second. `progress_ns` is the time when these ranks last made progress; INT64_MIN if unknown. A wait that ended by
+  // itself was normal, so the next one may take twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung

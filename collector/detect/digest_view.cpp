@@ -31,7 +31,7 @@ bool Active(ring::CommState state) {
 void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids,
                       DigestView* view) {
   if (!view->gpu_in_flight) return;
-  // By stream: the stream's lowest unfinished ticket.
+  // Indexed by stream: the stream's lowest unfinished ticket.
   absl::flat_hash_map<uint32_t, std::pair<DigestStream*, uint64_t>> oldest;
   for (DigestStream& stream : view->streams) {
     if (stream.issued > stream.completed) oldest[stream.index] = {&stream, UINT64_MAX};

@@ -34,9 +34,9 @@ int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 // been slow.
 class GapMeter {
  public:
-  // `total`: operations issued so far by the most advanced member; `issued_ns`: when the last of these was issued, 0 if
-  // unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the first three operations, because
-  // warm-up differs from later work. Returns true if `total` is new.
+  // `total` is the number of operations issued so far by the most advanced member, and `issued_ns` the time when the
+  // last of these was issued, 0 if unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the
+  // first three operations, because warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

@@ -61,7 +61,7 @@ class Lateness {
   // The same for all activity of the rank's threads in recorded calls and waits. A process may be active between two
   // operations; CPU and I/O show that.
   int64_t ActivityOf(int32_t slot) const;
-  // Returns the longest wait of a running process at the last observation, late or not. `waiting`: the number of
+  // Returns the longest wait of a running process at the last observation, late or not. `waiting` is the number of
   // waiting processes; `doing`: the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
   // Returns when the longest wait that is still below its limit reaches it; INT64_MAX if nothing waits.

@@ -200,8 +200,8 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
-  std::vector<int64_t> lowest(bundle.comms.size(),
-                              INT64_MAX);  // by communicator: collectives issued by the member that is furthest behind
+  // Indexed by communicator: collectives issued by the member that is furthest behind.
+  std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);
   // The same for completed collectives of members with marks.
   std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {

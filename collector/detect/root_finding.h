@@ -78,8 +78,8 @@ using MotionOf = std::function<RankMotion(int32_t rank)>;
 // Builds it for the verdict's first finding, in time linear in the ranks of the bundle.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
-// The cause that may be reported before the job is declared hung: the headline of the verdict's first finding if the
-// records prove it. Otherwise empty, so that no rank is blamed.
+// Returns the cause that may be reported before the job is declared hung: the headline of the verdict's first finding
+// if the records prove it. Otherwise empty, so that no rank is blamed.
 std::string ProvenCause(const Verdict& verdict);
 
 // Returns how long nothing in the job has moved, for Bundle::known_stalled: the smallest progress_age_ns; 0 if any is

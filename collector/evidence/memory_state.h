@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// `cgroup_root`: mount point of the cgroup file system. Unreadable values are -1.
+// `cgroup_root` is the mount point of the cgroup file system. Unreadable values are -1.
 MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root = "/sys/fs/cgroup");
 
 }  // namespace lockstep

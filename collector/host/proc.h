@@ -37,7 +37,7 @@ struct Activity {
 class ProcessTree {
  public:
   static ProcessTree Read();
-  // All descendants of `root`, without `root`; parents precede children.
+  // Returns all descendants of `root`, without `root`; parents precede children.
   std::vector<pid_t> Below(pid_t root) const;
 
  private:

@@ -33,7 +33,7 @@ class IncidentSharer {
   absl::Status ShareIncident(int parent, const std::string& name, const std::string& shown);
 
   const gid_t group_;
-  std::map<std::string, int64_t> shared_;  // by incident: the last write to its folder
+  std::map<std::string, int64_t> shared_;  // indexed by incident: when its folder was last written
 };
 
 // Incident folders with any name, for a process that creates a few. Files that are added later (the index) are shared

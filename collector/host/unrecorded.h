@@ -17,8 +17,8 @@ class Unrecorded {
 
   // Examines the job's live processes. Call it occasionally while there are no rings.
   void Look(const std::vector<pid_t>& processes);
-  // Returns one clause with the likely reason for missing records. `switched_off`: what turned recording off; empty if
-  // nothing did.
+  // Returns one clause with the likely reason for missing records. `switched_off` is what turned recording off; empty
+  // if nothing did.
   std::string Reason(const std::string& switched_off) const;
   // Returns the most informative process of `living`: one with NCCL loaded, or else one with the recorder; 0 if there
   // is none.

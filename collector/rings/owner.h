@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// The inode number of a process's PID namespace; 0 if unknown. `process`: "/proc/PID".
+// Returns the inode number of a process's PID namespace; 0 if unknown. `process` is "/proc/PID".
 uint64_t PidNamespace(const std::string& process);
 
 enum class RingOwner {

@@ -14,8 +14,8 @@ namespace lockstep {
 // One thread owns this object. The client must outlive it.
 class TopSession {
  public:
-  // `job`: as users write it ("name" or "name/step/restart"; empty for all jobs). `role`: from the user's key; operator
-  // without keys.
+  // `job` is the job as users write it ("name" or "name/step/restart"; empty for all jobs). `role`: from the user's
+  // key; operator without keys.
   TopSession(wire::Client* client, std::string job, Hello::Role role)
       : client_(client), job_(std::move(job)), role_(role) {}
 

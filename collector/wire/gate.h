@@ -18,9 +18,9 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // One per `context`. `folder`: admitted public keys, read again when the folder changes. A removed key's connections
-  // lose their rights at once. A bad file leaves the keys unchanged, and is reported once. If empty, everyone is
-  // admitted. Start it before the server's socket is bound.
+  // One per `context`. `folder` has the admitted public keys, which are read again when the folder changes. A removed
+  // key's connections lose their rights at once. A bad file leaves the keys unchanged, and is reported once. If empty,
+  // everyone is admitted. Start it before the server's socket is bound.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
   // Monitors failed handshakes on the server's socket.
@@ -28,7 +28,7 @@ class Gate {
   // Call before the context ends.
   void Stop();
 
-  // A number that changes whenever the keys change.
+  // Returns a number that changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   Role RoleOf(const std::string& public_key) const;
 

@@ -45,7 +45,7 @@ struct Security {
   std::string known_keys;  // for servers: folder of the admitted public keys
 };
 
-// The keys that `server_key` names.
+// Returns the keys that `server_key` names.
 absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
 // True for a socket in this host's file system, which answers only its own user and root. False for a port on loopback,

@@ -104,8 +104,8 @@ struct PictureKey {
 };
 absl::Span<const PictureKey> PictureKeys();
 
-// Owned by `window`, which handles their shortcuts. `embedded`: the window is part of another one, and its keys work
-// only while the focus is inside it.
+// Owned by `window`, which handles their shortcuts. `embedded` is true if the window is part of another one, and its
+// keys work only while the focus is inside it.
 class Actions : public QObject {
   Q_OBJECT
 

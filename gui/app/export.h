@@ -11,7 +11,7 @@
 
 namespace lockstep::gui {
 
-// The formats in which the view can be exported: "png", "svg", "csv".
+// Returns the formats in which the view can be exported: "png", "svg", "csv".
 QStringList ExportFormats(View* view);
 // The file's extension selects the format. Writes the whole file or nothing. Errors: InvalidArgument (unknown
 // extension, or a format that the view does not support), Unavailable (cannot be written).

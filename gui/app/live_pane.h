@@ -18,7 +18,7 @@ class LivePane : public QWidget {
   Q_OBJECT
 
  public:
-  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty for the collector that these find.
+  // `programs` is the folder of lockstep-top and lockstep-dump. `endpoint` is empty for the collector that these find.
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
   ~LivePane() override;  // kills running programs
 

@@ -69,7 +69,7 @@ class MainWindow : public QMainWindow {
   int anomaly() const { return anomaly_; }  // -1 if none yet
   void SelectAnomaly(int anomaly);          // counted from 0
   const std::vector<View*>& views() const { return views_; }
-  View* view(const QString& name) const;  // by accessible name; null if there is none
+  View* view(const QString& name) const;  // finds a view by its accessible name; null if there is none
   View* CurrentView() const;              // the view with the focus, or else the current tab's
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }

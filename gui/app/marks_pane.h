@@ -17,9 +17,9 @@ class MarksPane : public QWidget {
   QTableWidget* table() const { return table_; }
 
  Q_SIGNALS:
-  void Chosen(int mark);  // by Enter or a double click
+  void Chosen(int mark);  // emitted on Enter or a double click
   void Edited(int mark, const QString& text);
-  void Removed(int mark);  // by Delete
+  void Removed(int mark);  // emitted on Delete
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;

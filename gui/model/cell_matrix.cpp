@@ -16,7 +16,7 @@ using Table = std::array<uint8_t, 256>;
 
 constexpr uint8_t Byte(ViewState state) { return static_cast<uint8_t>(state); }
 
-// `waits`: a member is known not to have issued it.
+// `waits` is true if a member is known not to have issued it.
 ViewState StateOf(uint8_t stored, bool waits) {
   return StateOfOp(stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored),
                    waits);

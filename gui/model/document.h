@@ -22,7 +22,7 @@ namespace lockstep::gui {
 
 class Document {
  public:
-  // `paths`: what the user opened, for titles, notes files and reading complete records. Errors are those of
+  // `paths` is what the user opened, for titles, notes files and reading complete records. Errors are those of
   // IndexReader::Open, and DataLoss if the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path,
                                                               std::vector<std::string> paths);

@@ -53,11 +53,11 @@ class IncidentColumns {
   const std::vector<InFlightOp>& in_flight() const { return in_flight_; }
   int64_t in_flight_total() const { return in_flight_total_; }
   int32_t InFlightOf(int row) const { return in_flight_of_[static_cast<size_t>(row)]; }
-  // Ranks with data, in order.
+  // Returns ranks with data, in order.
   std::span<const CommMember> Members(int32_t comm) const;
-  // Ranks of members with data that have not issued the collective.
+  // Returns ranks of members with data that have not issued the collective.
   RankIntervals Missing(const Document& document, int32_t comm, int64_t seq) const;
-  // A rank's mark: that of its class, or of the findings that name it.
+  // Returns a rank's mark: that of its class, or of the findings that name it.
   ViewState MarkOf(int row) const { return marks_[static_cast<size_t>(row)]; }
   // Returns what an operation in flight waits for, as text.
   QString WaitsFor(const Document& document, size_t in_flight) const;

@@ -16,7 +16,7 @@ struct IncidentTree::Nodes {
   std::vector<QString> hosts;    // names in natural order
   std::vector<uint32_t> first;   // the first row of each host in `rows`, and the end
   std::vector<int32_t> rows;     // rows of the document, by host, ascending by rank
-  std::vector<int32_t> host_of;  // by row
+  std::vector<int32_t> host_of;  // indexed by row
   std::vector<ViewState> marks;  // the worst mark among each host's ranks
   std::vector<int32_t> comms;    // ordered by name
 
@@ -28,7 +28,7 @@ struct IncidentTree::Nodes {
 
 struct IncidentTree::Shown {
   std::vector<int32_t> hosts, comms;  // numbers, in display order
-  std::vector<int32_t> comm_place;    // by number, in `comms`; -1 if not shown
+  std::vector<int32_t> comm_place;    // indexed by number, in `comms`; -1 if not shown
   // For nodes whose children are partly hidden: rows, and global ranks.
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };

@@ -34,7 +34,8 @@ class Loader : public QObject {
   // The problem and how to fix it. The previous document stays visible.
   void Failed(const QString& message);
   void Cancelled();
-  // A line for the load log: a damaged file, or a rank that could not be read. `rank`: -1 if none.
+  // A line for the load log about a damaged file, or about a rank that could not be read. `rank` is -1 if there is
+  // none.
   void Problem(const QString& line, int rank);
 
  private:

@@ -27,7 +27,7 @@ absl::Status Wrong(const QString& text) { return absl::InvalidArgumentError(text
 
 bool Numeric(Key key) { return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag; }
 
-// One word of the query, without its quotes. `quoted`: the word started with a quote, so it is not a filter.
+// One word of the query, without its quotes. `quoted` is true if the word started with a quote, so it is not a filter.
 struct Word {
   QString text;
   bool quoted = false, excludes = false;

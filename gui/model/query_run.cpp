@@ -35,14 +35,15 @@ bool Compares(const QueryTerm& term, int64_t value) {
 struct Prepared {
   const Document* document = nullptr;
   const Query* query = nullptr;
-  std::vector<std::vector<bool>> comm_matches;       // by term, by communicator; empty if the term has no communicator
-  std::vector<std::array<bool, 256>> kind_matches;   // by term
-  std::vector<std::vector<bool>> row_marked;         // by term, by row: state: and class: words that select ranks
-  std::vector<bool> records;                         // by term: selects operations
-  std::vector<std::array<bool, 256>> state_matches;  // by term: states of an operation that match a state: word
-  std::vector<int64_t> first_missing;                // by communicator: the lowest number that a member has not issued
-  std::vector<int64_t> highest;                      // by communicator: the highest number that any member has issued
-  std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // by communicator: ranks and number
+  // Indexed by term, then by communicator; empty if the term has no communicator.
+  std::vector<std::vector<bool>> comm_matches;
+  std::vector<std::array<bool, 256>> kind_matches;  // indexed by term
+  std::vector<std::vector<bool>> row_marked;  // indexed by term, by row: state: and class: words that select ranks
+  std::vector<bool> records;                  // indexed by term: selects operations
+  std::vector<std::array<bool, 256>> state_matches;  // indexed by term: states of an operation that match a state: word
+  std::vector<int64_t> first_missing;  // indexed by communicator: the lowest number that a member has not issued
+  std::vector<int64_t> highest;        // indexed by communicator: the highest number that any member has issued
+  std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // indexed by communicator: ranks and number
   bool any_records = false;
 };
 
@@ -205,7 +206,7 @@ class Row {
     switch (term.key) {
       case Key::kRank: return yes(Compares(term, rank_.rank));
       case Key::kHost: return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
-      // Unknown values are neither below nor above any number.
+      // An unknown value never matches a comparison.
       case Key::kStage: return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
       case Key::kLag: return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
       case Key::kClass: return yes(p_.row_marked[t][static_cast<size_t>(row_)]);

@@ -8,7 +8,8 @@
 namespace lockstep::gui {
 namespace {
 
-// The communicator by which people identify a rank: the one that it waits in, or else that of its last operation.
+// Returns the communicator by which people identify a rank: the one that it waits in, or else that of its last
+// operation.
 int32_t CommOfRank(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {
@@ -52,7 +53,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
     uint32_t row;
   };
   std::vector<Key> keys;
-  std::vector<QString> names;  // by group, if groups are numbered by first occurrence
+  std::vector<QString> names;  // indexed by group, if groups are numbered by first occurrence
   std::vector<ViewState> worst(static_cast<size_t>(matrix.rows), ViewState::kOutside);
   absl::flat_hash_map<int64_t, int64_t> number;
   auto numbered = [&](int64_t what, const auto& name) {

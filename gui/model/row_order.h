@@ -18,7 +18,7 @@ struct RowGroup {
 };
 
 struct RowOrder {
-  std::vector<uint32_t> rows;    // by line of the picture: the matrix row, each at most once
+  std::vector<uint32_t> rows;    // indexed by line of the picture: the matrix row, each at most once
   std::vector<RowGroup> groups;  // ascending and adjacent, covering all lines
   int pinned = 0;  // number of lines that stay at the top while the rest scrolls; they are a separate group
   int lines() const { return static_cast<int>(rows.size()); }

@@ -26,7 +26,7 @@ QString PlainLines(std::string_view text, size_t lines = 5000);
 
 // "12,345"
 QString Count(int64_t value);
-// A duration; on a time axis, with one more digit.
+// Returns a duration; on a time axis, with one more digit.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);
 

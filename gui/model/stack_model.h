@@ -39,7 +39,7 @@ class StackModel : public QAbstractItemModel {
   // Returns true if users should see the node first: the verdict names all of its ranks. If it names none that differs
   // from the others: at most a quarter of the parent's ranks, and fewer than any sibling.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
-  // The innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
+  // Returns the innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
   int culprit() const { return culprit_; }
   // Returns the deepest node that all these ranks share; -1 if none.
   int NodeOfRanks(const RankIntervals& ranks) const;

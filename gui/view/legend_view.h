@@ -30,7 +30,7 @@ class LegendView : public View {
   // Returns false if there is none.
   bool SelectNext(ViewState state);
   QRect RectOf(ViewState state) const;
-  // The query that selects ranks with such cells: "state:missing"; empty if there is none.
+  // Returns the query that selects ranks with such cells: "state:missing"; empty if there is none.
   static QString FilterOf(ViewState state);
 
  Q_SIGNALS:

@@ -15,8 +15,8 @@ class LinkPane : public QTextBrowser {
  public:
   LinkPane(const QString& name, const QString& description, QWidget* parent);
 
-  // Text from files in `html` must be escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: keeps the
-  // scroll position and the focused link.
+  // Text from files in `html` must be escaped. Classes: "label", "faint", "alarm", "head", "mono". With `keep`, keeps
+  // the scroll position and the focused link.
   void Show(const QString& html, bool keep);
   // Puts the focus on a link; returns false if there is no such link.
   bool FocusLink(const QString& link);

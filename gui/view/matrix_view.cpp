@@ -109,7 +109,7 @@ struct MatrixView::Impl {
     return std::nullopt;
   }
 
-  // The cell nearest to the point, which may be anywhere.
+  // Returns the cell nearest to the point, which may be anywhere.
   Cell NearestCell(const QPoint& at) const {
     const bool top = !layout.pinned.isEmpty() && at.y() <= layout.pinned.bottom();
     const QRect& part = top ? layout.pinned : layout.body;

@@ -56,7 +56,7 @@ class MatrixView : public View {
   };
   std::optional<Cell> cursor() const;
   void MoveCursor(Cell cell);
-  // The cursor's cell for a screen reader; empty if there is none.
+  // Returns the cursor's cell for a screen reader; empty if there is none.
   QString SpokenCursor() const;
   // For tests: the current layout. Null if nothing is open.
   const MatrixData* data() const;

@@ -14,7 +14,7 @@ void DrawStateMark(QPainter* painter, const QRect& square, const Theme& theme, V
 
 class StateDelegate : public QStyledItemDelegate {
  public:
-  // `role`: provides the ViewState, 0 for none. `marked`: rows that are selected elsewhere; may be empty.
+  // `role` provides the ViewState, 0 for none. `marked` has the rows that are selected elsewhere; it may be empty.
   StateDelegate(int role, std::function<bool(const QModelIndex&)> marked, QObject* parent)
       : QStyledItemDelegate(parent), role_(role), marked_(std::move(marked)) {}
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;

@@ -40,7 +40,7 @@ struct TableView::Impl {
   QToolButton* columns = nullptr;
   bool showing = false;  // the table's selection follows the navigator's, and must not be sent back
   bool sized = false;
-  std::vector<bool> marked;  // by source row: whether the navigator's selection contains it
+  std::vector<bool> marked;  // indexed by source row: whether the navigator's selection contains it
 
   void ShowSelection(bool scroll);
   void TakeSelection();

@@ -19,9 +19,9 @@ class TableView : public View {
   ~TableView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The selected rows with a title line, in display order.
+  // Returns the selected rows with a title line, in display order.
   QString CopyText() const override;
-  // All rows that pass the filter, in display order, with the visible columns.
+  // Returns all rows that pass the filter, in display order, with the visible columns.
   QString Csv() const override;
   void CentreOnSelection() override;
   bool Idle() const override;

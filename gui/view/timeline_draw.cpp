@@ -252,7 +252,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
                         theme.selection);
     }
   }
-  // A named cause is marked whatever the size of its lane.
+  // A named cause is marked even if its lane is small.
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.cause);
   for (const int lane : cause_lanes_) {

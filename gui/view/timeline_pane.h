@@ -130,7 +130,7 @@ class TimelinePane : public QWidget {
   std::shared_ptr<std::atomic<int>> built_;
   bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
-  absl::flat_hash_map<int, int64_t> found_;  // by row: the record of the selected collective
+  absl::flat_hash_map<int, int64_t> found_;  // indexed by row: the record of the selected collective
 
   QStringList filters_;  // for which the lanes were built
   RankIntervals filtered_;

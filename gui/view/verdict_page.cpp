@@ -155,7 +155,7 @@ QString Table(const std::vector<Row>& rows) {
   return out + "</table>";
 }
 
-// `below`: the part below the left column.
+// `below` is the part below the left column.
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;
@@ -169,7 +169,7 @@ QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
       .arg(Table({rows.begin(), middle}) + below, Table({middle, rows.end()}));
 }
 
-// The facts' own sections, or sections made from the verdict alone if an older index has none.
+// Returns the facts' own sections, or sections made from the verdict alone if an older index has none.
 std::vector<ReportSection> Sections(const Document& document) {
   const ViewFacts& facts = document.facts();
   if (facts.report_size() > 0) return {facts.report().begin(), facts.report().end()};

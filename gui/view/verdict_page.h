@@ -15,7 +15,7 @@ QString VerdictHeadline(const Document& document);
 QString VerdictSureness(const Document& document);
 
 // Returns what explains the finding: stack, call sites, what to do, the evidence; and links to the other findings.
-// `columns`: side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
+// With `columns`, side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
 QString VerdictPage(const Document& document, int finding, bool columns);
 
 // Returns what a link of the page selects; empty for links without a target. Sets the finding if the link leads to one.

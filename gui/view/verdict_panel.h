@@ -16,7 +16,7 @@ class VerdictPanel : public View {
   ~VerdictPanel() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The report as plain text, suitable for a ticket.
+  // Returns the report as plain text, suitable for a ticket.
   QString CopyText() const override;
 
  protected:

@@ -18,7 +18,8 @@ namespace lockstep::gui {
 class ViewAxis {
  public:
   ViewAxis() = default;
-  // `widest`: maximum pixels per cell when everything is shown, so that a few cells do not fill the screen.
+  // `widest` is the maximum number of pixels per cell when everything is shown, so that a few cells do not fill the
+  // screen.
   ViewAxis(double cells, double pixels, double widest, double nearest)
       : cells_(std::max(cells, 0.0)),
         pixels_(std::max(pixels, 0.0)),

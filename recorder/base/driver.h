@@ -40,7 +40,7 @@ struct Driver {
 inline constexpr DriverResult kDriverNotReady = 600;
 inline constexpr int kCaptureRelaxed = 2;
 
-// An error that means a broken GPU or context, not a wrong call.
+// Returns whether the error means a broken GPU or context, not a wrong call.
 inline bool IsGpuError(DriverResult result) noexcept {
   return (result >= 700 && result <= 721 && result != 704 && result != 705 && result != 708 && result != 709 &&
           result != 712 && result != 713 && result != 720) ||

@@ -46,7 +46,7 @@ inline uint64_t RootId(const void* unique_id) noexcept {
   return hash.Digest();
 }
 
-// `counter`: the parent's child counter, already incremented for this child.
+// `counter` is the parent's child counter, already incremented for this child.
 inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcept {
   NcclHash hash;
   hash.Add(&parent, sizeof(parent));
@@ -66,7 +66,7 @@ inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   return set | 1;
 }
 
-// Lockstep's own hash, because NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent
+// Lockstep's own hash, because NCCL gives all shrinks of one parent the same hash. `use` is how many times the parent
 // was shrunk by this set.
 inline uint64_t ShrinkId(uint64_t parent, int32_t use, uint64_t set) noexcept {
   NcclHash hash;

@@ -55,7 +55,7 @@ class Rings {
   }
 
   uint64_t all() const { return all_; }
-  // The part of these bytes whose rings come first, in an order that all processes agree on.
+  // Returns the part of these bytes whose rings come first, in an order that all processes agree on.
   uint64_t before() const { return before_; }
   uint64_t of_job() const { return of_job_; }
   uint64_t strangers() const { return strangers_; }  // the number of other users whose rings cannot be counted

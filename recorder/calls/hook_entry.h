@@ -21,8 +21,8 @@ LOCKSTEP_LOCAL void* (*lockstep_next_dlsym)(void* handle, const char* name);
 LOCKSTEP_LOCAL void* (*lockstep_next_dlvsym)(void* handle, const char* name, const char* version);
 // Finds and stores the next definitions of dlsym and dlvsym.
 LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
-// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. Called for names that begin like a wrapped one. If it returns null,
-// continue with the next definition; for kAnswerNone, the caller gets null.
+// `which` is 0 for dlsym, 1 for dlvsym, 2 for dlsym_of_libc. Called for names that begin like a wrapped one. If it
+// returns null, continue with the next definition; for kAnswerNone, the caller gets null.
 inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
                                           int which);

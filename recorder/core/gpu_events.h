@@ -17,8 +17,8 @@ namespace lockstep::recorder {
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // Returns whether there is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
-// The stream's context must be current. `timed`: use events with times. Returns false if nothing was recorded; then
-// the result is the driver's error, or 0 if no event was left.
+// The stream's context must be current. With `timed`, uses events with times. Returns false if nothing was recorded;
+// then the result is the driver's error, or 0 if no event was left.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;

@@ -40,7 +40,7 @@ inline bool MarksReady(StreamLocal* stream) noexcept {
 // its launch, EndMark afterwards. Between the first and the last, the thread owns the stream's tickets. TakeTicket
 // returns 0 if the thread does not get them; then the GPU progress of this use is unknown.
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept;
-// `now`: ticks just before.
+// `now` is the time in ticks, read just before.
 void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
 void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 
@@ -48,8 +48,8 @@ void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 // precede that work. The stream therefore delays its markers until the communicator's state is success; until then
 // the progress of these tickets is unknown.
 void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeTicket and EndMark
-// The argument of SettleMarks. Take it before querying NCCL's state. Returns 0 if a call is in progress, because the
-// state then proves nothing.
+// Returns the argument of SettleMarks. Take it before querying NCCL's state. Returns 0 if a call is in progress,
+// because the state then proves nothing.
 uint64_t MarksBegun(const CommLocal& comm) noexcept;
 // Called when all work of the communicator up to `begun` is on its streams.
 void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
@@ -60,7 +60,7 @@ void DropHolds(CommLocal* comm) noexcept;  // the communicator has ended
 // A GPU error seen on the stream; other errors are ignored.
 void NoteGpuError(StreamLocal* stream, int32_t error) noexcept;
 
-// The device of the calling thread's current context; -1 without a context or driver.
+// Returns the device of the calling thread's current context; -1 without a context or driver.
 int32_t CurrentDevice() noexcept;
 
 // Writes driver version, GPU index, UUID and PCI id into the header, once.

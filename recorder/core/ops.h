@@ -49,7 +49,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
 // Writes the GPU marker.
 void EndOp(OpInFlight* flight, int result) noexcept;
 
-// The peer's counter that a call of this kind increments; a wait adds the number of its signals.
+// Returns the peer's counter that a call of this kind increments; a wait adds the number of its signals.
 inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
   switch (kind) {
     case ring::CallKind::kSend: return &peer->sends;

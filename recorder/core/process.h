@@ -196,8 +196,8 @@ inline bool FromNccl(const void* caller) noexcept {
 }
 // The NCCL library that contains `caller`; kNone if there is none.
 uint32_t NcclCopyOf(const void* caller) noexcept;
-// The number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its code
-// is NCCL's, so calls from there are internal.
+// Returns the number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its
+// code is NCCL's, so calls from there are internal.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
 // Starts recording unless something prevents it. Called before the first communicator is created. Returns whether the

@@ -30,7 +30,7 @@ struct Identity {
 };
 Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
 
-// The operation of the CPU call that the calling thread is in; comm is kNone if there is none.
+// Returns the operation of the CPU call that the calling thread is in; comm is kNone if there is none.
 Identity CurrentCall() noexcept;
 
 // Counts operations of a communicator in the order in which NCCL launches them.

@@ -14,7 +14,7 @@ struct Slot {
 // slot, and the newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
-// The record with this number, for changes by its own writer; null if its slot was reused.
+// Returns the record with this number, for changes by its own writer; null if its slot was reused.
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;

@@ -132,7 +132,7 @@ void ReadComms(Reading* reading);
 void ReadStreams(Reading* reading);
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
-// The number of operations of the launch that begins in this slot; 0 if none begins there.
+// Returns the number of operations of the launch that begins in this slot; 0 if none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
 // Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its
 // number of slots.

@@ -242,7 +242,7 @@ struct KernelSnapshot {
   uint64_t count = 0;
   uint64_t order = 0;                                     // launch order among the communicator's operations
   uint32_t channels = 0;                                  // number of participating channels; 0 if not reported
-  uint64_t started_channels = 0, completed_channels = 0;  // by bit of the channel's number
+  uint64_t started_channels = 0, completed_channels = 0;  // one bit for each channel, at the position of its number
   bool launched = false, captured = false, ended = false, copy_engine = false;
   bool gpu_times = false;   // times are from the GPU's clock; otherwise from the moment of the report
   int64_t enqueued_ns = 0;  // when NCCL reported the launch; the kernel may already have been running

@@ -85,7 +85,7 @@ Run RunOnce(const std::string& program, const std::vector<std::string>& paths) {
   return run;
 }
 
-// Runs in a child process, which releases its memory at the end. `row`: prints the end of a table's row.
+// Runs in a child process, which releases its memory at the end. With `row`, prints the end of a table's row.
 int PrintShares(const std::vector<std::string>& paths, bool row) {
   fflush(stdout);
   const pid_t child = fork();

@@ -207,7 +207,8 @@ class Held {
     });
   }
 
-  using Counts = std::array<int64_t, 2 * kSlots>;  // by family: number of collectives, then of sends and receives
+  using Counts =
+      std::array<int64_t, 2 * kSlots>;  // indexed by family: number of collectives, then of sends and receives
 
   static bool AtMost(const Counts& a, const Counts& b) {
     for (size_t i = 0; i < a.size(); ++i) {

@@ -141,10 +141,10 @@ struct Job {
   uint32_t restart_count = 0;
   std::vector<Host> hosts;
   std::vector<Comm> comms;
-  std::vector<std::array<int32_t, kSlots>> comm_of;      // by rank: index into comms, -1 none
-  std::vector<std::array<int32_t, kSlots>> member_of;    // by rank: member rank there
-  std::vector<std::shared_ptr<const Program>> programs;  // by rank; ranks of one class share a program
-  std::vector<double> compute_factor;                    // by rank, 1 normal
+  std::vector<std::array<int32_t, kSlots>> comm_of;      // indexed by rank: index into comms, -1 none
+  std::vector<std::array<int32_t, kSlots>> member_of;    // indexed by rank: member rank there
+  std::vector<std::shared_ptr<const Program>> programs;  // indexed by rank; ranks of one class share a program
+  std::vector<double> compute_factor;                    // indexed by rank, 1 normal
   int32_t HostOf(int32_t rank) const { return rank / gpus_per_host; }
   jobmodel::Place Place(int32_t rank) const { return layout.PlaceOf(rank); }
   const Comm* CommOf(int32_t rank, Slot slot) const {

@@ -287,7 +287,7 @@ class OtherUsersTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: os.path.exists(made.path("runtime/collector"))), made.logs())
         for words in (("lockstep-top", "--once"), ("lockstep-dump", "train")):
             told = self.ask(*words)
-            self.assertIn("answers user 0 only", told.stderr)
+            self.assertIn("answers only user 0", told.stderr)
             self.assertNotEqual(told.returncode, 0)
 
 

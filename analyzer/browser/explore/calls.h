@@ -52,7 +52,7 @@ class IndexCalls : public CallSource {
   const IndexReader& index_;
 };
 
-// The part of a bundle that an index contains: everything except calls.
+// Returns the part of a bundle that an index contains: everything except calls.
 Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts);
 
 // The state in which the page draws a call.
@@ -63,8 +63,8 @@ class CallStates {
 
  private:
   const Bundle& bundle_;
-  std::vector<bool> waits_;  // by rank
-  // By communicator and number: the ranks whose call differs from the majority's.
+  std::vector<bool> waits_;  // indexed by rank
+  // Indexed by communicator and number: the ranks whose call differs from the majority's.
   absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<const RankRuns*>> differs_;
 };
 

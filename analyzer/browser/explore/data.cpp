@@ -168,7 +168,7 @@ Json Waits(const ViewFacts& facts) {
   return {{"classes", classes}, {"edges", edges}};
 }
 
-// The first finding's picture.
+// Returns the first finding's picture.
 Json FocusOf(const ViewFacts& facts) {
   if (facts.focuses().empty()) return nullptr;
   const Focus& focus = facts.focuses(0);
@@ -210,7 +210,7 @@ Json Mismatches(const ViewFacts& facts) {
 // For each node at which a stack may end: the node of the user's code on the way to it; -1 if there is none.
 std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
-  std::vector<int64_t> ending;  // by node: ranks whose stacks end there
+  std::vector<int64_t> ending;  // indexed by node: ranks whose stacks end there
   std::vector<Frame> frames;
   for (const StackNode& node : facts.stacks()) {
     int64_t ranks = 0;
@@ -269,7 +269,7 @@ int32_t Counted(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>
 // Calls of some ranks, one rank after the other.
 class CallColumns {
  public:
-  // `texts`: null if the source has no call sites.
+  // `texts` is null if the source has no call sites.
   CallColumns(const Bundle& bundle, const ViewFacts& facts, const CallSource& source, Interned* texts)
       : bundle_(bundle), facts_(facts), source_(source), states_(bundle, facts), texts_(texts) {
     unit_ns_ = std::max<int64_t>(1000, (facts.last_ns() - facts.first_ns()) / (int64_t{1} << 31) + 1);
@@ -528,7 +528,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
   return Dump(data);
 }
 
-// The verdict and its picture, without any rank's data.
+// Returns the verdict and its picture, without any rank's data.
 std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t limit) {
   ViewFacts verdict;
   *verdict.mutable_verdict() = facts.verdict();
@@ -549,7 +549,7 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
   return Dump(data);
 }
 
-// The culprits, and the ranks in the answer's picture.
+// Returns the culprits, and the ranks in the answer's picture.
 std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   std::set<int32_t> out;
   const auto add = [&](int32_t rank) {

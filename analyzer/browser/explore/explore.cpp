@@ -29,7 +29,7 @@ std::string Policy(absl::string_view more) {
                       CspHash(ExploreStyle()), more, "; base-uri 'none'; form-action 'none'");
 }
 
-// The parts of the page before and after its data.
+// Returns the parts of the page before and after its data.
 std::string BeforeData(const std::string& policy) {
   std::string page = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

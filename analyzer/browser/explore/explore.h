@@ -23,7 +23,7 @@ inline constexpr size_t kMostExploreBytes = 5'000'000;
 // missing.
 std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts, size_t most_bytes = kMostExploreBytes);
 
-// The page's Content-Security-Policy, which a server sends in a header.
+// Returns the page's Content-Security-Policy, which a server sends in a header.
 std::string ExplorePolicy();
 
 // The same page for a server that has the calls. The page requests grids.json (ExploreGrids), and calls.json?A,B,C
@@ -41,7 +41,7 @@ bool IsExplorePage(std::string_view page);
 // ExploreHtml for the contents of an incident folder. Takes about as long as the analysis.
 std::string ExplorePage(const Bundle& bundle, const Verdict& verdict, const MergedStacks& stacks);
 
-// The page's data as JSON without '<'.
+// Returns the page's data as JSON without '<'.
 std::string ExploreData(const Bundle& bundle, const ViewFacts& facts, size_t most_bytes = kMostExploreBytes);
 std::string ExploreServedData(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 

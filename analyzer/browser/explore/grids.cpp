@@ -67,9 +67,9 @@ class RowMaker {
   // Buffers that a worker reuses for each rank.
   struct Space {
     std::vector<PageCall> calls;
-    std::vector<int32_t> lane_of;  // by membership
-    std::vector<LaneRow> rows;     // by lane
-    std::vector<uint8_t> states;   // by call
+    std::vector<int32_t> lane_of;  // indexed by membership
+    std::vector<LaneRow> rows;     // indexed by lane
+    std::vector<uint8_t> states;   // indexed by call
   };
 
   void Make(size_t rank, Space* space, std::vector<RowPattern>* out) const {
@@ -137,7 +137,7 @@ class RowMaker {
   const CallSource& source_;
   const CallStates states_;
   std::set<int32_t> culprits_;
-  std::vector<int64_t> newest_;  // by communicator: the newest number that any member's counter shows
+  std::vector<int64_t> newest_;  // indexed by communicator: the newest number that any member's counter shows
 };
 
 // Drops everything before the column.

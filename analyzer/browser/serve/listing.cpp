@@ -76,7 +76,7 @@ json ReadJson(int folder, const char* name, size_t limit) {
   return text.ok() ? ParseJson(*text) : json();
 }
 
-// The hosts of the first finding's culprits.
+// Returns the hosts of the first finding's culprits.
 std::string Hosts(const json& finding) {
   std::set<std::string> hosts;
   std::string first;

@@ -64,7 +64,7 @@ class Listing {
     std::string version;  // version of the files that the row was made from
     Listed row;
   };
-  std::map<std::string, Known> known_;  // by path
+  std::map<std::string, Known> known_;  // indexed by path
 };
 
 }  // namespace lockstep::serve

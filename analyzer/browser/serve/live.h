@@ -34,7 +34,7 @@ class LiveJobs {
     std::vector<LiveJob> jobs;  // jobs in trouble first
     std::string problem;        // why there is no answer; empty if there is one
   };
-  // `program`: lockstep-top. `endpoint`: empty: the collector that lockstep-top finds.
+  // `program` is lockstep-top. If `endpoint` is empty, lockstep-top finds the collector.
   LiveJobs(std::string program, std::string endpoint) : program_(std::move(program)), endpoint_(std::move(endpoint)) {}
 
   // Queries the collector, unless the last answer is less than a second old.

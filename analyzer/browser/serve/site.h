@@ -42,7 +42,7 @@ struct LargeIncident;
 // Thread-safe.
 class Site {
  public:
-  // `live`: the collector whose jobs /TOKEN/live shows; null for none.
+  // `live` is the collector whose jobs /TOKEN/live shows; null for none.
   Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live = nullptr);
   // For readers with keys; addresses contain no token. The ids of incidents in addresses depend on `secret` and stay
   // the same as long as it does.
@@ -63,11 +63,11 @@ class Site {
   // Returns status 200, or a refusal for a client who may not read. Removes the token from the path.
   Response Admit(const Request& request, std::string_view* path);
   Response Incident(std::string_view id, std::string_view file, std::string_view query);
-  // A page created from the folder's data, or a cached page.
+  // Returns a page created from the folder's data, or a cached page.
   absl::StatusOr<PageCache::Page> Made(const Listed& incident, std::string_view file);
-  // The incident's index, if it is up to date and the job is so large that its page requests calls.
+  // Returns the incident's index, if it is up to date and the job is so large that its page requests calls.
   std::shared_ptr<const LargeIncident> Large(const Listed& incident);
-  // A large incident's page, the states of its calls, or some ranks' calls.
+  // Returns a large incident's page, the states of its calls, or some ranks' calls.
   Response LargePart(const LargeIncident& large, std::string_view file, std::string_view query);
 
   const std::string token_;  // empty if readers have keys
@@ -83,13 +83,14 @@ class Site {
   std::vector<std::shared_ptr<const LargeIncident>> large_;  // guarded by opening_; the newest is last
 };
 
-// The list as a page. `query` chooses the order: "by=job", "by=job&down=1". `root` is the prefix of all addresses.
-// `live`: link to the running jobs.
+// Returns the list as a page. `query` chooses the order: "by=job", "by=job&down=1". `root` is the prefix of all
+// addresses. `live` is the link to the running jobs.
 std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& root, bool live = false);
-// The running jobs as a page that reloads itself. `incidents`: link targets for each job's latest incident.
+// Returns the running jobs as a page that reloads itself. `incidents` are the link targets for each job's latest
+// incident.
 std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& incidents, const std::string& root,
                      int64_t now_real_ns);
-// The Content-Security-Policy of these pages.
+// Returns the Content-Security-Policy of these pages.
 std::string ListPolicy();
 
 }  // namespace lockstep::serve

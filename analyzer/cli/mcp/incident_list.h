@@ -24,7 +24,7 @@ struct OpenedIncident {
 
 class IncidentList {
  public:
-  // `paths`: incidents, anything else that LoadPaths reads, or folders of incidents.
+  // `paths` names incidents, anything else that LoadPaths reads, or folders of incidents.
   IncidentList(std::vector<std::string> paths, Redactor redactor) : paths_(std::move(paths)), redactor_(redactor) {}
 
   struct Listed {
@@ -33,8 +33,8 @@ class IncidentList {
   };
   // Newest first, at most 1,000.
   std::vector<Listed> List() const;
-  // `name`: a name from the list; empty: the newest. The incident stays loaded until it changes or another one is
-  // requested.
+  // `name` is a name from the list; if it is empty, the newest incident. The incident stays loaded until it changes or
+  // another one is requested.
   absl::StatusOr<const OpenedIncident*> Open(const std::string& name);
 
  private:

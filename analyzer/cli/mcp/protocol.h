@@ -25,7 +25,7 @@ class McpServer {
   McpServer(std::vector<McpTool> tools, std::string fence);
   // Returns the response line without the line feed; empty if there is no response.
   std::string Answer(std::string_view line) const;
-  // The response to a line longer than kLongestLine.
+  // Returns the response to a line longer than kLongestLine.
   static std::string TooLong();
 
  private:

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// The tools incidents, verdict, why, ranks, stacks, query and compare. `incidents` must outlive them.
+// Returns the tools incidents, verdict, why, ranks, stacks, query and compare. `incidents` must outlive them.
 std::vector<McpTool> IncidentTools(IncidentList* incidents);
 
 }  // namespace lockstep

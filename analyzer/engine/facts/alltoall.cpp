@@ -24,7 +24,7 @@ struct Part {
   }
 };
 
-// The group that contains `like`, or the one before or after it in this communicator (step -1, 1). Empty if not
+// Returns the group that contains `like`, or the one before or after it in this communicator (step -1, 1). Empty if not
 // recorded.
 Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
   Part part;

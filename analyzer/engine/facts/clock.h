@@ -39,7 +39,7 @@ class Clocks {
   // Converts a rank's own time to the job's time; returns it unchanged if the rank's clock is not aligned. If a clock
   // was set back, a time in the overlap counts as the later period's.
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
-  // The maximum error of ToJob; -1 if the clock is not aligned.
+  // Returns the maximum error of ToJob; -1 if the clock is not aligned.
   int64_t Uncertainty(size_t rank_index, int64_t own_ns) const;
 
   // Fills Verdict::clocks with the hosts of the bundle, if there is more than one clock.

@@ -150,11 +150,11 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;  // by the same index: whether it waits for, or contains, a member without data
+  std::vector<bool> unseen_;  // indexed by the same index: whether it waits for, or contains, a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
-// An error of its own GPU is a reason to give up, whichever other process failed.
+// An error of its own GPU is a reason to give up, even if another process failed.
 bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
@@ -263,7 +263,7 @@ WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
 void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   std::vector<int32_t> ranks;
   std::vector<int64_t> waited;
-  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;  // by global rank
+  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;  // indexed by global rank
   bool pytorch = true;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const WatchdogEnd end = EndedByWatchdog(model, r);

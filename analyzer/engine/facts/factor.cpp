@@ -276,8 +276,8 @@ bool StuckPair(const Cause& c) {
          ring::IsPointToPoint(c.op->kind);
 }
 
-// The ranks of each stuck operation. Pairs of neighbors on one pipeline form one set: a batch of sends and receives
-// ends as one, so any of them may hold up the others.
+// Returns the ranks of each stuck operation. Pairs of neighbors on one pipeline form one set: a batch of sends and
+// receives ends as one, so any of them may hold up the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // maps communicator and rank to the index of a set

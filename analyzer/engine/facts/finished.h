@@ -9,7 +9,7 @@ namespace lockstep {
 
 // Returns whether the rank's record shows which operations completed, so that its other operations are known to be
 // unfinished. Some recorders never see a completion and call every operation scheduled; a log of calls contains no
-// completions. `op`: one of the rank's operations, or null.
+// completions. `op` is one of the rank's operations, or null.
 bool CompletionsAreRecorded(const Rank& rank, const Op* op);
 
 // Returns the only member that completed collective `seq`, by its record or counters, as an index into Bundle::ranks.

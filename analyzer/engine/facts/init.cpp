@@ -18,7 +18,7 @@ using ring::CommState;
 bool NeedsParent(CallKind origin) { return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink; }
 
 // Returns whether the communicator is certainly still being created. If it has carried an operation, its creation
-// ended, whatever the record of the creation says.
+// ended, even if the record of the creation says otherwise.
 bool InTheMaking(const Membership& ms) {
   return ms.state == CommState::kInitializing && ms.issued <= 0 && ms.peers.empty();
 }
@@ -58,7 +58,7 @@ class Finder {
   }
 
  private:
-  // One creation for each root communicator, and one for each (parent, ordinal) of splits, whatever their colors.
+  // There is one creation for each root communicator, and one for each (parent, ordinal) of splits with any color.
   using Key = std::pair<uint32_t, uint32_t>;
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }

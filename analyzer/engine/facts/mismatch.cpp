@@ -154,9 +154,9 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   return true;
 }
 
-// The lowest number of a communicator from which its calls must be compared in detail; below it, each call is the same
-// on every member. Usually all calls agree, which one pass over each member's calls in memory order shows. INT64_MAX
-// means all agree.
+// Returns the lowest number of a communicator from which its calls must be compared in detail; below it, each call is
+// the same on every member. Usually all calls agree, which one pass over each member's calls in memory order shows.
+// INT64_MAX means all agree.
 int64_t FirstToCompare(const Model& model, uint32_t comm) {
   struct Number {
     const Op* first = nullptr;

@@ -31,7 +31,7 @@ struct Member {
 };
 
 struct CommView {
-  std::vector<Member> members;        // by member rank
+  std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // The same for all communicators created at the same place of the program on other ranks.
@@ -110,8 +110,8 @@ class Model {
   // Returns how many operations of this direction the member has issued with `peer`, or kUnknown if the source does not
   // count.
   int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
-  // The other side of a rank's send or receive, at that peer. `counted`: both records contain all sends and receives
-  // between the two, so null means not issued.
+  // The other side of a rank's send or receive, at that peer. `counted` is true if both records contain all sends and
+  // receives between the two, so null means not issued.
   const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;

@@ -72,7 +72,7 @@ class Siblings {
   std::map<std::tuple<uint32_t, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
-// The number of elements sent or received; -1 if unknown.
+// Returns the number of elements sent or received; -1 if unknown.
 int64_t Elements(const Op& op) {
   return op.count >= 0 ? op.count : op.kind == CallKind::kSend ? op.input_elements : op.output_elements;
 }

@@ -27,7 +27,7 @@ struct Divergence {
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
 // If there are only two ranks, the one that did what both did at that place before is the reference.
-// `strands`: as for ReadPrograms.
+// `strands` is the same as for ReadPrograms.
 std::vector<Divergence> FindDivergences(const Model& model, bool strands = true);
 
 }  // namespace lockstep

@@ -523,7 +523,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
       }
     }
     const Communicator& comm = bundle.comms[c];
-    // "NAME/HASH": the same name, whatever the members.
+    // "NAME/HASH": the name is the same for any members.
     if (framework && !comm.members_inferred) by_name[comm.id.substr(0, comm.id.rfind('/'))].push_back(c);
   }
   for (const auto& [name, list] : by_name) {

@@ -26,7 +26,7 @@ struct SplitFault {
   bool agreed = false;  // all members list the same members; only the shape of the other groups is against it
 };
 
-// `stalled`: the job is stuck. A pattern that few communicators support counts only then.
+// `stalled` is true if the job is stuck. A pattern that few communicators support counts only then.
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled);
 
 }  // namespace lockstep

@@ -21,9 +21,9 @@ struct StoppedHost {
 // count as evidence, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
-// By rank index: processes that wait for their GPU, or whose state a framework's dump does not contain. Ranks with the
-// same role and the same unfinished work made a further call first. So that work does not stop the process: it skipped
-// the call, or waits for work outside NCCL.
+// Returns, indexed by rank index, the processes that wait for their GPU, or whose state a framework's dump does not
+// contain. Ranks with the same role and the same unfinished work made a further call first. So that work does not stop
+// the process: it skipped the call, or waits for work outside NCCL.
 std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted);
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ constexpr size_t kCommsOfClass = 4, kMembersOfComm = 8;
 constexpr size_t kNewestCalls = 512;  // of each of these ranks
 constexpr size_t kMostComms = 32;     // communicators of one rank
 
-// Finds pairs of classes whose operations completed in whichever order they were issued.
+// Finds pairs of classes whose operations completed in the order in which they were issued, whichever class came first.
 class OrderReader {
  public:
   explicit OrderReader(const Model& model) : model_(model) {

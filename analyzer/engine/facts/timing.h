@@ -48,7 +48,7 @@ enum class Arrivals : uint8_t {
 };
 
 struct TimedRank {
-  std::vector<TimedOp> ops;   // by end time on the rank's clock; empty if nothing is timed
+  std::vector<TimedOp> ops;   // sorted by end time on the rank's clock; empty if nothing is timed
   uint32_t clock = kNoIndex;  // ranks with the same number share a clock
   Arrivals arrivals = Arrivals::kNone;
   int64_t late_by_ns = 0;  // starts and ends may be late by at most this, and are never early
@@ -66,8 +66,8 @@ class Timing {
   const Model& model;
   std::vector<TimedRank> ranks;  // indexed as Bundle::ranks
   std::vector<Attendance> attendance;
-  std::vector<Meeting> meetings;              // by communicator, then sequence
-  std::vector<Handover> handovers;            // by communicator
+  std::vector<Meeting> meetings;              // sorted by communicator, then sequence
+  std::vector<Handover> handovers;            // indexed by communicator
   std::vector<std::string> clock_names;       // host name, or "rank 5" if the host is unknown
   std::vector<uint32_t> first_rank_of_clock;  // index into Bundle::ranks
 

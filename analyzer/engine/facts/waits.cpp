@@ -15,7 +15,7 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// A GPU that is known to hang by itself.
+// Returns whether the GPU is known to hang by itself.
 bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
@@ -356,7 +356,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // A GPU that reaches an operation starts it, whichever rank is missing there. If the GPU did not start it, its
+      // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start it, its
       // own earlier work blocks it, and no rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
@@ -534,7 +534,7 @@ void WaitGraph::AddCreations() {
     }
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
-      // A rank that waits for its GPU is not in such a call, whatever a damaged record says about the communicator.
+      // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
       if (host == HostState::kInWait) continue;
       // The program only polls a non-blocking call.
       if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;

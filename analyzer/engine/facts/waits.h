@@ -101,21 +101,21 @@ class WaitGraph {
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
-  // The queue that would contain a call of the rank on the communicator, if the record does not show streams.
+  // Returns the queue that would contain a call of the rank on the communicator, if the record does not show streams.
   uint32_t QueueFor(size_t rank_index, uint32_t comm) const;
-  // The queue that contains a unit of the rank, and the unit's position in it.
+  // Returns the queue that contains a unit of the rank, and the unit's position in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];
   }
 
-  // The only member that has completed the collective at this front while others are in it (see FinishedAlone), or -1.
-  // Not thread-safe.
+  // Returns the only member that has completed the collective at this front while others are in it (see FinishedAlone),
+  // or -1. Not thread-safe.
   int32_t AloneDone(const GpuFront& front) const;
 
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<uint32_t>> back;  // reversed edges
-  std::vector<Queue> queues;                // by rank, then by first use
-  std::vector<StoppedHost> stopped;         // by rank index
+  std::vector<Queue> queues;                // sorted by rank, then by first use
+  std::vector<StoppedHost> stopped;         // indexed by rank index
   // Strongly connected components that have no outgoing edges and in which something waits. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
@@ -156,7 +156,7 @@ class WaitGraph {
   bool IsBehind(uint32_t queue, uint32_t place) {
     return place > queues[queue].noticed_late || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr);
   }
-  // A rank without data, or an operation that waits only for such ranks.
+  // Returns whether the node is a rank without data, or an operation that waits only for such ranks.
   bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);
   bool WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const;

@@ -23,7 +23,7 @@ bool IsExchange(const Finding& finding) {
 
 // Removes the program's sends and receives that have no match.
 void DropUnmet(const Job& job, Program* program) {
-  absl::flat_hash_map<uint32_t, uint32_t> dropped;  // by lane
+  absl::flat_hash_map<uint32_t, uint32_t> dropped;  // indexed by lane
   auto& calls = program->calls;
   std::vector<bool> unmet(calls.size());
   for (size_t i = calls.size(); i-- > 0;) {
@@ -140,7 +140,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
     case Proof::SAME_ARGUMENTS:
       if (comm == kNoIndex) return;
       if (remedy.place.exchange) {
-        // The sends and receives of one group are one exchange, whatever their numbers.
+        // The sends and receives of one group are one exchange, even if their numbers differ.
         std::set<uint32_t> units;
         const auto is_it = [&](const Call& call) {
           return call.comm == comm && call.peer >= 0 && call.op != nullptr && call.op->seq == remedy.place.seq;

@@ -23,11 +23,11 @@ constexpr bool NeedsPlace(Change change) {
 }
 bool IsMismatch(FindingKind kind);
 
-// The changes that may correct the finding, likeliest first; empty if no change of calls can.
+// Returns the changes that may correct the finding, likeliest first; empty if no change of calls can.
 std::vector<Change> ChangesFor(const Finding& finding);
 Place PlaceOfFinding(const Model& model, const Finding& finding);
 
-// The changes to try at another rank, if `remedy` helps at a suspect.
+// Returns the changes to try at another rank, if `remedy` helps at a suspect.
 std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
 
 // `variant` is one of `recorded.job`.

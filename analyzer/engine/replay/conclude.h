@@ -1,4 +1,4 @@
-// The verdict that people get, in text, files and windows alike.
+// Produces the verdict that users see in text, files and windows.
 #pragma once
 
 #include "analyzer/model/analyze_options.h"

@@ -19,7 +19,7 @@
 namespace lockstep::replay {
 namespace {
 
-constexpr int kMostCalls = 64;  // calls in a row that one rank may have left out, or made too many
+constexpr int kMostCalls = 64;  // calls in a row that one rank may have skipped or added
 
 // "rank 3", "ranks 3, 5-7"
 std::string Named(const std::vector<int32_t>& ranks) {
@@ -134,7 +134,8 @@ class Trial {
 
   bool LimitReached() const { return parts_ > options_.most_parts; }
 
-  // Returns whether the judgment is final. `others_corrected`: the faults of the further findings are corrected first.
+  // Returns whether the judgment is final. `others_corrected` is true if the faults of the further findings are
+  // corrected first.
   bool Try(Remedy remedy, Order order, bool others_corrected) {
     if (NeedsPlace(remedy.change) && remedy.place.seq < 0)
       return Keep(1, Proof::NOT_PROVED, Proof::CALL_WITHOUT_NUMBER);
@@ -235,7 +236,7 @@ class Trial {
     for (const uint32_t c : candidates) {
       if (LimitReached()) return Keep(5, Proof::NOT_PROVED, Proof::LIMIT_REACHED, {}, &next);
       next.set_candidates(next.candidates() + 1);
-      // Two other ranks still differ, whatever one rank changes.
+      // Two other ranks still differ, so changing one rank does not help.
       if (std::any_of(unlike.begin(), unlike.end(),
                       [p = static_cast<int32_t>(c)](const auto& pair) { return pair.first != p && pair.second != p; }))
         continue;
@@ -280,7 +281,7 @@ class Trial {
     }
   }
 
-  // The job with each of these programs corrected, except one.
+  // Returns the job with each of these programs corrected, except one.
   static Variant Corrected(const Remedy& remedy, const std::vector<uint32_t>& programs, uint32_t except,
                            const Recorded& recorded) {
     Variant variant(recorded.job);

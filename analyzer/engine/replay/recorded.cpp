@@ -103,7 +103,7 @@ class Reader {
     }
   }
 
-  // The communicator in the job, added when first needed.
+  // Returns the communicator in the job, added when first needed.
   uint32_t CommOf(uint32_t comm) {
     if (out_.job_comms[comm] != kNoIndex) return out_.job_comms[comm];
     Job::Comm made;
@@ -274,7 +274,7 @@ class Reader {
   const WaitGraph* graph_;
   const Order order_;
   Recorded out_;
-  std::vector<Range> ranges_;  // by Bundle::comms
+  std::vector<Range> ranges_;  // indexed by Bundle::comms
   absl::flat_hash_map<int32_t, int32_t> unseen_;
   absl::flat_hash_map<std::pair<size_t, uint32_t>, int64_t> next_;  // rank, communicator
   size_t parts_ = 0;

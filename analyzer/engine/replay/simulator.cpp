@@ -297,7 +297,7 @@ class Player {
   std::vector<Batch> units_;
   std::vector<uint32_t> calls_;       // meetings, by unit
   Lists owed_, units_of_;             // meetings, by program; units, by meeting
-  std::vector<uint32_t> open_calls_;  // by program
+  std::vector<uint32_t> open_calls_;  // indexed by program
   std::vector<uint32_t> ready_;
 };
 
@@ -336,7 +336,7 @@ void Arrange(Job* job) {
     call->lane = lane->second;
     ++(call->send ? job->lanes[call->lane].sends : job->lanes[call->lane].recvs);
   });
-  // In the order of their ends, whatever program made the first call.
+  // Sorted by their ends; it does not matter which program made the first call.
   std::vector<uint32_t> order(job->lanes.size()), place(job->lanes.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [job](uint32_t a, uint32_t b) { return job->lanes[a] < job->lanes[b]; });

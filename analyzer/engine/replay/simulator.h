@@ -109,8 +109,8 @@ struct Outcome {
   size_t open = 0;         // meetings that did not complete
   size_t parts = 0;        // calls, and members of meetings
   std::vector<Meeting> meetings;
-  std::vector<bool> owes;   // by program: whether others need calls that it did not make
-  std::vector<bool> meets;  // by program: whether it takes part in a meeting that did not complete
+  std::vector<bool> owes;   // indexed by program: whether others need calls that it did not make
+  std::vector<bool> meets;  // indexed by program: whether it takes part in a meeting that did not complete
   bool completes() const { return !too_large && open == 0; }
 };
 

@@ -10,8 +10,8 @@ namespace lockstep {
 
 using ring::IsCollective;
 
-// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
-// the majority of the members decides if there is one.
+// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed
+// call, the majority of the members decides if there is one.
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
   std::vector<Cause> here;
   for (const Member& member : facts.model.comms[m.comm].members) {

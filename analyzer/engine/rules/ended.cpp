@@ -41,7 +41,7 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
 // stopped, and did not end with the job.
 bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>& ahead,
                   const std::vector<int32_t>& behind) {
-  std::map<uint32_t, int64_t> most;  // by communicator: how far the others came
+  std::map<uint32_t, int64_t> most;  // indexed by communicator: how far the others came
   for (const int32_t r : behind) {
     for (const Membership& ms : facts.bundle.ranks[r].memberships) {
       const auto& members = facts.model.comms[ms.comm].members;

@@ -18,7 +18,7 @@ namespace lockstep {
 // Refers to its arguments, which must live longer. One thread at a time.
 class Facts {
  public:
-  // `graph`: null if nothing is stuck.
+  // `graph` is null if nothing is stuck.
   Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
         const WaitGraph* graph);
 

@@ -119,7 +119,7 @@ class CircleLeavers {
   // Most ranks of the circle are not in the set.
   bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
 
-  // Ranks of the circle that did not issue what is waited for at this node.
+  // Returns ranks of the circle that did not issue what is waited for at this node.
   RankSet Lacking(uint32_t node) const {
     RankSet lacking;
     for (const Edge& e : graph_.edges[node]) {
@@ -140,7 +140,7 @@ class CircleLeavers {
     return false;
   }
 
-  // Ranks that did not issue what the rank waits for in this queue.
+  // Returns ranks that did not issue what the rank waits for in this queue.
   RankSet WaitsFor(uint32_t queue) const {
     RankSet lacking;
     for (const Edge& in : graph_.edges[queue]) {

@@ -28,7 +28,8 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   return false;
 }
 
-// Ranks without data that may be in a communicator whose members are known only from its use; global ranks, ascending.
+// Returns ranks without data that may be in a communicator whose members are known only from its use; global ranks,
+// ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
   std::vector<int32_t> unseen = RanksWithoutData(bundle, SIZE_MAX);
@@ -129,7 +130,7 @@ struct Inside {
   std::vector<int32_t> entered;   // issued it, as their records show
 };
 
-// `op`: the member's call; null if it is not recorded.
+// `op` is the member's call; null if it is not recorded.
 void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
   const Rank& rank = facts.bundle.ranks[member];
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);

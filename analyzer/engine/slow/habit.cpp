@@ -22,8 +22,8 @@ int64_t MiddleOf(std::vector<int64_t>* values) {
   return *middle;
 }
 
-// The lower bound of the latest quarter. Operations often follow each other without work between them, so half of the
-// meetings may show nothing. Occasional delays do not fill a quarter.
+// Returns the lower bound of the latest quarter. Operations often follow each other without work between them, so half
+// of the meetings may show nothing. Occasional delays do not fill a quarter.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());
@@ -171,7 +171,7 @@ class HabitFinder {
     return usual;
   }
 
-  // The usual lateness of a member, over all communicators of its class, if there are enough of them.
+  // Returns the usual lateness of a member, over all communicators of its class, if there are enough of them.
   std::map<std::pair<uint32_t, size_t>, int64_t> UsualOfPlaces() const {
     std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> values;
     for (const MemberLateness& l : found_) values[l.place].push_back(l.later_ns);
@@ -207,7 +207,7 @@ class HabitFinder {
     return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
   }
 
-  // How much of the record the rank's operations cover.
+  // Returns how much of the record the rank's operations cover.
   int64_t SpanOf(uint32_t r) const {
     const Rank& rank = timing_.model.bundle.ranks[r];
     int64_t inside = 0, first = INT64_MAX, last = 0;
@@ -224,7 +224,7 @@ class HabitFinder {
 
   const Timing& timing_;
   const Paces& paces_;
-  std::vector<std::vector<bool>> follows_;  // by rank and timed operation, see FollowsItsOwn
+  std::vector<std::vector<bool>> follows_;  // indexed by rank and timed operation, see FollowsItsOwn
   std::vector<MemberLateness> found_;
   std::map<uint32_t, std::vector<const MemberLateness*>> of_class_;
 };

@@ -67,7 +67,7 @@ struct Hosts {
       of_rank[r] = known.try_emplace(bundle.ranks[r].host, static_cast<uint32_t>(known.size())).first->second;
     }
   }
-  // The number of different hosts among them; 0 if one is unknown.
+  // Returns the number of different hosts among them; 0 if one is unknown.
   uint32_t Count(const std::vector<uint32_t>& ranks) const {
     std::set<uint32_t> seen;
     for (uint32_t r : ranks) {

@@ -253,8 +253,8 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   return gaps;
 }
 
-// The shortest pattern of calls that repeats at the end of the rank's record and contains every communicator that the
-// pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
+// Returns the shortest pattern of calls that repeats at the end of the rank's record and contains every communicator
+// that the pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
 Paces::Repeat Paces::FindRepeat(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
@@ -458,7 +458,7 @@ void Paces::Measure(uint32_t r) {
 // A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is
 // the rest of the step, which is equally long for all ranks of the role.
 void Paces::CompareSteps(const std::vector<uint32_t>& role) {
-  std::map<int64_t, size_t> recorded;  // by number
+  std::map<int64_t, size_t> recorded;  // indexed by number
   std::vector<int64_t> lengths;
   for (uint32_t r : role) {
     for (const int64_t number : ranks[r].numbers) ++recorded[number];
@@ -466,7 +466,7 @@ void Paces::CompareSteps(const std::vector<uint32_t>& role) {
   }
   const size_t measured = lengths.size();
   const int64_t length = Median(std::move(lengths));
-  std::map<uint32_t, std::vector<Series>> waits;  // by class
+  std::map<uint32_t, std::vector<Series>> waits;  // indexed by class
   std::vector<Series> own;
   for (uint32_t r : role) {
     RankPace& pace = ranks[r];

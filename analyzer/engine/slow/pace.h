@@ -22,7 +22,8 @@ inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // From this many collectives with others on, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
 
-// The middle value, or the smaller of two middle ones, so that a single delay in two steps does not count as usual.
+// Returns the middle value, or the smaller of two middle ones, so that a single delay in two steps does not count as
+// usual.
 inline int64_t Usual(std::vector<int64_t> values) { return Quantile(&values, 0.5); }
 
 struct RankPace {
@@ -97,7 +98,7 @@ class Paces {
 
   const Timing& timing_;
   std::vector<Repeat> repeats_;                     // indexed as Bundle::ranks
-  std::vector<std::map<uint64_t, Beside>> beside_;  // by role and place
+  std::vector<std::map<uint64_t, Beside>> beside_;  // indexed by role and place
   absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) for which some framework's durations are
                                                     // known
   std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: runs during the rank's own

@@ -22,7 +22,7 @@ struct PlacePace {
   double by_chance = 1;  // upper limit of the probability that chance makes any rank slower at this many places
 };
 
-// Indexed like Bundle::ranks. `noise_ns`: the accuracy of each rank's times.
+// Indexed like Bundle::ranks. `noise_ns` is the accuracy of each rank's times.
 std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, const std::vector<int64_t>& noise_ns);
 
 }  // namespace lockstep

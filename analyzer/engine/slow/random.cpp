@@ -69,7 +69,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   }
   if (best == nullptr) return causes;
   // Time that the latest rank of each step costs the job.
-  std::map<int64_t, int64_t> worst;  // by step
+  std::map<int64_t, int64_t> worst;  // indexed by step
   std::map<uint32_t, size_t> by_rank;
   for (const Event* e : best_events) worst[e->step] = std::max(worst[e->step], e->excess_ns), ++by_rank[e->rank];
   int64_t cost = 0;

@@ -39,7 +39,7 @@ class Slowness {
   // waiting.
   void Fill(Verdict* verdict) const;
 
-  // The accuracy of a rank's times, estimated from other ranks' times of the same moments.
+  // Returns the accuracy of a rank's times, estimated from other ranks' times of the same moments.
   int64_t Noise(uint32_t rank) const { return noise_ns_[rank]; }
 
  private:
@@ -73,7 +73,7 @@ class Slowness {
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while other
-  // ranks almost never are. `named`: for each rank, whether its lateness is already reported.
+  // ranks almost never are. `named` says for each rank whether its lateness is already reported.
   std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;
@@ -97,7 +97,7 @@ struct LinkUse {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t bytes = 0;                  // payload, as nccl-tests counts it
   std::vector<uint32_t> ranks;        // participating ranks, as indexes into Bundle::ranks
-  std::vector<int64_t> transfers_ns;  // by sequence number
+  std::vector<int64_t> transfers_ns;  // indexed by sequence number
   std::vector<int64_t> seqs;
   int64_t usual_ns = 0;
   int64_t noise_ns = 0;  // uncertainty of one transfer
@@ -108,7 +108,7 @@ struct LinkUse {
 // Every communicator's uses with at least four complete operations, by communicator, kind and bytes; pairs of a
 // pipeline separately.
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
-// The members that take part: two for a send or receive.
+// Returns the members that take part: two for a send or receive.
 int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
 // Bytes per second over the bus, with nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);

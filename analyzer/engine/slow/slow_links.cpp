@@ -64,7 +64,8 @@ struct Compared {
   bool nearly_all = false;
 };
 
-// The index of the transfer from which on almost all are slow although earlier ones were not; 0 if there is none.
+// Returns the index of the transfer from which on almost all are slow although earlier ones were not; 0 if there is
+// none.
 size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   constexpr size_t kLeast = 3;
   size_t run = 0;
@@ -76,7 +77,7 @@ size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   return before * 5 <= since ? since : 0;
 }
 
-// `usual`: the usual times of all similar uses, including its own, ascending.
+// `usual` has the usual times of all similar uses, including its own, ascending.
 Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   Compared out;
   // Without its own value: the median of the rest; the faster one of two.
@@ -206,8 +207,8 @@ Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<L
   return FindCrossing(bundle, things, bad, good);
 }
 
-// What a training step loses: the time of the communicator that loses most, divided by the number of steps. -1 if
-// that is too little to report.
+// Returns what a training step loses: the time of the communicator that loses most, divided by the number of steps. -1
+// if that is too little to report.
 int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const std::vector<Slow>& slow,
                    const LinkUse& worst) {
   std::map<uint32_t, int64_t> lost_by_comm;

@@ -35,7 +35,7 @@ bool LooksLikeDump(const Document& document, const Value& dump) {
   return document.Get(dump, Key::kVersion).type == Type::kString && document.Size(dump) <= 4;
 }
 
-// The common part of damages that differ only in their positions.
+// Returns the common part of damages that differ only in their positions.
 std::string Like(const char* what, const ParseError& error) {
   return absl::StrCat(what, *error.like == 0 ? error.text : error.like);
 }
@@ -48,7 +48,7 @@ class DumpReader {
     file_.rank.source = Source::kFlightRecorder;
   }
 
-  // `dump`: a dictionary, or a list of entries.
+  // `dump` is a dictionary, or a list of entries.
   FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool json) {
     dump_ = dump;
     file_.rank.rank = rank;
@@ -198,7 +198,7 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
   return none;
 }
 
-// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
+// Returns the dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
   // A writer creates one object for each rank; shared objects would multiply the work.

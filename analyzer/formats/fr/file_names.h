@@ -24,14 +24,14 @@ struct FileName {
   std::vector<NamedNumber> numbers;
 };
 
-// The path up to and including its last slash.
+// Returns the path up to and including its last slash.
 std::string_view Folder(std::string_view path);
 
-// `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the
-// word "rank".
+// `shared` is the length of the folders that all files share. Only the innermost of them may contain the rank, after
+// the word "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
-// The folders that all paths share, including the last slash.
+// Returns the folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
 // The rank in the name of a single file: the number after the word "rank", else the last number; -1 if there is none.

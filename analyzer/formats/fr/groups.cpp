@@ -164,7 +164,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // The trusted group that the file's entries mean; kNoIndex if no file's pg_config shows it.
+  // Returns the trusted group that the file's entries mean; kNoIndex if no file's pg_config shows it.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -457,8 +457,8 @@ class Merger {
     for (size_t f = 0; f < files_.size(); f++) BuildRank(f, comm_of, &(*operation_memberships)[f]);
   }
 
-  // The pg_id of each group: the number of groups that the process created before it, if all members agree; otherwise
-  // 0.
+  // Returns the pg_id of each group: the number of groups that the process created before it, if all members agree;
+  // otherwise 0.
   std::vector<uint32_t> Ordinals() const {
     constexpr uint32_t kDiffer = UINT32_MAX;
     std::vector<uint32_t> ordinals(groups_.size());

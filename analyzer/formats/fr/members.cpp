@@ -9,7 +9,7 @@
 namespace lockstep::fr {
 namespace {
 
-// Members relative to the first.
+// Returns members relative to the first.
 std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   std::vector<int32_t> out;
   out.reserve(members.size());
@@ -17,8 +17,8 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   return out;
 }
 
-// The only way to place `offsets` over `users` so that the other members are silent ranks that use no group of this
-// kind; empty if there is none, or several.
+// Returns the only way to place `offsets` over `users` so that the other members are silent ranks that use no group of
+// this kind; empty if there is none, or several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
                               const std::vector<int32_t>& silent, const absl::flat_hash_set<int32_t>& used,
                               int32_t job_size, int32_t limit) {

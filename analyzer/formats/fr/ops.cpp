@@ -463,7 +463,7 @@ uint32_t EntryReader::ReadFrame(const Value& frame) {
   return known;
 }
 
-// The innermost frame outside PyTorch, or the innermost if there is none.
+// Returns the innermost frame outside PyTorch, or the innermost if there is none.
 uint32_t EntryReader::ReadCallSite(const Value& frames) {
   uint32_t site = kNoIndex;
   document_.ForEach(frames, [&](const Value& frame) {

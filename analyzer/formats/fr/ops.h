@@ -80,7 +80,7 @@ class EntryReader {
   void ReadTypes(const Value& list, Types* types);
   uint32_t InternTypes(const Types& in, const Types& out);
   uint32_t ReadCallSite(const Value& frames);
-  // The code of a frame: 1 if it is useless, otherwise 2 * (interned text + 1), plus 1 if it is inside PyTorch.
+  // Returns the code of a frame: 1 if it is useless, otherwise 2 * (interned text + 1), plus 1 if it is inside PyTorch.
   uint32_t ReadFrame(const Value& frame);
   const OpNameInfo& FindOpName(const Value& name);
   uint8_t BackendOf(std::string_view profiling_name);

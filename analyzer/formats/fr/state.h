@@ -9,7 +9,7 @@
 namespace lockstep::fr {
 
 // Fills Rank::only_active, start_recorded, records_lost, every Op's state and batch marks, and UsedGroup::progress.
-// `entries_included`: the dump has a list of entries, possibly empty.
+// `entries_included` is true if the dump has a list of entries, possibly empty.
 void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData* file);
 
 // A group's progress according to its pg_status alone. PyTorch writes the number of the last operation there,

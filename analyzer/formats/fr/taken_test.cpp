@@ -32,7 +32,7 @@ FrDump Dump(int open) {
   return dump;
 }
 
-// Loads two ranks' dumps. `later_ns`: time from the newest entry to the file's modification.
+// Loads two ranks' dumps. `later_ns` is the time from the newest entry to the file's modification.
 Bundle Written(std::vector<int64_t> later_ns, std::vector<int> open) {
   DumpFolder folder;
   for (int rank = 0; rank < 2; ++rank) {

@@ -135,7 +135,7 @@ class Document {
   void ForEachPair(const Value& value, Visit visit) const {
     if (value.type == Type::kDict) Walk(value.index, 2, [&](const Value* pair) { return visit(pair[0], pair[1]); });
   }
-  // The last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
+  // Returns the last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
   Value Get(const Value& dict, Key key) const;
 
   Value root;
@@ -171,8 +171,8 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// Why a parser stopped early. `refused`: the file is hostile, and nothing in it may be used. Otherwise the document
-// contains everything that was complete before `offset`, and open containers are marked partial.
+// Why a parser stopped early. `refused` is true if the file is hostile, and nothing in it may be used. Otherwise the
+// document contains everything that was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty if there is no error
   const char* like = "";  // equal for errors that differ only in numbers; "" if the texts must be equal

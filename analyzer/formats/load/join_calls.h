@@ -27,7 +27,7 @@ struct CallIndex {
 
   const Bundle& bundle;
   std::vector<std::vector<Use>> uses;                   // indexed by communicator
-  std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: indexes into Rank::ops
+  std::vector<std::vector<std::vector<uint32_t>>> ops;  // indexed by rank and membership: indexes into Rank::ops
 };
 
 // Returns whether a call in an own record and an entry of a dump can be the same call, by kind and size.
@@ -55,12 +55,13 @@ struct CallTable {
   // For a dump: maps a number to the position of its first call. Omits numbers that no rank has any more.
   std::map<int64_t, int64_t> positions;
 
-  // The position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
+  // Returns the position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
   int64_t PositionOf(int64_t number) const;
 };
 
 CallTable OwnCalls(const CallIndex& own, uint32_t comm);
-// `split`: the own record does not count all-to-alls, gathers or scatters here, because they are sends and receives.
+// `split` is true if the own record does not count all-to-alls, gathers or scatters here, because they are sends and
+// receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
 // Positions of a rank's entries, in order: (position, index into Rank::ops).
@@ -74,8 +75,8 @@ struct Shift {
   int64_t agreeing = 0;  // number of calls that both have
   std::string why_not;   // if not found, the reason
 };
-// `ends`: own number and position of the last call, for every rank that both sources have. If the calls repeat, ranks
-// that stopped at different places but agree on the difference between the two decide the shift.
+// `ends` has the own number and position of the last call, for every rank that both sources have. If the calls repeat,
+// ranks that stopped at different places but agree on the difference between the two decide the shift.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -125,7 +125,7 @@ class Joiner {
     return false;
   }
 
-  // The last call's own number and its position among the group's entries, on ranks that have both.
+  // Returns the last call's own number and its position among the group's entries, on ranks that have both.
   std::vector<std::pair<int64_t, int64_t>> Ends(uint32_t group, uint32_t comm, const CallTable& table) const {
     std::vector<std::pair<int64_t, int64_t>> ends;
     for (const CallIndex::Use& use : entry_index_.uses[group]) {
@@ -168,7 +168,7 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    // By size and by member, as far as they are known.
+    // Indexed by size and by member, as far as they are known.
     std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {
@@ -245,7 +245,7 @@ class Joiner {
     links->push_back(std::move(kept));
   }
 
-  // The rank's own membership in a joined communicator.
+  // Returns the rank's own membership in a joined communicator.
   uint32_t OwnMembership(uint32_t own_rank, uint32_t comm) const {
     const std::vector<Membership>& all = own_.ranks[own_rank].memberships;
     for (uint32_t m = 0; m < all.size(); ++m) {

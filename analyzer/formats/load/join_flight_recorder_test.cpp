@@ -40,9 +40,9 @@ struct Group {
 };
 struct Job {
   std::vector<Group> groups;
-  std::vector<Event> events;                           // events of every member rank
-  std::vector<size_t> stops_at;                        // by rank: number of events that it calls; the last one hangs
-  std::vector<bool> own, dump;                         // by rank: the sources that exist for the rank
+  std::vector<Event> events;     // events of every member rank
+  std::vector<size_t> stops_at;  // indexed by rank: number of events that it calls; the last one hangs
+  std::vector<bool> own, dump;   // indexed by rank: the sources that exist for the rank
   size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // number of newest calls and entries to keep
   int64_t dump_time_shift_ns = 0;
 

@@ -16,10 +16,10 @@ struct Detected {
   const FormatReader* format = nullptr;  // null if no format accepts the file
   Claim claim = Claim::kNo;
 };
-// The format that is certain for a file with this `head`, otherwise the first possible format.
+// Returns the format that is certain for a file with this `head`, otherwise the first possible format.
 Detected Detect(std::string_view head);
 
-// The formats tried for an unrecognized file, each with its first bytes.
+// Returns the formats tried for an unrecognized file, each with its first bytes.
 std::string FormatsTried();
 
 }  // namespace lockstep

@@ -285,7 +285,7 @@ class Calls {
     const auto place_of = [&](const Part& part) {
       return part.comm->rank < 0 && size == largest_ ? part.rank : part.comm->rank;
     };
-    std::map<int32_t, Lanes> lanes;  // by rank inside the communicator
+    std::map<int32_t, Lanes> lanes;  // indexed by rank inside the communicator
     for (const Part& part : parts) {
       if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
     }
@@ -322,7 +322,7 @@ class Calls {
   // One rank's sends to, or receives from, one peer.
   struct Lane {
     int64_t calls = 0;
-    std::map<int64_t, const NcclTransfer*> kept;  // by number
+    std::map<int64_t, const NcclTransfer*> kept;  // indexed by number
 
     int64_t oldest() const { return kept.empty() ? calls + 1 : kept.begin()->first; }
   };

@@ -23,7 +23,7 @@ class Completed {
   void Run() {
     if (comms_.empty()) return;
     Place();
-    std::map<std::string, std::map<int32_t, const Own*>> by_id;  // by communicator, then by rank inside it
+    std::map<std::string, std::map<int32_t, const Own*>> by_id;  // indexed by communicator, then by rank inside it
     for (const Own& own : comms_) {
       if (!rank_of_.contains({own.comm->host, own.comm->pid})) continue;
       std::map<std::string, int64_t> last;
@@ -153,9 +153,9 @@ class Completed {
 
   Ranks& out_;
   std::vector<Own> comms_;
-  std::map<std::pair<std::string, int64_t>, int32_t> rank_of_;           // by host and process
+  std::map<std::pair<std::string, int64_t>, int32_t> rank_of_;           // indexed by host and process
   std::map<std::pair<int32_t, uint32_t>, int64_t> kept_;                 // number of operations, by rank and group
-  std::map<std::string, std::map<int64_t, std::vector<int32_t>>> last_;  // by group: ranks by the newest number
+  std::map<std::string, std::map<int64_t, std::vector<int32_t>>> last_;  // indexed by group: ranks by the newest number
   int64_t listed_ = 0;
 };
 

@@ -44,7 +44,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
 // The job's ranks by host and PID, as lockstep attach found them.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
-// The job rank of each member. Empty if a member is not listed, or its process is unknown.
+// Returns the job rank of each member. Empty if a member is not listed, or its process is unknown.
 std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processes& processes) {
   std::vector<int32_t> members(static_cast<size_t>(size), -1);
   for (const RasClass& of : comm.classes) {
@@ -90,7 +90,7 @@ struct Member {
   int32_t inside = -1, rank = -1;
 };
 
-// `mapped`: numbers in the job differ from numbers in the communicator.
+// `mapped` is true if numbers in the job differ from numbers in the communicator.
 void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
   const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);

@@ -67,7 +67,7 @@ class Members {
 
   bool whole_ = true, unclear_ = false;
   int32_t last_ = -1;
-  std::map<int32_t, int32_t> ranks_;  // by member
+  std::map<int32_t, int32_t> ranks_;  // indexed by member
 };
 
 constexpr char kDiffering[] = "the group whose calls differ";

@@ -152,8 +152,8 @@ class Ends {
     return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are far
-  // more ranks than lines. `waiting` must not be empty.
+  // Returns ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are
+  // far more ranks than lines. `waiting` must not be empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
@@ -286,7 +286,7 @@ class Ends {
   ptrdiff_t hosts_ = 0;                     // files that each come from one host
   End reported_;                            // first failure that a launcher reported
   End killed_;                              // first end that the kernel reported
-  std::map<int32_t, End> own_, of_others_;  // by rank
+  std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_;
   std::vector<End> locals_;  // first failures on hosts, whose local ranks may not be ranks of the job
 };

@@ -71,7 +71,7 @@ bool IsException(std::string_view text) {
   });
 }
 
-// Lines that PyTorch's and NCCL's own threads print while a process ends.
+// Returns whether PyTorch's or NCCL's own threads print such a line while a process ends.
 bool IsOfLibrary(std::string_view text) {
   const bool glog = text.size() > 2 && text[0] == '[' && Holds("EFIW", text.substr(1, 1));
   return text.empty() || glog || text.starts_with("frame #") || text.starts_with("terminate called") ||

@@ -43,7 +43,7 @@ class ExceptionReader {
 };
 
 // Returns whether an exception reports that another process ended or did not answer. `text`:
-// "torch.distributed.DistBackendError: NCCL error in: ..". `innermost`: the innermost frame.
+// "torch.distributed.DistBackendError: NCCL error in: ..". `innermost` is the innermost frame.
 bool IsOfOthers(std::string_view text, std::string_view innermost);
 
 }  // namespace lockstep::logs

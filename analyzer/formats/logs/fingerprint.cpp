@@ -20,7 +20,7 @@ std::string_view Value(std::string_view text, std::string_view key, std::string_
   return text.substr(0, text.find_first_of(ends));
 }
 
-// The product of "20, 10"; -1 if it is not a list of sizes. An empty list is a scalar.
+// Returns the product of "20, 10"; -1 if it is not a list of sizes. An empty list is a scalar.
 int64_t Elements(std::string_view sizes) {
   int64_t product = 1;
   while (!fr::Strip(sizes).empty()) {

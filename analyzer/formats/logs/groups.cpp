@@ -74,13 +74,13 @@ struct Progress {
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
   int64_t printed_ns = 0;
   std::string call_site;
-  std::map<int64_t, const WatchdogLine*> timeouts;  // by sequence number
+  std::map<int64_t, const WatchdogLine*> timeouts;  // indexed by sequence number
 };
 
 struct OfRank {
   std::string path;
   bool timed_out = false;
-  std::map<std::string, Progress> groups;  // by name
+  std::map<std::string, Progress> groups;  // indexed by name
   std::vector<const Said<WatchdogLine>*> bare;
 };
 
@@ -339,8 +339,8 @@ class Watchdogs {
     }
   }
 
-  // The number of members that the sizes of an operation imply: the output of an all-gather contains one input from
-  // each member. 0 if the sizes imply none.
+  // Returns the number of members that the sizes of an operation imply: the output of an all-gather contains one input
+  // from each member. 0 if the sizes imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {

@@ -18,7 +18,7 @@ struct StalledTensors {
 // Parses a log line by line.
 class StallReader {
  public:
-  // `whole`: the line with the launcher's prefix, because lists begin like srun's labels: "1: [gradients/mul_0, ..]".
+  // `whole` is the line with the launcher's prefix, because lists begin like srun's labels: "1: [gradients/mul_0, ..]".
   // Returns whether the line is part of a warning.
   bool Take(std::string_view whole, int64_t number);
   StalledTensors Finish() { return std::move(stalled_); }

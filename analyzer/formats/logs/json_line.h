@@ -7,8 +7,8 @@
 
 namespace lockstep::logs {
 
-// The program's text in {"log":"..","stream":"stderr"} of Docker, {"textPayload":".."}, {"message":".."} and others.
-// It may have several lines. Nullopt for any other text.
+// Returns the program's text in {"log":"..","stream":"stderr"} of Docker, {"textPayload":".."}, {"message":".."} and
+// others. It may have several lines. Nullopt for any other text.
 std::optional<std::string> TextOfJsonLine(std::string_view line);
 
 }  // namespace lockstep::logs

@@ -23,7 +23,7 @@ int64_t ExitOf(std::string_view how) {
   return NumberBehind(how, "Exited with exit code ").value_or(0);
 }
 
-// The signal in "terminated with signal SIGKILL"; 0 if it is not a signal that ends processes.
+// Returns the signal in "terminated with signal SIGKILL"; 0 if it is not a signal that ends processes.
 int64_t SignalNamed(std::string_view name) {
   constexpr std::pair<std::string_view, int64_t> kSignals[] = {
       {"SIGKILL", SIGKILL}, {"SIGABRT", SIGABRT}, {"SIGSEGV", SIGSEGV}, {"SIGBUS", SIGBUS},
@@ -34,12 +34,12 @@ int64_t SignalNamed(std::string_view name) {
   return 0;
 }
 
-// A process that was ended from outside is not the one that failed.
+// Returns whether the process was ended from outside; then it is not the one that failed.
 bool EndedFromOutside(int64_t exit_code) {
   return exit_code == -SIGTERM || exit_code == -SIGINT || exit_code == -SIGHUP;
 }
 
-// The part of `text` after `key`; empty if the key is missing.
+// Returns the part of `text` after `key`; empty if the key is missing.
 std::string_view Behind(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   return at == std::string_view::npos ? std::string_view() : text.substr(at + key.size());

@@ -42,7 +42,7 @@ inline bool Holds(std::string_view text, std::string_view part) { return text.fi
 
 // Parses the decimal number at the start of `text`, after blanks. A minus sign is part of the number.
 std::optional<int64_t> LeadingNumber(std::string_view text);
-// The number after the first `key` in `text`.
+// Returns the number after the first `key` in `text`.
 std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key);
 // The same if the number can be a rank; otherwise -1.
 int32_t RankBehind(std::string_view text, std::string_view key);

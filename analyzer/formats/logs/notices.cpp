@@ -37,7 +37,7 @@ std::optional<Notice> OfKernel(std::string_view text) {
   return out;
 }
 
-// The word before the one at `at`; `at` becomes the start of that word.
+// Returns the word before the one at `at`; `at` becomes the start of that word.
 std::string_view WordBefore(std::string_view text, size_t* at) {
   const size_t end = text.substr(0, *at).find_last_not_of(' ');
   if (end == std::string_view::npos) return {};

@@ -29,7 +29,7 @@ constexpr size_t kMostGroupsOfRank = 1024;
 // files' contents: the largest jobs once, and a few members for each of a rank's communicators.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
-// The first number that is not negative; -1 if all are.
+// Returns the first number that is not negative; -1 if all are.
 int32_t FirstKnown(std::initializer_list<int32_t> ranks);
 
 // "ranks 0-2, 5".
@@ -38,9 +38,9 @@ std::string RanksText(const std::set<int32_t>& ranks);
 // Ranks while they are being built.
 class Ranks {
  public:
-  // The rank's data; `path`: the first file that mentions the rank.
+  // Returns the rank's data; `path`: the first file that mentions the rank.
   fr::FileData* Of(int32_t rank, const std::string& path);
-  // The index of the rank's group in FileData::used.
+  // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
   // Adds the first and only operation of a group, which the rank does not leave.
@@ -56,7 +56,7 @@ class Ranks {
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // other ranks also waited, and nothing shows which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
-  // Where a rank runs, as far as known. `pci`: of its GPU, "0000:1b:00.0"; empty if not printed.
+  // Where a rank runs, as far as known. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
   // Ranks of this process or GPU, otherwise of this host. `host` may be empty, `pid` 0, `pci` empty.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
@@ -66,7 +66,7 @@ class Ranks {
   std::vector<Problem> told, problems;
 
  private:
-  // By host without its domain, process and GPU, each of which may be missing.
+  // Indexed by host without its domain, process and GPU, each of which may be missing.
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 
@@ -93,7 +93,7 @@ void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 // kernel and launchers, or a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// All ranks, ascending. Appends problems. For `aborted_first`, see Records.
+// Returns all ranks, ascending. Appends problems. For `aborted_first`, see Records.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
                                   std::optional<Rank>* aborted_first);
 

@@ -178,7 +178,7 @@ std::string TextIn(const nlohmann::json& object, const char* key) {
   return at != object.end() && at->is_string() ? Printable(at->get<std::string>(), fr::kMostNameColumns) : "";
 }
 
-// The objects in the list under `key`.
+// Returns the objects in the list under `key`.
 std::vector<const nlohmann::json*> ObjectsIn(const nlohmann::json& object, const char* key) {
   std::vector<const nlohmann::json*> out;
   const auto list = object.find(key);
@@ -205,7 +205,7 @@ void TakeComm(const nlohmann::json& object, RasReports* reports) {
   if (size <= 0 || size > fr::kMaxRank) return;
   const std::string id = TextIn(object, "hash");
   reports->largest = std::max(reports->largest, static_cast<int32_t>(size));
-  std::map<std::string, std::map<int64_t, RasClass>> classes;  // by operation and count
+  std::map<std::string, std::map<int64_t, RasClass>> classes;  // indexed by operation and count
   for (const nlohmann::json* item : ObjectsIn(object, "ranks")) {
     const std::optional<RasRank> rank = RankIn(*item);
     const auto counts = item->find("collective_counts");

@@ -52,7 +52,7 @@ std::optional<std::string> PySpyFrame(std::string_view text) {
   return FrameText(text.substr(0, open), place.substr(0, colon), line);
 }
 
-// The part before the arguments: "f<void (int)>(int) const" of "f<void (int)>(int) const (this=0x1, x=2)".
+// Returns the part before the arguments: "f<void (int)>(int) const" of "f<void (int)>(int) const (this=0x1, x=2)".
 std::string_view WithoutArguments(std::string_view call) {
   int depth = 0;
   for (size_t i = 1; i + 1 < call.size(); ++i) {

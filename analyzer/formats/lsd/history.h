@@ -45,8 +45,8 @@ bool LaneOf(const Op& op, LaneHistory* lane);
 // must never change.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
-// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight Recorder stay
-// unknown.
+// `classes` has the CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight Recorder
+// stay unknown.
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);

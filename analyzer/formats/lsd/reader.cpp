@@ -488,7 +488,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   }
 
   std::vector<LsdNeed> needs;
-  std::vector<OpChunk> descriptions;  // by chunk, loaded on first use
+  std::vector<OpChunk> descriptions;  // indexed by chunk, loaded on first use
   for (const LsdNeed& need : plan.needs) {
     const auto lane = std::find_if(read->history.lanes.begin(), read->history.lanes.end(),
                                    [&](const LaneHistory& l) { return SameLane(l, need); });

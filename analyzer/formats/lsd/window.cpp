@@ -76,7 +76,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// The first numbers [first, last] in which two lines differ; {-1, -1} if no piece that both know differs.
+// Returns the first numbers [first, last] in which two lines differ; {-1, -1} if no piece that both know differs.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)

@@ -38,7 +38,7 @@ struct IndexColumns {
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
-// Returns whether an operation is in flight. `m`: the rank's counters on the operation's communicator, or null.
+// Returns whether an operation is in flight. `m` is the rank's counters on the operation's communicator, or null.
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
 // Immutable after opening, and thread-safe.
@@ -79,15 +79,15 @@ class IndexReader {
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` among all operations; it must belong to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only
-  // from the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
+  // Returns a rank's operations in flight, ascending: those issued and neither completed nor failed, and those known
+  // only from the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
   // One member's stored cells; the last is the communicator's newest collective. Raw IndexCell values, 0 if the row's
   // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // The state of a cell (member, sequence number). `membership`: the member's own counters, or null if it has no
-  // data.
+  // Returns the state of a cell (member, sequence number). `membership` is the member's own counters, or null if it has
+  // no data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 
  private:

@@ -468,7 +468,7 @@ class RankMaker {
   BundleBuilder* builder_;
   LooseRank loose_;
   absl::flat_hash_map<uint32_t, uint32_t> comm_at_, thread_at_, stream_at_;
-  absl::flat_hash_map<uint64_t, uint32_t> graph_at_;  // by the number of the capture
+  absl::flat_hash_map<uint64_t, uint32_t> graph_at_;  // indexed by the number of the capture
   std::set<uint32_t> my_threads_, others_threads_;
 };
 

@@ -8,7 +8,7 @@ namespace lockstep {
 // Returns whether every operation's start is marked on the stream, so that "not started" is certain.
 bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
 
-// The state of an operation with CPU stage `stage`, on `stream` (null if none or unknown).
+// Returns the state of an operation with CPU stage `stage`, on `stream` (null if none or unknown).
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks);
 
 // Sets Membership::started and completed of every communicator from the states of its collectives: the highest number

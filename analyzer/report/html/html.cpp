@@ -112,7 +112,7 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const Merge
   const bool healthy = verdict.verdict() == VERDICT_HEALTHY;
   const bool mild = verdict.verdict() == VERDICT_LATE || verdict.verdict() == VERDICT_SLOW ||
                     verdict.verdict() == VERDICT_INCOMPLETE_DATA;
-  // The page loads and runs nothing, whatever texts the dumps contain.
+  // The page loads and runs nothing, even if texts in the dumps look like code.
   std::string out = absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
                                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
                                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "

@@ -25,7 +25,7 @@ void OpenSection(std::string_view id, std::string_view title, std::string* out);
 
 // A rank's role: named by a finding, waiting because of it, neither, or without data.
 enum class RankRole : uint8_t { kFine, kVictim, kCulprit, kNoData };
-// By global rank, up to the largest known or expected one.
+// Returns each rank's role, indexed by global rank, up to the largest known or expected one.
 std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle);
 
 // The chain as a flow, causes on top.

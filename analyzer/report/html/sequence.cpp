@@ -86,8 +86,8 @@ struct Panel {
   uint32_t comm = kNoIndex;
   int64_t first = 0, last = -1;                 // visible sequence numbers
   int64_t marked = -1;                          // the sequence number at issue
-  std::vector<Row> rows;                        // by member
-  absl::flat_hash_map<int32_t, size_t> row_of;  // by rank index
+  std::vector<Row> rows;                        // indexed by member
+  absl::flat_hash_map<int32_t, size_t> row_of;  // indexed by rank index
 };
 
 // Communicators worth showing: the finding's, then those in which its victims wait; for a healthy job the largest.

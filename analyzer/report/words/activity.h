@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// The advice for Finding::activity. Empty if the finding has no activity.
+// Returns the advice for Finding::activity. Empty if the finding has no activity.
 std::vector<std::string> ActivityAdvice(const Finding& finding);
 
 }  // namespace lockstep

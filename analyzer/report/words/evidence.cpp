@@ -44,7 +44,7 @@ std::string SampleText(const ProcessSample& process) {
   return absl::StrJoin(parts, ", ");
 }
 
-// What a process did between two samples.
+// Returns what a process did between two samples.
 std::string MotionText(const Evidence& evidence) {
   const Detail& detail = evidence.detail();
   const ProcessSample& process = evidence.process();

@@ -26,7 +26,7 @@ struct Words {
   }
 };
 
-// The words for a reason of this family; nullopt for a reason of another family.
+// Each function returns the words for a reason of its family, and nullopt for a reason of another family.
 std::optional<Words> ProcessWords(const Finding& finding);
 std::optional<Words> HostWords(const Finding& finding);
 std::optional<Words> NoDataWords(const Finding& finding);

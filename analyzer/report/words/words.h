@@ -21,7 +21,7 @@ std::string Joined(const std::vector<Clause>& clauses);
 // evidence. Names from the job are not escaped: whoever prints a sentence must escape them.
 void PutIntoWords(Finding* finding);
 
-// The clauses of the summary. The first says what happened.
+// Returns the clauses of the summary. The first says what happened.
 std::vector<Clause> SummaryClauses(const Finding& finding);
 
 // Returns whether the summary completes "rank 5: " instead of "rank 5 ".

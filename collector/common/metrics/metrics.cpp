@@ -118,7 +118,7 @@ class Server final : public MetricsServer {
   std::thread thread_;  // uses the others, so it is the last
 };
 
-// The bound port; -1 with errno set on failure. `host` is a loopback address.
+// Returns the bound port; -1 with errno set on failure. `host` is a loopback address.
 int Listen(const std::string& host, int port, UniqueFd* listener) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;

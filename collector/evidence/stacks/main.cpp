@@ -23,7 +23,7 @@ namespace {
 
 namespace settings = lockstep::settings;
 
-// Nobody may wait forever for a child of this program, whatever happened to its parent.
+// A child of this program must end even if its parent died, so that no process waits for it forever.
 void LimitTime(int milliseconds) {
   signal(SIGALRM, SIG_DFL);
   itimerval timer{};

@@ -16,9 +16,9 @@ namespace lockstep {
 
 class ProcessHelper {
  public:
-  // `ring`: descriptor of the ring file, which is not owned; it is reopened for writing. Returns null if the process
-  // has no such thread, if access is refused, or if another program uses the thread for longer than `limit_ns`. *why
-  // has the reason (empty if the process was started without the thread).
+  // `ring` is the descriptor of the ring file, which is not owned; it is reopened for writing. Returns null if the
+  // process has no such thread, if access is refused, or if another program uses the thread for longer than `limit_ns`.
+  // *why has the reason (empty if the process was started without the thread).
   static std::unique_ptr<ProcessHelper> Open(int ring, int64_t limit_ns, std::string* why);
   ~ProcessHelper();
   ProcessHelper(const ProcessHelper&) = delete;

@@ -32,7 +32,7 @@ struct PythonFrameRef {
   // The frame that C code called; one native evaluation frame covers all frames up to this one.
   bool outermost_of_call = false;
 };
-// Innermost first. `truncated`: there were more than `limit` frames.
+// Innermost first. `truncated` is true if there were more than `limit` frames.
 std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
                                              uint64_t thread_state, size_t limit, bool* truncated);
 

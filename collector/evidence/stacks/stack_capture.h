@@ -26,7 +26,7 @@ struct ThreadCapture {
   pid_t tid = 0, inner_tid = 0;
   std::string name, state, wchan;
   std::vector<std::string> kernel;  // the thread's informative kernel frames, innermost first
-  // `all_registers`: the thread was stopped. Otherwise only the stack pointer and PC are known, from /proc.
+  // `all_registers` is true if the thread was stopped. Otherwise only the stack pointer and PC are known, from /proc.
   bool have_pc = false, all_registers = false;
   uint64_t registers[kStackRegisters] = {};
   uint64_t pc = 0;

@@ -24,7 +24,7 @@ class Unwinder {
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
-  // Addresses of the frames, innermost first, at most `limit`. `problem`: why the stack is cut off; empty if it is
+  // Addresses of the frames, innermost first, at most `limit`. `problem` says why the stack is cut off; empty if it is
   // complete.
   struct Addresses {
     std::vector<uint64_t> pcs;  // these addresses already point into the calling instruction

@@ -49,7 +49,7 @@ class IncidentBook {
   CoreShared& shared_;
   JobTable& jobs_;
   Clients& clients_;
-  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; complete ones stay for a while
+  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // indexed by name; complete ones stay for a while
 };
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ class Incidents {
         rings_(shared, jobs, &book_),
         desyncs_(shared, &book_, &rings_) {}
 
-  // Starts from the job's last round. `decision`: null if a user requested a dump.
+  // Starts from the job's last round. `decision` is null if a user requested a dump.
   void Make(Job* job, const Decision* decision);
   // Takes over an incident whose gathering an earlier process began.
   void Resume(const IncidentState& state);

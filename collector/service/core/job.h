@@ -88,7 +88,7 @@ struct Job {
   Detector detector;
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
-  std::map<RelayKey, JobRelay> relays;          // by connection
+  std::map<RelayKey, JobRelay> relays;          // indexed by connection
   absl::flat_hash_set<uint64_t> communicators;  // communicators that the job's senders have reported
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
   Ranks duplicates;  // ranks that several hosts claim

@@ -33,7 +33,7 @@ struct HostFindings {
   std::vector<std::string>
       blind;  // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", one line for each reason
 };
-// `now`: approximate time of the evidence. At most `most` lines in each.
+// `now` is the approximate time of the evidence. At most `most` lines in each.
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most);
 
 }  // namespace lockstep

@@ -59,8 +59,8 @@ class JobTable {
   void Rebase();
   // Once a second: finds silent senders, and jobs that are over.
   void LookForSilence();
-  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns`: limit for a message about an unknown
-  // job.
+  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns` is the limit for a message about an
+  // unknown job.
   void Sweep(int64_t hold_early_ns);
 
  private:
@@ -112,9 +112,9 @@ class JobTable {
   CoreShared& shared_;
   JobEvents& events_;
   HostClocks clocks_;
-  absl::flat_hash_map<uint64_t, PeerInfo> peers_;     // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by key
-  std::map<std::string, Family> families_;            // by BaseKeyOf()
+  absl::flat_hash_map<uint64_t, PeerInfo> peers_;     // indexed by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by key
+  std::map<std::string, Family> families_;            // indexed by BaseKeyOf()
   std::deque<Early> early_;
   uint32_t children_ = 0;
 };

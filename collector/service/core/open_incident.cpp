@@ -213,7 +213,7 @@ bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
 }
 
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
-  std::vector<std::pair<int64_t, std::string>> folders;  // by the time of their last write
+  std::vector<std::pair<int64_t, std::string>> folders;  // sorted by the time of their last write
   for (const std::string& name : NamesIn(out)) {
     const std::string folder = absl::StrCat(out, "/", name);
     struct stat info {};

@@ -85,7 +85,7 @@ absl::StatusOr<Bundle> ReadDigests(const std::string& folder);
 
 struct HostGathering {
   Ranks ranks, merged;
-  // `last`: the host has sent the last message of its evidence.
+  // `last` is true if the host has sent the last message of its evidence.
   bool asked = false, last = false, done = false, given_up = false;
   int64_t asked_ns = 0, heard_ns = 0;
   Address asked_at;
@@ -135,7 +135,7 @@ absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& te
 absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
                          const std::vector<std::string>& refused);
 // Writes every rank of the round into one file, "digests.lsd": the data for an analysis until the hosts' own files
-// arrive. `evidence_alone`: only ranks with evidence.
+// arrive. With `evidence_alone`, only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
 // Loads the folder, analyzes the files in it and rewrites verdict, report and manifest. Runs in a separate process,
 // because the files came from the network.

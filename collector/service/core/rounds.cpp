@@ -118,7 +118,7 @@ void Rounds::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelo
                [round = job->round, digest, asked_ns, now = shared_.now] { round->Sample(*digest, asked_ns, now); });
 }
 
-// `ranks`: empty for all.
+// If `ranks` is empty, it means all ranks.
 void Rounds::AskForDigests(const Job& job, uint64_t number, const Ranks& ranks) {
   CollectRequest request;
   request.set_request(number);

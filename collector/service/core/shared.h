@@ -71,7 +71,8 @@ class CoreActions {
   // Prints a verdict in the form of verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // Runs the command of --on-verdict, if there is one. `folder`: the incident's; empty if nothing can be written.
+  // Runs the command of --on-verdict, if there is one. `folder` is the incident's folder; empty if nothing can be
+  // written.
   virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) = 0;
   // Loads the incident's folder, analyzes it and rewrites its verdict files; runs on the final lane, possibly in
   // another process.

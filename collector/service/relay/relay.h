@@ -90,7 +90,7 @@ class Relay {
     int64_t heard_ns = 0;
     int64_t beat_ns = 0;  // the child's last heartbeat for any job
     bool silent = false, gone = false;
-    // By serialized identity; the child already separates jobs with the same name.
+    // Indexed by serialized identity; the child already separates jobs with the same name.
     std::map<std::string, ChildJob> jobs;
   };
   struct Job {
@@ -153,10 +153,10 @@ class Relay {
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
   Heartbeat beat_;                                    // reused for each message, to save allocations
-  std::map<uint64_t, Child> children_;                // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;  // by serialized identity, without the number that separates jobs with
-                                                // the same name; senders by ChildKey()
+  std::map<uint64_t, Child> children_;                // indexed by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
+  std::map<std::string, Namesakes> namesakes_;  // indexed by serialized identity, without the number that separates
+                                                // jobs with the same name; senders by ChildKey()
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;
@@ -164,7 +164,7 @@ class Relay {
   static constexpr int64_t kEarlyExpires = 10'000'000'000;
   std::deque<Early> early_;  // messages that arrived before the heartbeat that identifies the job
   std::map<std::string, Late> late_;
-  std::map<uint64_t, Stacks> stacks_;          // by request
+  std::map<uint64_t, Stacks> stacks_;          // indexed by request
   std::deque<wire::Message> urgent_, chunks_;  // waiting for the upstream
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   uint32_t numbers_ = 0;

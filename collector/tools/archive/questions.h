@@ -30,7 +30,8 @@ std::string AsJson(const Answer& answer);
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 
-// The best bus bandwidth in earlier incidents for a verdict's operations, sizes and scales: {"best": [..]}.
+// Returns the query for the best bus bandwidth in earlier incidents for a verdict's operations, sizes and scales:
+// {"best": [..]}.
 absl::StatusOr<std::string> BestStatement(const std::string& question);
 std::string BestAnswer(const absl::StatusOr<Answer>& answer);
 

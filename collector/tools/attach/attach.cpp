@@ -161,7 +161,7 @@ absl::Status WriteTexts(const Texts& texts, const std::string& folder) {
 struct Seen {
   std::vector<Rank> ranks;
   Texts texts;
-  std::map<int32_t, int64_t> dumped;  // by rank: the real time of the rank's PyTorch dump
+  std::map<int32_t, int64_t> dumped;  // indexed by rank: the real time of the rank's PyTorch dump
 };
 
 // Adds the observed process to the rank's calls from texts and dumps.
@@ -369,7 +369,7 @@ std::string FolderFor(const AttachOptions& options, const std::string& job) {
 // The targets to examine instead of this host.
 struct Elsewhere {
   std::vector<Target> targets;
-  std::map<std::string, Pod> pods;  // by name; empty if the targets are hosts
+  std::map<std::string, Pod> pods;  // indexed by name; empty if the targets are hosts
   PodQuery query;
 };
 

@@ -37,12 +37,12 @@ struct FoundJob {
 };
 
 struct Discovery {
-  std::vector<FoundJob> jobs;  // by name
+  std::vector<FoundJob> jobs;  // indexed by name
   size_t unreadable = 0;       // number of other users' processes whose environment this process may not read
 };
 
-// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: mount point of
-// the proc file system. Leaves out this process and its ancestors.
+// Looks only at `pids`, and treats them as one job; if `pids` is empty, at every process that belongs to a job. `proc`
+// is the mount point of the proc file system. Leaves out this process and its ancestors.
 Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
 
 }  // namespace lockstep

@@ -34,9 +34,9 @@ struct TorchDumps {
 // that user.
 class TorchDumpReader {
  public:
-  // `ask`: writes a byte into the pipe of each rank, and takes the files that change within `wait_ns`. Otherwise takes
-  // recent files that the job's variables name, if all were written at about the same time. Forks, so call it while
-  // there is only one thread.
+  // With `ask`, writes a byte into the pipe of each rank, and takes the files that change within `wait_ns`. Otherwise
+  // takes recent files that the job's variables name, if all were written at about the same time. Forks, so call it
+  // while there is only one thread.
   TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns);
 
   // Reads the child's output and waits for it to exit. Another thread may call this. A child without a reader blocks.

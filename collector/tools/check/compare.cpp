@@ -129,8 +129,8 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
   }
 }
 
-// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. `unmatched`: ranks with
-// sends or receives without a counterpart. Other ranks may exchange with any rank, if everything matches.
+// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. `unmatched` gets the
+// ranks with sends or receives without a counterpart. Other ranks may exchange with any rank, if everything matches.
 void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std::vector<Fault>* faults) {
   using Type = Divergence::Type;
   const auto name_of = [](const Divergence& d) {

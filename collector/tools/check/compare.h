@@ -30,8 +30,8 @@ struct Found {
   std::vector<std::string> not_checked;  // each with the reason
 };
 
-// `whole`: no signal ended the job, so a call without a counterpart will never get one. `failed`: the job exited with
-// an error of its own.
+// `whole` is true if no signal ended the job, so a call without a counterpart will never get one. `failed` is true if
+// the job exited with an error of its own.
 Found FindFaults(const AnalysisView& view, bool whole, bool failed = false);
 
 // Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or if streams did not run

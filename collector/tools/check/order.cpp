@@ -150,7 +150,7 @@ class Cycle {
   const Job& job_;
   std::map<MeetingKey, std::vector<Part>> open_;
   std::vector<Front> fronts_;
-  mutable std::map<uint32_t, const Call*> waits_;  // by front: the call that waits for the next front
+  mutable std::map<uint32_t, const Call*> waits_;  // indexed by front: the call that waits for the next front
 };
 
 }  // namespace

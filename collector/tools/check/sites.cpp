@@ -93,7 +93,7 @@ class Files {
  private:
   Dwfl_Callbacks callbacks_{};
   Dwfl* dwfl_ = nullptr;
-  std::map<uint32_t, std::pair<Dwfl_Module*, GElf_Addr>> modules_;  // by caller_object
+  std::map<uint32_t, std::pair<Dwfl_Module*, GElf_Addr>> modules_;  // indexed by caller_object
 };
 
 }  // namespace

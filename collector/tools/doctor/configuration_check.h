@@ -8,7 +8,7 @@
 
 namespace lockstep::doctor {
 
-// `problem`: why the doctor itself could not use them; OK if it could.
+// `problem` says why the doctor itself could not use them; OK if it could.
 std::vector<Check> ConfigurationChecks(const absl::Status& problem);
 
 }  // namespace lockstep::doctor

@@ -19,12 +19,12 @@ ProbePlaces FindProbe();
 
 // Checks the recorder's switches: LOCKSTEP, files named "off", unknown variables.
 std::vector<Check> SwitchChecks(const Environment& environment);
-// Checks the folder for rings: file system, free space, owner. `ranks`: number on this host; 0 assumes 8.
+// Checks the folder for rings: file system, free space, owner. `ranks` is the number on this host; 0 assumes 8.
 Check SharedMemoryCheck(const Environment& environment, int ranks);
 // Preloads the recorder into the probe, linked and opened with dlopen, and reads the resulting rings.
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe);
-// Checks the NCCL at `named`, or the first ones that programs find, with every GPU hidden. `recorded`: HookChecks found
-// no failure; otherwise a failure here may have the same reason, and is only a note.
+// Checks the NCCL at `named`, or the first ones that programs find, with every GPU hidden. `recorded` is true if
+// HookChecks found no failure; otherwise a failure here may have the same reason, and is only a note.
 std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named,
                               bool recorded);
 

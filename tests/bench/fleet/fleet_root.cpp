@@ -103,7 +103,7 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-// `silent_one_in`: one host in this many does not answer; 0: all answer.
+// One host in `silent_one_in` does not answer; with 0, all hosts answer.
 bool Size(int ranks, int runs, int silent_one_in) {
   const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);

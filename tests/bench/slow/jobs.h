@@ -33,8 +33,8 @@ struct Job {
   std::vector<int32_t> culprits;  // slow ranks, ascending; empty if none
 };
 
-// `share`: how much longer a step of the slow part takes. `jitter`: symmetric, of each computation. Returns nullopt if
-// the form has no such fault at this size.
+// `share` is how much longer a step of the slow part takes. `jitter` is symmetric, and applies to each computation.
+// Returns nullopt if the form has no such fault at this size.
 std::optional<Job> MakeJob(Form form, Fault fault, double share, int ranks, double jitter, uint64_t seed);
 
 }  // namespace lockstep::slow

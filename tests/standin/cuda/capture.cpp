@@ -16,7 +16,7 @@ struct Capture {
   const Stream* origin = nullptr;
   std::shared_ptr<Graph> graph;
   bool invalidated = false;
-  std::map<const Stream*, std::vector<size_t>> frontier;  // by stream: its newest nodes in the capture
+  std::map<const Stream*, std::vector<size_t>> frontier;  // indexed by stream: its newest nodes in the capture
 };
 
 namespace {

@@ -45,8 +45,8 @@ STANDIN_EXPORT void DeviceUuid(int device, char* uuid);
 // Writes a PCI id, for example "0000:1a:00.0".
 STANDIN_EXPORT void DevicePciBusId(int device, char* text, size_t size);
 
-// Streams are FIFO queues. Each has one worker thread, started by its first operation. `bounded`: the host waits while
-// kLaunchQueue entries are queued, as in CUDA. All operations of one graph launch count as one entry.
+// Streams are FIFO queues. Each has one worker thread, started by its first operation. `bounded` is true if the host
+// waits while kLaunchQueue entries are queued, as in CUDA. All operations of one graph launch count as one entry.
 inline constexpr size_t kLaunchQueue = 1024;
 STANDIN_EXPORT void* CreateStream(int device, bool non_blocking, bool bounded = true);
 // Enqueued work still runs. Returns false if the stream does not exist.
@@ -115,8 +115,8 @@ STANDIN_EXPORT void Poison(int device, int error);
 // cudaDeviceReset: removes the streams, the events and the error.
 STANDIN_EXPORT void ResetDevice(int device);
 
-// Events. The functions return the driver's error numbers, which the runtime shares. `blocking`: the CPU thread sleeps
-// while it waits for the event.
+// Events. The functions return the driver's error numbers, which the runtime shares. `blocking` is true if the CPU
+// thread sleeps while it waits for the event.
 STANDIN_EXPORT void* CreateEvent(int device, bool timing, bool blocking);
 STANDIN_EXPORT bool DestroyEvent(void* event);
 STANDIN_EXPORT void DestroyEventsOf(int device);

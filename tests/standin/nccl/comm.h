@@ -74,7 +74,7 @@ struct ncclComm {
   uint64_t turn = 0;
   uint64_t published = 0;
   std::atomic<int> running{0};
-  std::vector<uint32_t> signals_taken;  // by peer: how many of the peer's signals finished waits have used
+  std::vector<uint32_t> signals_taken;  // indexed by peer: how many of the peer's signals finished waits have used
 
   std::mutex mutex;
   std::map<int, standin::Reduction> reductions;  // indexed by handle number, which starts at 5

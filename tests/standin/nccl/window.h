@@ -21,5 +21,5 @@ struct ncclWindow_vidmem {
   void* pointer;
   size_t size;
   void* registration;
-  std::vector<standin::WindowPart> parts;  // by member rank
+  std::vector<standin::WindowPart> parts;  // indexed by member rank
 };
