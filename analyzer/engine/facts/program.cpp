@@ -59,17 +59,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-<<<<<<< HEAD
   // The same call from the same place in the code, if both places are known.
-=======
-  // Two ranks that left the reference in the same way count as one vote.
-  bool Alike(const Divergence& a, const Divergence& b) const {
-    if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
-    return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
-  }
-
-  // Returns whether the calls are the same, from the same place in the code if both places are known.
->>>>>>> helper-words-c
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
     if (a.op->caller != 0 && b.op->caller != 0) {

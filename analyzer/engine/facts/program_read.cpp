@@ -46,27 +46,6 @@ bool Counts(const Op& op) {
          (IsCollective(op.kind) || IsPointToPoint(op.kind));
 }
 
-<<<<<<< HEAD
-=======
-// Communicators whose members all exchange with each other in groups, judged by the newest such group of one member.
-std::vector<bool> FindExchanges(const Model& model) {
-  std::vector<bool> found(model.comms.size());
-  for (const Rank& rank : model.bundle.ranks) {
-    std::map<std::pair<uint32_t, uint64_t>, std::set<int32_t>> peers;  // indexed by membership and group
-    size_t looked = 0;
-    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
-      const Op& op = rank.ops[i];
-      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
-      ++looked;
-      std::set<int32_t>& of_group = peers[{op.membership, op.group}];
-      of_group.insert(op.root_or_peer);
-      if (of_group.size() >= kPeersOfExchange) found[rank.memberships[op.membership].comm] = true;
-    }
-  }
-  return found;
-}
-
->>>>>>> helper-words-c
 class Reader {
  public:
   Reader(const Model& model, bool strands)

@@ -89,7 +89,7 @@ class StartUpStory {
   bool Collect() {
     absl::flat_hash_map<std::string, uint32_t> comm_of_id;
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id.try_emplace(bundle_.comms[c].id, c);
-    // A split is one call on its parent, with any colors.
+    // A split is one call on its parent, whatever its colors.
     std::map<std::pair<std::string, uint32_t>, uint32_t> calls;
     call_of_comm_.assign(bundle_.comms.size(), kNoIndex);
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) {
@@ -426,15 +426,8 @@ class StartUpStory {
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
-<<<<<<< HEAD
   std::vector<int64_t> offset_of_rank_;      // to add to its times
   std::vector<RankPhases> phases_;           // by rank
-=======
-  std::vector<uint32_t> host_of_rank_;
-  std::vector<int64_t> offset_;     // offset to add, by host
-  std::vector<bool> fixed_;         // indexed by host: true if it was aligned by more reliable facts
-  std::vector<RankPhases> phases_;  // indexed by rank
->>>>>>> helper-words-c
   int64_t serial_ns_ = 0;
 };
 
