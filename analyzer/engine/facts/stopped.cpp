@@ -58,12 +58,7 @@ class Comparer {
     }
   }
 
-<<<<<<< HEAD
   // Ranks with the same role, each list ascending.
-=======
-  // Returns ranks that may have the same role: in the same kinds of communicators and, for pipelines, at the same
-  // place. Each list ascending.
->>>>>>> helper-words-c
   std::vector<std::vector<uint32_t>> Families() const {
     std::map<uint32_t, std::vector<uint32_t>> families;
     for (size_t r = 0; r < places_.size(); ++r) {
@@ -86,7 +81,7 @@ class Comparer {
     return true;
   }
 
-  // Returns ranks of one family in the same state, ascending in each group. A state is the counts in every kind of
+  // Ranks of one family in the same state, ascending in each group. A state is the counts in every kind of
   // communicator, and the work in flight with its neighbors. Every question below about two ranks has one answer for
   // all pairs of two groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
@@ -178,13 +173,7 @@ class Comparer {
 
   const Model& model_;
   std::vector<PlaceInProgram> places_;
-<<<<<<< HEAD
   std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
-=======
-  std::vector<uint32_t> class_of_comm_;
-  std::vector<int64_t> furthest_;  // indexed by communicator: number of calls of the most advanced member
-  std::vector<bool> pipeline_;     // indexed by class
->>>>>>> helper-words-c
 };
 
 std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,

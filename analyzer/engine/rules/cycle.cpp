@@ -79,11 +79,7 @@ struct Left {
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
   constexpr size_t kMostKinds = 16;
   const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
-<<<<<<< HEAD
   std::map<uint32_t, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is of it
-=======
-  std::map<std::string, std::set<int32_t>> in;  // indexed by kind of communicator: ranks whose first operation is of it
->>>>>>> helper-words-c
   for (const Order& order : orders) {
     if (!order.keys.empty()) in[model.comms[order.keys[0].first].kind].insert(order.ranks.begin(), order.ranks.end());
   }
@@ -187,7 +183,7 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   });
 }
 
-// Returns members without data of the operations of a circle; global ranks, ascending.
+// Members without data of the operations of a circle; global ranks, ascending.
 std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
   std::set<int32_t> unseen;
   for (const OpKey& key : circle) {
@@ -198,7 +194,7 @@ std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
   return unseen;
 }
 
-// Operations of a circle wait for members without data, even if nothing shows their order.
+// The operations of a circle whose order nothing shows wait for members without data all the same.
 Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32_t>& unseen) {
   Cause c = NoDataCause(facts, *unseen.begin());
   c.missing.assign(unseen.begin(), unseen.end());
@@ -405,7 +401,7 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   return c;
 }
 
-// Nothing shows which rank left the program.
+// Nothing shows who left the program.
 Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
   if (circle.collectives.empty() && !circle.receives) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
@@ -440,7 +436,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     const Left left = exchanges ? Left() : FewestThatLeft(facts.model, circle.ranks, circle.collectives);
     c = left.ranks.empty() ? PlainCause(facts, circle, std::move(c)) : LeftCause(facts, orders, left, std::move(c));
   }
-  // A call that the log does not mention may have been issued anyway.
+  // What a log does not mention may have been issued all the same.
   if (circle.silent) {
     c.grade = std::min(c.grade, GRADE_OPEN);
     c.hypothesis = true;

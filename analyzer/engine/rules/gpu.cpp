@@ -13,39 +13,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-<<<<<<< HEAD
 // Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
 // Empty if a record does, or if the counters of several members agree.
-=======
-// Returns whether entries before this one are missing from a damaged dump.
-bool HasHoleBefore(const Rank& rank, const Op* op) {
-  if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
-  const int64_t before =
-      std::count_if(rank.ops.begin(), rank.ops.end(), [&](const Op& o) { return o.record_id < op->record_id; });
-  return op->record_id - rank.ops.front().record_id > before;
-}
-
-// In a framework's dump: a group that the GPU has started but not completed, if that operation is in no entry.
-// Otherwise null.
-const Membership* BegunAndGone(const Rank& rank) {
-  if (rank.source != Source::kFlightRecorder) return nullptr;
-  for (const Membership& ms : rank.memberships) {
-    const auto index = static_cast<uint32_t>(&ms - rank.memberships.data());
-    const auto gone = [&](bool exchange, int64_t started, int64_t completed) {
-      if (started == kUnknown || completed == kUnknown || started <= completed) return false;
-      return std::none_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
-        return op.membership == index && IsPointToPoint(op.kind) == exchange && op.seq <= started &&
-               op.state != OpState::kCompleted;
-      });
-    };
-    if (gone(false, ms.started, ms.completed) || gone(true, ms.p2p_started, ms.p2p_completed)) return &ms;
-  }
-  return nullptr;
-}
-
-// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
-// completion. Empty if a record does, or if the counters of several members agree.
->>>>>>> helper-words-c
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;

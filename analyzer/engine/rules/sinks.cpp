@@ -16,19 +16,6 @@ using ring::IsCollective;
 
 namespace {
 
-<<<<<<< HEAD
-=======
-// Returns whether the rank began a group, or a framework's batch, that it never ended: a thread is in the group and in
-// no call.
-bool LeftGroupOpen(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder &&
-      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
-    return true;
-  return std::any_of(rank.threads.begin(), rank.threads.end(),
-                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
-}
-
->>>>>>> helper-words-c
 // Several ranks that hang in the same way are reported together. A framework's dump does not show whether a rank hangs
 // in its process or on its GPU, unless its peers happen to show it. There the two count as the same.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
@@ -111,7 +98,7 @@ void DoubtScattered(const Facts& facts, Cause* c) {
 // A cause that another one may explain.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
-// Returns the ranks that are known to hang, each by itself.
+// The ranks that are known to hang, each by itself.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   std::set<int32_t> ranks;
   for (const Cause& c : causes) {
@@ -120,8 +107,8 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-// The queue at the end of the graph, in which a GPU is stuck. `told` are the stuck collectives whose cause is known
-// already, because every member of one is an end of the graph.
+// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
+// because every member of one is an end of the graph.
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
@@ -183,7 +170,7 @@ std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>&
   return causes;
 }
 
-// `sink` is one node of the wait graph, or a circle of several.
+// `sink`: one node of the wait graph, or a circle of several.
 std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sink,
                             std::set<std::pair<uint32_t, int64_t>>* told) {
   const uint32_t node = sink[0];
