@@ -79,7 +79,7 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 
-// Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if none.
+// Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if there is none.
 std::string RedactionOf(const Bundle& bundle);
 // One line for a report; empty without redaction.
 std::string RedactionLine(const Bundle& bundle);

@@ -333,7 +333,7 @@ class CallColumns {
   std::vector<uint16_t> membership_;
   std::vector<uint8_t> kind_, state_;
   std::vector<int32_t> seq_, peer_;
-  std::vector<uint32_t> begin_, end_;  // in units since the first time; 0: unknown
+  std::vector<uint32_t> begin_, end_;  // in units since the first time; 0 if unknown
   std::vector<uint32_t> site_;
   bool any_site_ = false;
 };

@@ -17,7 +17,7 @@ using ring::CallKind;
 
 namespace {
 
-// The line of the kernel log about the end of this process; null: none.
+// The line of the kernel log about the end of this process; null if there is none.
 const HardwareEvent* KernelOnEndOf(const Rank& rank) {
   constexpr int64_t kNear = 30'000'000'000;  // a core dump and a busy log take time
   const ProcessEvidence* evidence = rank.process.evidence.get();
