@@ -96,7 +96,6 @@ class StillSide {
     Append(FromBeside(*facts, causes));
     BlameTheAhead(*facts, &causes);
     BlameTheSilent(*facts, &causes);
-    DropUnseenBesideSeen();
     DropWaitersOutside(&causes);
     JoinStorage(&causes);
     if (causes.empty()) Append(FromAbsence(*facts));
@@ -122,18 +121,6 @@ class StillSide {
     if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; }))
       return;
     if (std::vector<Cause> reported = FromAsyncErrors(*facts); !reported.empty()) causes = std::move(reported);
-  }
-
-  // Drops ranks that are named only because their records are gone, if another rank is clearly stuck.
-  void DropUnseenBesideSeen() {
-    if (std::none_of(causes.begin(), causes.end(),
-                     [](const Cause& c) { return c.beside && !c.doubtful && c.grade >= kProven; }))
-      return;
-    const size_t before = causes.size();
-    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.grade < kAnyone; });
-    if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; }))
-      return;
-    for (Cause& c : causes) c.beside = false;
   }
 
   std::vector<Divergence> divergences_;

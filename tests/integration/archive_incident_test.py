@@ -165,7 +165,7 @@ class IncidentTest(FolderTest):
         self.assertEqual(self.counts()["incidents"], 1)
         # A verdict that cannot query the archive says so and does not change.
         text = self.run_it("lockstep-analyze", folder, status=1, LOCKSTEP_ARCHIVE_CA=place("other.pem")).stdout
-        self.assertRegex(text, r"before +not known: .*certificate")
+        self.assertRegex(text, r"before +unknown: .*certificate")
 
     def test_a_collector_remembers_the_previous_verdict(self):
         made = Cluster()

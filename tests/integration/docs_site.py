@@ -293,7 +293,7 @@ class Site:
         return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
 
     def is_up(self, command, log):
-        for verb, word in (("lockstep collector", "listens on"), ("lockstep agent", "watching"), ("lockstep archive", "follows"),
+        for verb, word in (("lockstep collector", "listens on"), ("lockstep agent", "watching"), ("lockstep archive", "following"),
                            ("lockstep serve", "http://"), ("kubectl", "Forwarding")):
             if verb in command:
                 return word in said(log)

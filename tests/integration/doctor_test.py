@@ -58,7 +58,7 @@ class DoctorTest(FolderTest):
 
     def test_configuration_files_are_listed_with_their_errors(self):
         conf = os.path.join(self.folder, "lockstep.conf")
-        for text, status, health, says in (("[agent]\nspol = /x\n", 0, "note", "is 'spool' meant?"), ("[agent]\nspool = /x\n", 0, "ok", "lockstep.conf (1 setting)"),
+        for text, status, health, says in (("[agent]\nspol = /x\n", 0, "note", "did you mean 'spool'?"), ("[agent]\nspool = /x\n", 0, "ok", "lockstep.conf (1 setting)"),
                                            ("[recorder]\nrecord = off\n", 1, "bad", "record = off"), ("[doctor]\nranks = many\n", 1, "bad", "line 2: [doctor] ranks")):
             with open(conf, "w") as file:
                 file.write(text)
@@ -105,7 +105,7 @@ class DoctorTest(FolderTest):
         some = [word.replace("3m", "80m") for word in small]
         status, checks = self.doctor(before=some)
         self.assertEqual(status, 0)
-        self.assertIn("8 ranks get rings smaller", checks["shared memory"]["text"])
+        self.assertIn("8 ranks get rings of less than", checks["shared memory"]["text"])
         status, checks = self.doctor("--ranks", "1", before=some)
         self.assertEqual(checks["shared memory"]["health"], "ok", checks["shared memory"])
 

@@ -136,7 +136,7 @@ tests:
         exp_alerts:
           - exp_labels: {{job: train, severity: critical}}
             exp_annotations:
-              summary: Job train hangs
+              summary: Job train is hung
               description: "Culprits: rank 2 on node1; the incident is on the collector's host (lockstep top train)."
       - {{eval_time: 10m, alertname: LockstepJobLate, exp_alerts: []}}
       - {{eval_time: 10m, alertname: LockstepCollectorGone, exp_alerts: []}}

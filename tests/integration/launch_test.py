@@ -157,7 +157,7 @@ class TorchrunTest(LaunchTest):
         with open(self.path("incident", "verdict.json")) as file:
             verdict = json.load(file)
         self.assertEqual((verdict["verdict"], verdict["ranks_read"]), ("HEALTHY", 4), verdict)
-        self.assertTrue(any("restart 0 are left out" in problem["text"] for problem in verdict["problems"]), verdict)
+        self.assertTrue(any("restart 0 were omitted" in problem["text"] for problem in verdict["problems"]), verdict)
 
     @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
     def test_a_collector_separates_the_generations_of_torchrun(self):

@@ -56,7 +56,7 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
   std::vector<int32_t> differs(parts.size());  // number of other members that this member differs from
   const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) {
-    return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)];
+    return by_peer.empty() ? -1 : by_peer[peer];
   };
   int32_t pairs = 0;
   for (int32_t i = 0; i < size; ++i) {

@@ -55,7 +55,7 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict) {
 }
 
 EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32_t>& named) {
-  for (const int32_t r : named) detail()->add_ranks(bundle.ranks[static_cast<size_t>(r)].rank);
+  for (const int32_t r : named) detail()->add_ranks(bundle.ranks[r].rank);
   return *this;
 }
 

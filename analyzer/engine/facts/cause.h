@@ -86,8 +86,6 @@ struct Cause {
   bool hypothesis = false;        // fits the evidence but is not proven
   // For RANK_NO_DATA: the others wait for the rank only in first operations of communicators.
   bool first_only = false;
-  // For RANK_NO_DATA: only ranks with damaged records wait for the rank. They may be in another, lost operation.
-  bool by_damaged = false;
   // Communicator whose first operation all named ranks are in, although the record is lost.
   uint32_t first_lost = kNoIndex;
   bool not_begun = false;  // no GPU is in the operation: computation ahead of it still runs, which may be normal
@@ -102,6 +100,8 @@ struct Cause {
   std::string op_name;
   std::vector<int32_t> waiting;
 
+  // Sets the operation concerned, with its rank (index) and communicator.
+  void In(uint32_t of, const Op* operation, int32_t whose) { comm = of, op = operation, op_rank = whose; }
   // Begins an item of evidence. The caller sets the other fields of its sentence.
   EvidenceItem& Add(Evidence::Kind of_kind, std::vector<int32_t> of) {
     return evidence.emplace_back(of_kind, std::move(of));
@@ -112,6 +112,14 @@ struct Cause {
     return rivals.back().mutable_detail();
   }
 };
+
+inline Cause CauseOf(FindingKind kind, Reason reason, Grade grade) {
+  Cause c;
+  c.kind = kind;
+  c.reason = reason;
+  c.grade = grade;
+  return c;
+}
 
 // Returns whether one of the causes names that rank (index).
 bool Names(const std::vector<Cause>& causes, int32_t rank_index);

@@ -16,6 +16,8 @@ constexpr double kMostDrift = 200e-6;
 // Number of operations that must agree that a clock was set; fewer count as damage.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
+// Clocks are never this far apart. A larger difference is damage, and would make sums overflow.
+constexpr int64_t kMostApart = int64_t{1} << 61;
 
 }  // namespace
 
@@ -132,6 +134,10 @@ void Clocks::AlignAll(uint32_t root) {
   std::vector<bool> done(shared_.size());
   std::vector<std::vector<Sample>> samples(clocks.size());
   std::vector<uint32_t> found;
+  const auto wall = [&](uint32_t clock) {
+    return std::clamp(timing_.model.bundle.ranks[timing_.first_rank_of_clock[clock]].real_minus_mono_ns, -kMostApart,
+                      kMostApart);
+  };
   for (size_t at = 0; at < queue.size(); ++at) {
     const uint32_t parent = queue[at];
     found.clear();
@@ -162,16 +168,14 @@ void Clocks::AlignAll(uint32_t root) {
     }
     std::sort(found.begin(), found.end());
     for (uint32_t clock : found) {
-      clocks[clock].epochs = Fit(std::move(samples[clock]), parent_uncertainty);
+      clocks[clock].epochs = Fit(std::move(samples[clock]), parent_uncertainty, wall(clock) - wall(root));
       samples[clock] = {};
       if (clocks[clock].aligned()) queue.push_back(clock);
     }
   }
 }
 
-std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns) {
-  // Clocks are never this far apart. A larger difference is damage, and would make sums overflow.
-  constexpr int64_t kMostApart = int64_t{1} << 61;
+std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns, int64_t wall_ns) {
   std::erase_if(samples, [](const Sample& s) { return s.low > s.high || s.low < -kMostApart || s.high > kMostApart; });
   std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.at_ns < b.at_ns; });
   // Runs of operations with compatible bounds. Bounds loosen with time because clocks drift.
@@ -214,14 +218,15 @@ std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_
   std::vector<ClockEpoch> epochs;
   for (const auto& run : runs) {
     ClockEpoch epoch;
-    if (run.empty() || (run.size() < 2 && longest >= kLeastProof) || !FitOne(run, &epoch)) continue;
+    if (run.empty() || (run.size() < 2 && longest >= kLeastProof)) continue;
+    FitOne(run, wall_ns, &epoch);
     epoch.uncertainty_ns += parent_uncertainty_ns;
     epochs.push_back(epoch);
   }
   return epochs;
 }
 
-bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
+void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEpoch* epoch) {
   epoch->first_ns = epoch->last_ns = samples[0].own_ns;
   std::vector<const Sample*> estimates;
   for (const Sample& s : samples) {
@@ -255,10 +260,9 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
   if (low > high) std::swap(low, high);  // divided by the part that drift does not explain, which is the uncertainty
-  const int64_t guess = at_middle.empty() ? low + (high - low) / 2 : Median(std::move(at_middle));
+  const int64_t guess = at_middle.empty() ? wall_ns : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);
-  return true;
 }
 
 const ClockEpoch& Clocks::EpochAt(const HostClock& clock, int64_t own_ns) {

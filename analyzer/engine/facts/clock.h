@@ -1,7 +1,8 @@
 // Aligns the hosts' clocks without trusting any of them. Two facts are used. No rank leaves a collective before its
 // last member has entered, which bounds every pair of clocks. Members leave at about the same moment, which gives the
-// estimate within the bounds. The same bounds hold for the creation of a communicator. If a clock was set while the job
-// ran, the bounds contradict each other; then the times before and after are aligned separately.
+// estimate within the bounds. The same bounds hold for the creation of a communicator; if these alone are known, the
+// wall clocks are the estimate. If a clock was set while the job ran, the bounds contradict each other; then the times
+// before and after are aligned separately.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,9 @@ class Clocks {
   void Add(uint32_t comm, bool estimated, std::vector<Seen>* members);
   void AlignAll(uint32_t root);
   int Stepped() const;
-  static std::vector<ClockEpoch> Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns);
-  static bool FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch);
+  // `wall_ns`: the offset by the wall clocks.
+  static std::vector<ClockEpoch> Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns, int64_t wall_ns);
+  static void FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEpoch* epoch);
   static const ClockEpoch& EpochAt(const HostClock& clock, int64_t own_ns);
 
   const Timing& timing_;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/program_read.h"
 #include "analyzer/model/call_kinds.h"
 
@@ -18,7 +17,6 @@ using Counts = std::vector<int64_t>;
 constexpr size_t kFew = 2;         // if more ranks of one role differ, there is another reason
 constexpr size_t kReferences = 6;  // ranks of the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
-constexpr int64_t kUsedToEachOther = 8;
 
 bool AtMost(const Counts& a, const Counts& b) {
   for (size_t i = 0; i < a.size(); ++i) {
@@ -29,49 +27,44 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
+  std::vector<uint32_t> role;  // its number, and the kinds of communicators that are counted
   std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 
-// Reads the role, and the number of collectives in each of its communicators at up to `most` places. An empty role
-// means that something is unknown.
-std::string Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most, Counted* program) {
+// Reads the number of collectives in each of the rank's communicators at up to `most` places; nothing if one is
+// unknown.
+std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
   // In a framework's file, counters precede entries. So a file truncated in the entries still shows the rank's place,
   // but not its way there.
-  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
-  program->rank = static_cast<int32_t>(index);
-  // Maps a kind of communicator to the membership and the issued number.
-  std::map<std::string, std::pair<size_t, int64_t>> lanes;
-  std::string role;
+  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
+  std::map<uint32_t, std::pair<size_t, int64_t>> lanes;  // by kind of communicator: membership and issued number
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
-    if (left_out[ms.comm]) continue;
     const CommView& view = model.comms[ms.comm];
-    if (view.used_for_p2p) {
-      absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
-      continue;
-    }
-    if (ms.issued < 0 && ms.issued != kNone) continue;
-    if (!lanes.try_emplace(view.klass, m, std::max<int64_t>(ms.issued, 0)).second) return "";
+    if (left_out[ms.comm] || view.used_for_p2p || (ms.issued < 0 && ms.issued != kNone)) continue;
+    if (!lanes.try_emplace(view.kind, m, std::max<int64_t>(ms.issued, 0)).second) return std::nullopt;
   }
+  if (lanes.size() < 2) return std::nullopt;
+  Counted program{static_cast<int32_t>(index), {model.roles().of_rank[index]}, {}};
   std::vector<size_t> lane_of(rank.memberships.size(), lanes.size());
   Counts now;
-  for (const auto& [klass, lane] : lanes) {
-    absl::StrAppend(&role, klass, ";");
+  for (const auto& [kind, lane] : lanes) {
+    program.role.push_back(kind);
     lane_of[lane.first] = now.size();
     now.push_back(lane.second);
   }
-  program->places.push_back(now);
-  for (size_t i = rank.ops.size(); i-- > 0 && program->places.size() < most;) {
+  program.places.push_back(now);
+  for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
     if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed)
       continue;
     const size_t lane = lane_of[op.membership];
     if (lane >= now.size() || !ring::IsCollective(op.kind)) continue;
     now[lane] = std::min(now[lane], op.seq - 1);
-    program->places.push_back(now);
+    program.places.push_back(now);
   }
-  return now.size() < 2 ? "" : role;
+  return program;
 }
 
 bool Contradicts(const Counts& counts, const Counted& sibling) {
@@ -93,8 +86,8 @@ bool Differ(const Counted& a, const Counted& b) {
 // Communicators of a rank that the other is not in. Ranks that share theirs count alike, so they are one witness.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
-  const auto& theirs = model.bundle.ranks[static_cast<size_t>(other)].memberships;
-  for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(rank_index)].memberships) {
+  const auto& theirs = model.bundle.ranks[other].memberships;
+  for (const Membership& ms : model.bundle.ranks[rank_index].memberships) {
     if (std::none_of(theirs.begin(), theirs.end(), [&](const Membership& own) { return own.comm == ms.comm; }))
       apart.push_back(ms.comm);
   }
@@ -108,11 +101,9 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
   // The counts of another strand grow at any place of the program.
   std::vector<bool> left_out = FindGivenUp(model);
   for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = left_out[c] || model.comms[c].strand != 0;
-  std::map<std::string, std::vector<Counted>> roles;
+  std::map<std::vector<uint32_t>, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
-    Counted program;
-    const std::string role = Read(model, left_out, r, 1, &program);
-    if (!role.empty()) roles[role].push_back(std::move(program));
+    if (std::optional<Counted> program = Read(model, left_out, r, 1)) roles[program->role].push_back(*program);
   }
   std::vector<int32_t> odd;
   for (const auto& [role, programs] : roles) {
@@ -121,9 +112,8 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     std::vector<Counted> references;
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
-      Counted reference;
-      if (!Read(model, left_out, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty())
-        references.push_back(std::move(reference));
+      if (auto reference = Read(model, left_out, static_cast<size_t>(programs[i].rank), kMostPlaces))
+        references.push_back(*std::move(reference));
     }
     for (const Counted& p : programs) {
       size_t against = 0, compared = 0, fellows = 0;
@@ -168,8 +158,8 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
     }
     return count;
   };
-  const Rank& own = model.bundle.ranks[static_cast<size_t>(rank_index)];
-  const Rank& theirs = model.bundle.ranks[static_cast<size_t>(peer.rank_index)];
+  const Rank& own = model.bundle.ranks[rank_index];
+  const Rank& theirs = model.bundle.ranks[peer.rank_index];
   if (own.damaged || theirs.damaged) return false;
   return others(own, op.membership, op.root_or_peer, &op) > 0 &&
          others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
@@ -180,12 +170,10 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
 bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const auto reverse = OtherSideOf(op.kind);
   for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex ||
-        &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)])
-      continue;
-    const auto& in_flight = model.ranks[static_cast<size_t>(m.rank_index)].in_flight;
+    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[op.root_or_peer]) continue;
+    const auto& in_flight = model.ranks[m.rank_index].in_flight;
     if (in_flight.empty()) continue;
-    const std::vector<Op>& ops = model.bundle.ranks[static_cast<size_t>(m.rank_index)].ops;
+    const std::vector<Op>& ops = model.bundle.ranks[m.rank_index].ops;
     if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
           return ops[i].membership == m.membership && ops[i].kind == reverse && ops[i].root_or_peer == me;
         }))
@@ -197,67 +185,38 @@ bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op
 }  // namespace
 
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op) {
-  const Rank& rank = model.bundle.ranks[static_cast<size_t>(rank_index)];
+  const Rank& rank = model.bundle.ranks[rank_index];
   const Membership& ms = rank.memberships[op.membership];
   const std::vector<Member>& members = model.comms[ms.comm].members;
   if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
     return false;
-  return MeetNowhereElse(model, rank_index, op, members[static_cast<size_t>(op.root_or_peer)]) &&
+  return MeetNowhereElse(model, rank_index, op, members[op.root_or_peer]) &&
          SomebodyElseExpects(model, ms.comm, ms.member_rank, op);
 }
 
-std::vector<int32_t> FindStrangers(const Model& model) {
-  std::vector<int32_t> strangers;
-  int64_t most = 0;
-  for (size_t r = 0; r < model.ranks.size(); ++r) {
-    const Rank& rank = model.bundle.ranks[r];
-    for (const Membership& ms : rank.memberships) {
-      const std::vector<Member>& members = model.comms[ms.comm].members;
-      for (const PeerCount& peer : ms.peers) {
-        most = std::max(most, peer.sends + peer.recvs);
-        if (peer.sends + peer.recvs != 1 || peer.peer < 0 || static_cast<size_t>(peer.peer) >= members.size()) continue;
-        const Member& other = members[static_cast<size_t>(peer.peer)];
-        const auto wanted = peer.sends == 1 ? ring::CallKind::kRecv : ring::CallKind::kSend;
-        if (other.rank_index >= 0 && model.PeerIssued(other, wanted, ms.member_rank) == 0)
-          strangers.push_back(static_cast<int32_t>(r));
-      }
-    }
-  }
-  if (most < kUsedToEachOther) strangers.clear();
-  strangers.erase(std::unique(strangers.begin(), strangers.end()), strangers.end());
-  return strangers;
-}
-
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
-  // Maps role and place to what was exchanged, and that to the ranks.
-  std::map<std::string, std::map<std::string, std::vector<int32_t>>> places;
+  using Tallies = std::set<std::vector<int64_t>>;
+  // Maps the role and its collectives to what was exchanged, and that to the ranks.
+  std::map<std::pair<uint32_t, Tallies>, std::map<Tallies, std::vector<int32_t>>> places;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
     bool usable = !rank.damaged;
-    std::vector<std::string> role, exchanged;
+    Tallies collectives, exchanged;
     for (const Membership& ms : rank.memberships) {
       const CommView& view = model.comms[ms.comm];
       if (!view.used_for_p2p) {
-        role.push_back(absl::StrCat(view.klass, ":", ms.issued));
-        continue;
-      }
-      role.push_back(absl::StrCat(view.klass, "@", ms.member_rank));
-      if (rank.source == Source::kFlightRecorder) {
+        collectives.insert({view.kind, ms.issued});
+      } else if (rank.source == Source::kFlightRecorder) {
         usable = usable && ms.p2p_issued >= 0;
-        exchanged.push_back(absl::StrCat(view.klass, "=", ms.p2p_issued));
-        continue;
+        exchanged.insert({view.kind, ms.p2p_issued});
+      } else {
+        usable = usable && ms.recorded->peers_lost == 0;
+        for (const PeerCount& peer : ms.peers)
+          exchanged.insert({view.kind, peer.peer - ms.member_rank, peer.sends, peer.recvs});
       }
-      usable = usable && ms.recorded->peers_lost == 0;
-      for (const PeerCount& peer : ms.peers)
-        exchanged.push_back(absl::StrCat(view.klass, "=", peer.peer, ",", peer.sends, ",", peer.recvs));
     }
-    if (!usable || exchanged.empty()) continue;
-    std::sort(role.begin(), role.end());
-    std::sort(exchanged.begin(), exchanged.end());
-    std::string at, what;
-    for (const std::string& part : role) absl::StrAppend(&at, part, ";");
-    for (const std::string& part : exchanged) absl::StrAppend(&what, part, ";");
-    places[at][what].push_back(static_cast<int32_t>(r));
+    if (usable && !exchanged.empty())
+      places[{model.roles().of_rank[r], collectives}][exchanged].push_back(static_cast<int32_t>(r));
   }
   std::vector<int32_t> odd;
   for (const auto& [at, kinds] : places) {

@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// Returns indexes into Model::ranks, ascending. Compares ranks with one role: the same kinds of communicators, and the
-// same place in those with sends. They must have issued the same number of collectives on each, so that they are at the
-// same place of the program. Needs a majority of at least three ranks.
+// Returns indexes into Model::ranks, ascending: ranks that exchanged otherwise than most ranks of their role, although
+// they have issued the same number of collectives on each communicator. So they are at the same place of the program.
+// Needs a majority of at least three ranks.
 std::vector<int32_t> FindOddlyCounted(const Model& model);
 
 // Finds ranks whose counts never occur in the program of the ranks with their role. The counts of one program only
@@ -19,10 +19,6 @@ std::vector<int32_t> FindOddlyCounted(const Model& model);
 // is ahead in one communicator and behind in another skipped or added a call. So did a rank between two places. Names
 // at most two ranks of a role, and needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
-
-// Finds ranks with a single send or receive to a peer that has no counterpart, although others have exchanged many
-// times. Most likely, the rank used the wrong peer. Only Lockstep's own dumps count by pairs.
-std::vector<int32_t> FindStrangers(const Model& model);
 
 // For a rank's send or receive in flight whose other side a framework's dump does not show. Returns whether the two
 // ranks have only this call for each other, although both have exchanged with others. Another member must also wait for

@@ -154,16 +154,6 @@ TEST(Counts, MembersOfOneCommunicatorAreOneWitness) {
   EXPECT_TRUE(Other(b).empty());
 }
 
-TEST(Counts, AFirstSendThatNoReceiveMatchesIsFound) {
-  Bundle b = Pipelines(4);
-  b.comms[4].size = 8;
-  EXPECT_TRUE(FindStrangers(Model(b, {})).empty());
-  b.ranks[3].memberships[1].peers.push_back({6, 1, 0});
-  EXPECT_EQ(FindStrangers(Model(b, {})), std::vector<int32_t>{3});
-  b.ranks[6].memberships[1].peers.push_back({3, 0, 1});
-  EXPECT_TRUE(FindStrangers(Model(b, {})).empty()) << "the other side expects it";
-}
-
 TEST(Counts, TooFewOrLostCountsShowNothing) {
   Bundle two = Pipelines(2);
   ++two.ranks[2].memberships[0].peers[0].sends;

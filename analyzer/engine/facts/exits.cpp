@@ -37,14 +37,6 @@ End EndOf(const Process& p) {
   }
 }
 
-// Returns whether the process was in a wait for its GPU, or in a call, when it ended. The cells of its threads outlive
-// it. False: no, or unknown.
-bool EndedWaiting(const Rank& rank) {
-  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
-    return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
-  });
-}
-
 // A watchdog waits for minutes: a process that aborts sooner has another reason.
 constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
@@ -118,7 +110,7 @@ class Builder {
       if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
       const Member& peer = members[op.root_or_peer];
       if (peer.rank_index < 0) {
-        unseen_[static_cast<size_t>(r)] = true;
+        unseen_[r] = true;
         return;
       }
       const auto reverse = OtherSideOf(op.kind);
@@ -127,7 +119,7 @@ class Builder {
       const Op* theirs = model_.OtherSide(r, op, peer, &counted);
       const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
       if (ended || (issued >= 0 && issued < op.seq) || Behind(peer, theirs)) {
-        edges_[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(peer.rank_index));
+        edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
       }
       return;
     }
@@ -141,8 +133,7 @@ class Builder {
       std::vector<uint32_t> lacking;
       bool unseen = false;
       for (const Member& m : model_.comms[comm].members) {
-        unseen = unseen || m.rank_index < 0 ||
-                 (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
+        unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[m.rank_index].damaged);
         if (m.rank_index < 0) continue;
         // The GPU work of a process ends with the process. So others also wait for an ended member in operations that
         // it had already entered.
@@ -154,7 +145,7 @@ class Builder {
       edges_.push_back(std::move(lacking));
       unseen_.push_back(unseen);
     }
-    edges_[static_cast<size_t>(r)].push_back(it->second);
+    edges_[r].push_back(it->second);
   }
 
   const Model& model_;
@@ -187,6 +178,12 @@ absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(c
 
 }  // namespace
 
+bool EndedWaiting(const Rank& rank) {
+  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
+    return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
+  });
+}
+
 std::vector<bool> FindConsequences(const Model& model) {
   const size_t n = model.ranks.size();
   std::vector<bool> consequence(n);
@@ -211,13 +208,6 @@ std::vector<bool> FindConsequences(const Model& model) {
     const auto it = first_crash.find({rank.host, rank.boot_id});
     return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
   };
-  if (dead == 1) {
-    for (size_t r = 0; r < n; ++r) {
-      const bool fell = model.ranks[r].host == HostState::kDead && EndOf(model.bundle.ranks[r].process) == End::kGaveUp;
-      consequence[r] = fell && gave_up_waiting(r);
-    }
-    return consequence;
-  }
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
   // Components, ordered so that a component comes after those that it waits for.
   const Components components = FindComponents(

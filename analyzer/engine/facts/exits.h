@@ -11,6 +11,10 @@
 
 namespace lockstep {
 
+// Returns whether the process was in a wait for its GPU, or in a call, when it ended. The cells of its threads outlive
+// it. False: no, or unknown.
+bool EndedWaiting(const Rank& rank);
+
 // Returns, for each rank index, whether a process ended because of another: it waited, directly or through others, for
 // one that had ended. Or a launcher's signal or a watchdog (see below) ended it. Or it gave up in a wait after another
 // process of its host crashed, without an error of its own GPU. A crash or SIGKILL never counts as a consequence.

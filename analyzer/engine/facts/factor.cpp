@@ -72,31 +72,20 @@ Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
     if (!it->second->leaf_switch.empty()) switches[it->second->leaf_switch].push_back(index);
     if (!it->second->rack.empty()) racks[it->second->rack].push_back(index);
   }
-  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, int32_t rail) {
+  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, int32_t rail,
+                       size_t least_hosts) {
     if (ranks.size() < 2 || ranks.size() >= bundle.ranks.size()) return;
     std::set<std::string_view> seen;
-    for (int32_t r : ranks) seen.insert(bundle.ranks[static_cast<size_t>(r)].host);
-    const auto count = static_cast<int32_t>(seen.size());
-    for (int32_t r : ranks) of_rank[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(things.size()));
-    things.push_back({kind, name, std::move(ranks), count, rail});
+    for (int32_t r : ranks) seen.insert(bundle.ranks[r].host);
+    if (seen.size() < least_hosts) return;
+    for (int32_t r : ranks) of_rank[r].push_back(static_cast<uint32_t>(things.size()));
+    things.push_back({kind, name, std::move(ranks), static_cast<int32_t>(seen.size()), rail});
   };
-  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), -1);
-  for (auto& [name, ranks] : switches) {
-    add("switch", name, std::move(ranks), -1);
-    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
-      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
-      things.pop_back();
-    }
-  }
-  for (auto& [name, ranks] : racks) {
-    add("rack", name, std::move(ranks), -1);
-    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
-      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
-      things.pop_back();
-    }
-  }
+  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), -1, 1);
+  for (auto& [name, ranks] : switches) add("switch", name, std::move(ranks), -1, 2);
+  for (auto& [name, ranks] : racks) add("rack", name, std::move(ranks), -1, 2);
   for (auto& [gpu, ranks] : rails) {
-    if (hosts.size() >= kRailHosts) add("rail", absl::StrCat(gpu), std::move(ranks), gpu);
+    if (hosts.size() >= kRailHosts) add("rail", absl::StrCat(gpu), std::move(ranks), gpu, 1);
   }
 }
 
@@ -104,7 +93,7 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
   if (culprits.size() < 2) return nullptr;
   std::map<uint32_t, size_t> counts;
   for (int32_t r : culprits) {
-    for (uint32_t t : of_rank[static_cast<size_t>(r)]) ++counts[t];
+    for (uint32_t t : of_rank[r]) ++counts[t];
   }
   const Thing* best = nullptr;
   for (const auto& [t, count] : counts) {
@@ -126,15 +115,15 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
     if (ranks.size() < 2) return nullptr;
-    for (uint32_t t : things.of_rank[static_cast<size_t>(ranks[0])]) {
+    for (uint32_t t : things.of_rank[ranks[0]]) {
       const Things::Thing& thing = things.things[t];
       if (thing.rail < 0) continue;
       const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
         return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
       });
-      const std::string& first = bundle.ranks[static_cast<size_t>(ranks[0])].host;
-      const bool across = std::any_of(ranks.begin(), ranks.end(),
-                                      [&](int32_t r) { return bundle.ranks[static_cast<size_t>(r)].host != first; });
+      const std::string& first = bundle.ranks[ranks[0]].host;
+      const bool across =
+          std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[r].host != first; });
       return all && across ? &thing : nullptr;
     }
     return nullptr;
@@ -145,7 +134,7 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
     const Things::Thing* rail = on(ranks);
     if (rail == nullptr) continue;
     ++bad_on[rail];
-    for (int32_t r : ranks) hosts[rail].insert(bundle.ranks[static_cast<size_t>(r)].host);
+    for (int32_t r : ranks) hosts[rail].insert(bundle.ranks[r].host);
   }
   for (const auto& ranks : good) {
     if (const Things::Thing* rail = on(ranks)) ++good_on[rail];
@@ -165,10 +154,10 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   Crossing out;
   std::vector<int32_t> bad_of(bundle.ranks.size()), good_of(bundle.ranks.size());
   for (const auto& ranks : bad) {
-    for (int32_t r : ranks) ++bad_of[static_cast<size_t>(r)];
+    for (int32_t r : ranks) ++bad_of[r];
   }
   for (const auto& ranks : good) {
-    for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
+    for (int32_t r : ranks) ++good_of[r];
   }
   const auto all_bad = static_cast<int32_t>(bad.size());
   // A communicator crosses a thing if it has members on both sides. A stuck communicator may also lie inside the thing.
@@ -179,7 +168,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     for (const auto& ranks : lists) {
       touched.clear();
       for (int32_t r : ranks) {
-        for (uint32_t t : things.of_rank[static_cast<size_t>(r)]) {
+        for (uint32_t t : things.of_rank[r]) {
           if (inside[t]++ == 0) touched.push_back(t);
         }
       }
@@ -199,7 +188,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   const auto explains = [&](size_t t) { return bad_here[t] * 10 >= all_bad * 9 && good_out[t] * 10 <= bad_here[t]; };
   std::vector<int32_t> alone;
   for (int32_t r : common) {
-    if (good_of[static_cast<size_t>(r)] * 4 <= all_bad) alone.push_back(r);
+    if (good_of[r] * 4 <= all_bad) alone.push_back(r);
   }
   if (all_bad >= 2 && alone.size() == 1) {
     out.ranks = alone;
@@ -228,7 +217,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       out.thing = fits[0];
       out.certain = true;
       for (int32_t r : fits[0]->ranks) {
-        if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+        if (bad_of[r] > 0) out.ranks.push_back(r);
       }
       return out;
     }
@@ -237,7 +226,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
         out.thing = rail;
         out.certain = true;
         for (int32_t r : rail->ranks) {
-          if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+          if (bad_of[r] > 0) out.ranks.push_back(r);
         }
         return out;
       }
@@ -249,7 +238,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   for (const auto& ranks : bad) {
     std::set<std::string> here;
     for (int32_t r : ranks) {
-      here.insert(bundle.ranks[static_cast<size_t>(r)].host);
+      here.insert(bundle.ranks[r].host);
       members.insert(r);
     }
     for (const std::string& host : here) ++hosts[host];
@@ -262,7 +251,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.link = shared;
     out.certain = all_bad >= 2;
     for (int32_t r : members) {
-      const std::string& host = bundle.ranks[static_cast<size_t>(r)].host;
+      const std::string& host = bundle.ranks[r].host;
       if (host == shared[0] || host == shared[1]) out.ranks.push_back(r);
     }
     return out;
@@ -271,7 +260,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     // A rank that is in no working communicator is the likelier culprit.
     std::vector<int32_t> unseen;
     for (int32_t r : common) {
-      if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);
+      if (good_of[r] == 0) unseen.push_back(r);
     }
     out.ranks = unseen.empty() ? common : unseen;
     return out;
@@ -344,7 +333,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   } else if (crossing.link.size() == 2) {
     where = absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
   } else {
-    where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
+    where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   }
   first.reason = REASON_STUCK_SIBLINGS;
   first.detail.set_count(static_cast<int64_t>(stuck.size()));

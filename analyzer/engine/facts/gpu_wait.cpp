@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/evidence/frames.h"
 
 namespace lockstep {
@@ -38,25 +39,7 @@ constexpr WaitName kWaits[] = {
     {"StreamWriteValue", CallKind::kLaunch},
 };
 
-struct StackWait {
-  CallKind kind = CallKind::kNone;
-  std::vector<std::string> callers;  // from the waiting function outwards
-};
-
-StackWait WaitIn(const std::vector<std::string>& stack) {
-  const size_t most = std::min(stack.size(), kMostFrames);
-  for (size_t i = 0; i < most; ++i) {
-    const CallKind kind = GpuWaitOf(ParseFrame(stack[i]).function());
-    if (kind == CallKind::kNone) continue;
-    // A function of another library with this name may surround the wait.
-    size_t outermost = i;
-    while (outermost + 1 < most && GpuWaitOf(ParseFrame(stack[outermost + 1]).function()) == kind) ++outermost;
-    StackWait wait = {kind, {}};
-    for (size_t k = outermost; k < most; ++k) wait.callers.push_back(stack[k]);
-    return wait;
-  }
-  return {};
-}
+bool IsGpuWait(std::string_view frame) { return GpuWaitOf(ParseFrame(frame).function()) != CallKind::kNone; }
 
 CallKind WaitOfThread(const ProcessEvidence& evidence, int32_t tid) {
   for (const ThreadStack& thread : evidence.threads()) {
@@ -94,19 +77,16 @@ std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const std::vector<ring::Thre
   if (caller == nullptr) return std::nullopt;
   const bool dated = process.evidence != nullptr && process.evidence->taken_ns() > 0;
   if (dated && process.evidence->taken_ns() < caller->last_call_ns) return std::nullopt;
-  StackWait wait = WaitIn(process.stack);
+  const std::vector<std::string> wait = OutermostAndCallers(process.stack, IsGpuWait);
   // A loop of launches is at different places in the two samples; a wait stays at one place.
-  if (wait.kind != CallKind::kNone && !process.stack_later.empty() &&
-      WaitIn(process.stack_later).callers != wait.callers) {
+  if (!wait.empty() && !process.stack_later.empty() && OutermostAndCallers(process.stack_later, IsGpuWait) != wait)
     return std::nullopt;
-  }
-  if (wait.kind == CallKind::kNone && process.evidence != nullptr) {
-    wait.kind = WaitOfThread(*process.evidence, caller->tid);
-  }
+  CallKind kind = wait.empty() ? CallKind::kNone : GpuWaitOf(ParseFrame(wait[0]).function());
+  if (kind == CallKind::kNone && process.evidence != nullptr) kind = WaitOfThread(*process.evidence, caller->tid);
   // A copy from the pages of a file may wait for the storage below them.
-  if (wait.kind == CallKind::kNone || ClassifyActivity(process).stall != Stall::kUnknown) return std::nullopt;
+  if (kind == CallKind::kNone || ClassifyActivity(process).stall != Stall::kUnknown) return std::nullopt;
   ring::ThreadSnapshot waiting = *caller;
-  waiting.wait = wait.kind;
+  waiting.wait = kind;
   waiting.wait_stream = UINT32_MAX;
   waiting.wait_since_ns = caller->last_call_ns;
   return waiting;

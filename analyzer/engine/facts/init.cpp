@@ -29,7 +29,6 @@ class Finder {
       : model_(model), bundle_(model.bundle), late_after_ns_(late_after_ns) {}
 
   std::vector<PendingCreation> Run() {
-    for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id_.try_emplace(bundle_.comms[c].id, c);
     if (!AnyPending()) return {};
     Gather();
     std::vector<PendingCreation> found;
@@ -47,7 +46,7 @@ class Finder {
     // thread is inside it, or a complete record shows the same.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
-        const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
+        const Rank& rank = bundle_.ranks[r];
         return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(),
                                             [](const auto& t) { return ring::IsCommInit(t.call); });
       });
@@ -82,8 +81,8 @@ class Finder {
         Key key{ms.comm, 0};
         uint32_t parent = kNoIndex;
         if (NeedsParent(comm.origin) && comm.ordinal > 0) {
-          auto it = comm_of_id_.find(comm.parent_id);
-          if (it != comm_of_id_.end()) parent = it->second, key = {parent, comm.ordinal};
+          parent = model_.comms[ms.comm].parent;
+          if (parent != kNoIndex) key = {parent, comm.ordinal};
         }
         PendingCreation& creation = creations_[key];
         if (creation.comm == kNoIndex) {
@@ -108,6 +107,13 @@ class Finder {
     }
   }
 
+  static std::set<int32_t> Entered(const PendingCreation& creation) {
+    std::set<int32_t> entered;
+    for (const auto* list : {&creation.waiting, &creation.returned, &creation.failed})
+      entered.insert(list->begin(), list->end());
+    return entered;
+  }
+
   // For a partly read rank, the record of its arrival may be the lost part.
   void Missing(int32_t rank, PendingCreation* creation) const {
     if (bundle_.ranks[rank].damaged) {
@@ -119,9 +125,7 @@ class Finder {
 
   void MissingOfRoot(PendingCreation* creation) const {
     const CommView& view = model_.comms[creation->comm];
-    absl::flat_hash_set<int32_t> entered;
-    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
-      entered.insert(list->begin(), list->end());
+    const std::set<int32_t> entered = Entered(*creation);
     for (const Member& m : view.members) {
       if (m.membership != kNoIndex || (m.rank_index >= 0 && entered.contains(m.rank_index))) continue;
       if (m.rank_index >= 0) {
@@ -133,56 +137,11 @@ class Finder {
       }
     }
     std::sort(creation->absent.begin(), creation->absent.end());
-    if (creation->unnamed > 0 && creation->unseen.empty() && EveryRankIsRead()) FindCandidates(creation);
-  }
-
-  bool EveryRankIsRead() const {
-    return bundle_.ranks_expected > 0 && bundle_.ranks.size() >= static_cast<size_t>(bundle_.ranks_expected) &&
-           std::none_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) { return rank.damaged; });
-  }
-
-  // Frameworks number the members of a communicator in rank order. If the known members follow that order, the missing
-  // ones lie between their neighbors.
-  void FindCandidates(PendingCreation* creation) const {
-    const std::vector<Member>& members = model_.comms[creation->comm].members;
-    std::set<int32_t> known, fitting;
-    bool in_order = true;
-    int32_t last = -1;
-    for (const Member& m : members) {
-      if (m.rank_index < 0) continue;
-      in_order &= m.rank_index > last;
-      last = m.rank_index;
-      known.insert(m.rank_index);
-    }
-    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
-      known.insert(list->begin(), list->end());
-    const auto ranks = static_cast<int32_t>(bundle_.ranks.size());
-    for (size_t m = 0; in_order && m < members.size(); ++m) {
-      if (members[m].rank_index >= 0) continue;
-      int32_t low = 0, high = ranks;
-      for (size_t before = m; before-- > 0 && low == 0;) low = members[before].rank_index + 1;
-      for (size_t after = m + 1; after < members.size() && high == ranks; ++after) {
-        if (members[after].rank_index >= 0) high = members[after].rank_index;
-      }
-      for (int32_t r = low; r < high; ++r) fitting.insert(r);
-      while (m + 1 < members.size() && members[m + 1].rank_index < 0) ++m;  // has the same neighbors
-    }
-    const auto count = [&](bool all) {
-      creation->candidates.clear();
-      for (int32_t r = 0; r < ranks; ++r) {
-        if (!known.contains(r) && (all || fitting.contains(r))) creation->candidates.push_back(r);
-      }
-      return creation->candidates.size();
-    };
-    const auto needed = static_cast<size_t>(creation->unnamed);
-    // The members are numbered differently, or belong to another job.
-    if (count(false) < needed && count(true) < needed) creation->candidates.clear();
   }
 
   void MissingOfParent(PendingCreation* creation) const {
-    absl::flat_hash_set<int32_t> entered, excluded;
-    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
-      entered.insert(list->begin(), list->end());
+    const std::set<int32_t> entered = Entered(*creation);
+    absl::flat_hash_set<int32_t> excluded;
     if (creation->call == CallKind::kCommShrink) {
       for (int32_t r : creation->waiting) {
         for (const Membership& ms : bundle_.ranks[r].memberships) {
@@ -228,9 +187,7 @@ class Finder {
   // Returns whether the places of the ranks that wait in `p` are free in `right`.
   bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
     absl::flat_hash_set<int32_t> taken;
-    for (const auto* list : {&right.waiting, &right.returned, &right.failed}) {
-      for (int32_t r : *list) taken.insert(PlaceIn(r, right.comm));
-    }
+    for (int32_t r : Entered(right)) taken.insert(PlaceIn(r, right.comm));
     return std::none_of(p.waiting.begin(), p.waiting.end(),
                         [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
@@ -280,7 +237,6 @@ class Finder {
   const Model& model_;
   const Bundle& bundle_;
   const int64_t late_after_ns_;
-  absl::flat_hash_map<std::string, uint32_t> comm_of_id_;
   std::map<Key, PendingCreation> creations_;
 };
 

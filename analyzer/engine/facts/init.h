@@ -19,9 +19,6 @@ struct PendingCreation {
   std::vector<int32_t> absent;    // ranks with data that have not entered
   std::vector<int32_t> unseen;    // global ranks without data that must enter
   int32_t unnamed = 0;            // number of further ranks that must arrive and whose numbers are unknown
-  // Ranks that may be the unnamed members (indexes into Bundle::ranks, ascending). Empty if a rank left no data,
-  // because it may be one.
-  std::vector<int32_t> candidates;
   // Ranks that entered another creation of the same size, at a place that is free here: most likely they have another
   // unique id. `other` is that communicator.
   std::vector<int32_t> astray;

@@ -184,7 +184,7 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
     int64_t last = kUnknown;
     for (const uint32_t i : list) {
       const Op& op = ops[i];
-      Number& number = numbers[static_cast<size_t>(op.seq - low)];
+      Number& number = numbers[op.seq - low];
       number.balance += static_cast<uint64_t>(op.input_elements) - static_cast<uint64_t>(op.output_elements);
       if (number.first == nullptr) {
         number.first = &op;

@@ -38,6 +38,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
                                 [](const Communicator& comm) { return comm.members_inferred; });
   BuildComms();
   ranks.resize(bundle.ranks.size());
+  exchanges_.resize(bundle.ranks.size());
   std::vector<Standing> standing(WorkerCount(ranks.size()));
   Parallel(ranks.size(), [&](size_t i, size_t worker) { BuildRank(i, &standing[worker]); });
   for (const Standing& s : standing) {
@@ -115,10 +116,17 @@ void Model::InferMembers(const Communicator& comm, CommView* view) const {
 
 void Model::BuildComms() {
   comms.resize(bundle.comms.size());
+  absl::flat_hash_map<std::string, uint32_t> kind_of_class;
+  absl::flat_hash_map<std::string_view, uint32_t> comm_of_id;
+  for (uint32_t c = 0; c < comms.size(); ++c) comm_of_id.try_emplace(bundle.comms[c].id, c);
   for (size_t c = 0; c < comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     CommView& view = comms[c];
     Classify(comm, &view);
+    if (const auto parent = comm_of_id.find(comm.parent_id); parent != comm_of_id.end()) view.parent = parent->second;
+    view.kind = kind_of_class.try_emplace(view.klass, static_cast<uint32_t>(kinds.size())).first->second;
+    if (view.kind == kinds.size()) kinds.emplace_back();
+    kinds[view.kind].push_back(static_cast<uint32_t>(c));
     view.members.resize(comm.members.size());
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
@@ -332,88 +340,63 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
   return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
 }
 
-const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
-  if (member.rank_index < 0) return nullptr;
-  const Rank& rank = bundle.ranks[member.rank_index];
-  const bool framework = rank.source == Source::kFlightRecorder;  // its numbers are not per peer and direction
-  constexpr uint64_t kMostReadings = 4;
-  Exchanges& exchanges = exchanges_[member.rank_index];
-  if (exchanges.made || exchanges.read > kMostReadings * rank.ops.size()) {
-    const Lanes& lanes = MakeExchanges(member.rank_index, &exchanges);
-    const auto lane = lanes.find({member.membership, kind, peer});
-    if (lane == lanes.end()) return nullptr;
-    if (framework) return &rank.ops[lane->second.front()];
-    const auto after = std::upper_bound(lane->second.begin(), lane->second.end(), seq,
-                                        [&](int64_t number, uint32_t i) { return number < rank.ops[i].seq; });
-    const Op* found = after == lane->second.begin() ? nullptr : &rank.ops[*(after - 1)];
-    return found != nullptr && found->seq == seq ? found : nullptr;
-  }
-  auto fits = [&](const Op& op) {
-    ++exchanges.read;
-    return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer;
-  };
-  if (framework) {
-    const Op* found = nullptr;
-    for (const Unit& unit : ranks[member.rank_index].in_flight) {
-      for (uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        if (fits(op) && (found == nullptr || op.record_id < found->record_id)) found = &op;
-      }
-    }
-    return found;
-  }
-  // Starts with the newest, because most requests are for operations in flight. A number below the requested one ends
-  // the search in a thread.
-  uint32_t ended = kNoIndex;
-  for (size_t i = rank.ops.size(); i-- > 0;) {
-    const Op& op = rank.ops[i];
-    if (op.thread == ended && ended != kNoIndex) continue;
-    if (!fits(op)) continue;
-    if (op.seq == seq) return &op;
-    if (op.seq < seq) {
-      if (rank.threads.size() <= 1) return nullptr;
-      ended = op.thread;
-    }
+const Member* Model::MemberOfKind(int32_t rank_index, uint32_t kind) const {
+  for (const Membership& ms : bundle.ranks[rank_index].memberships) {
+    const CommView& view = comms[ms.comm];
+    if (view.kind != kind || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= view.members.size()) continue;
+    const Member& member = view.members[ms.member_rank];
+    if (member.rank_index == rank_index) return &member;
   }
   return nullptr;
 }
 
-const Model::Lanes& Model::MakeExchanges(int32_t rank_index, Exchanges* exchanges) const {
-  if (std::exchange(exchanges->made, true)) return exchanges->lanes;
-  const Rank& rank = bundle.ranks[rank_index];
-  const bool framework = rank.source == Source::kFlightRecorder;
-  const auto add = [&](uint32_t i) {
-    const Op& op = rank.ops[i];
-    if (IsPointToPoint(op.kind)) exchanges->lanes[{op.membership, op.kind, op.root_or_peer}].push_back(i);
-  };
-  if (framework) {
-    for (const Unit& unit : ranks[rank_index].in_flight) std::for_each(unit.ops.begin(), unit.ops.end(), add);
-  } else {
-    for (uint32_t i = 0; i < rank.ops.size(); ++i) add(i);
-  }
-  const auto number = [&](uint32_t i) { return framework ? rank.ops[i].record_id : rank.ops[i].seq; };
-  for (auto& [key, lane] : exchanges->lanes)
-    std::stable_sort(lane.begin(), lane.end(), [&](uint32_t a, uint32_t b) { return number(a) < number(b); });
-  return exchanges->lanes;
+const Roles& Model::roles() const {
+  if (roles_ == nullptr) roles_ = std::make_unique<const Roles>(FindRoles(*this));
+  return *roles_;
 }
 
-const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
-  auto [it, fresh] = lanes_.try_emplace(rank_index);
+const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
+  std::unique_ptr<const Exchanges>& known = exchanges_[rank_index];
+  if (known != nullptr) return *known;
+  auto made = std::make_unique<Exchanges>();
   const Rank& rank = bundle.ranks[rank_index];
-  if (!fresh || rank.source != Source::kFlightRecorder || rank.damaged || rank.only_active) return it->second;
+  const bool framework = rank.source == Source::kFlightRecorder;
   std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
-  for (const Op& op : rank.ops) {
-    if (op.membership != kNoIndex && IsPointToPoint(op.kind))
-      first[op.membership] = std::min(first[op.membership], op.seq);
-  }
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.state == OpState::kFailed) continue;
-    // The group's sends and receives are numbered together, from 1.
-    if (first[op.membership] != 1 || rank.memberships[op.membership].not_loaded != 0) continue;
-    it->second[{op.membership, op.kind, op.root_or_peer}].push_back(i);
+    if (op.membership == kNoIndex || !IsPointToPoint(op.kind)) continue;
+    first[op.membership] = std::min(first[op.membership], op.seq);
+    if (op.state != OpState::kFailed) made->lanes[{op.membership, op.kind, op.root_or_peer}].push_back(i);
   }
-  return it->second;
+  const auto by_number = [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; };
+  for (auto& [key, lane] : made->lanes) {
+    if (!framework && !std::is_sorted(lane.begin(), lane.end(), by_number))
+      std::stable_sort(lane.begin(), lane.end(), by_number);
+  }
+  // The group's sends and receives are numbered together, from 1.
+  for (size_t m = 0; m < first.size(); ++m)
+    made->whole.push_back(framework && !rank.damaged && !rank.only_active && first[m] == 1 &&
+                          rank.memberships[m].not_loaded == 0);
+  known = std::move(made);
+  return *known;
+}
+
+const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
+  if (member.rank_index < 0) return nullptr;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  const Exchanges::Lane* lane = ExchangesOf(member.rank_index).Find({member.membership, kind, peer});
+  if (lane == nullptr) return nullptr;
+  if (rank.source == Source::kFlightRecorder) {  // its numbers are not per peer and direction
+    const uint32_t oldest = ranks[member.rank_index].first_in_flight;
+    for (auto at = std::lower_bound(lane->begin(), lane->end(), oldest); at != lane->end(); ++at) {
+      if (InFlight(member.rank_index, rank.ops[*at])) return &rank.ops[*at];
+    }
+    return nullptr;
+  }
+  const auto after = std::upper_bound(lane->begin(), lane->end(), seq,
+                                      [&](int64_t number, uint32_t i) { return number < rank.ops[i].seq; });
+  const Op* found = after == lane->begin() ? nullptr : &rank.ops[*(after - 1)];
+  return found != nullptr && found->seq == seq ? found : nullptr;
 }
 
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
@@ -428,20 +411,15 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
       bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);
   }
-  LanesOf(peer.rank_index);  // both are built before either is used, because building one may move the other
-  const Lanes& own = LanesOf(rank_index);
-  const Lanes& theirs = lanes_.find(peer.rank_index)->second;
-  const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
-  const bool any =
-      std::any_of(theirs.begin(), theirs.end(), [&](const auto& l) { return std::get<0>(l.first) == peer.membership; });
-  if (lane == own.end() || !any) return FindPointToPoint(peer, reverse, me, op.seq);
+  const Exchanges &own = ExchangesOf(rank_index), &theirs = ExchangesOf(peer.rank_index);
+  const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
+  if (lane == nullptr || !own.whole[op.membership] || !theirs.whole[peer.membership])
+    return FindPointToPoint(peer, reverse, me, op.seq);
   *counted = true;
-  const auto at =
-      std::lower_bound(lane->second.begin(), lane->second.end(), static_cast<uint32_t>(&op - rank.ops.data()));
-  const auto number = static_cast<size_t>(at - lane->second.begin());
-  const auto other = theirs.find({peer.membership, reverse, me});
-  if (other == theirs.end() || number >= other->second.size()) return nullptr;
-  return &bundle.ranks[peer.rank_index].ops[other->second[number]];
+  const auto at = std::lower_bound(lane->begin(), lane->end(), static_cast<uint32_t>(&op - rank.ops.data()));
+  const auto number = static_cast<size_t>(at - lane->begin());
+  const Exchanges::Lane* other = theirs.Find({peer.membership, reverse, me});
+  return other == nullptr || number >= other->size() ? nullptr : &bundle.ranks[peer.rank_index].ops[(*other)[number]];
 }
 
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
@@ -468,14 +446,23 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
-  const RankView& view = ranks[static_cast<size_t>(rank_index)];
+  const RankView& view = ranks[rank_index];
   // Operations of another rank are not included, and neither are ones older than the range in flight or beyond it.
-  const size_t place =
-      static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
+  const size_t place = static_cast<size_t>(op - bundle.ranks[rank_index].ops.data()) - view.first_in_flight;
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
 bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+
+std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most) {
+  std::vector<int32_t> out;
+  auto at = bundle.ranks.begin();
+  for (int32_t rank = 0; rank < bundle.ranks_expected && out.size() < most; ++rank) {
+    while (at != bundle.ranks.end() && at->rank < rank) ++at;
+    if (at == bundle.ranks.end() || at->rank != rank) out.push_back(rank);
+  }
+  return out;
+}
 
 std::string OpName(const Bundle& bundle, const Op& op) {
   if (op.name != kNoIndex && op.name < bundle.strings.size()) return bundle.strings[op.name];

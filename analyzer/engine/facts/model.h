@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/engine/facts/roles.h"
 #include "analyzer/model/analyze_options.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
@@ -35,7 +36,9 @@ struct CommView {
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // The same for all communicators created at the same place of the program on other ranks.
   std::string klass;
-  uint32_t strand = 0;  // see FindStrands
+  uint32_t kind = 0;           // number of the class: an index into Model::kinds
+  uint32_t strand = 0;         // see FindStrands
+  uint32_t parent = kNoIndex;  // the communicator that it was split or shrunk from, if known
   bool used_for_p2p = false;
 };
 
@@ -75,15 +78,33 @@ class Model {
   Model(const Bundle& bundle, const AnalyzeOptions& options);
 
   const Bundle& bundle;
-  std::vector<CommView> comms;  // indexed as Bundle::comms
-  std::vector<RankView> ranks;  // indexed as Bundle::ranks
-  bool stalled = false;         // an operation has been in flight long enough to look for a cause
+  std::vector<CommView> comms;               // indexed as Bundle::comms
+  std::vector<std::vector<uint32_t>> kinds;  // communicators of each class
+  std::vector<RankView> ranks;               // indexed as Bundle::ranks
+  bool stalled = false;                      // an operation has been in flight long enough to look for a cause
 
   uint32_t CommOf(const Rank& rank, const Op& op) const {
     return op.membership == kNoIndex ? kNoIndex : rank.memberships[op.membership].comm;
   }
+  uint32_t CommOf(const Member& member) const {
+    return bundle.ranks[member.rank_index].memberships[member.membership].comm;
+  }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
+  // Returns the rank's part in its communicator of this kind (the first of several), or null.
+  const Member* MemberOfKind(int32_t rank_index, uint32_t kind) const;
+  const Roles& roles() const;
+  // The sends and receives of a rank, except those that failed.
+  struct Exchanges {
+    using Lane = std::vector<uint32_t>;  // indexes into Rank::ops, by number; a framework's in order of their records
+    absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>, Lane> lanes;  // by membership, kind and peer
+    std::vector<bool> whole;  // by membership: the records of a framework contain all of them
+    const Lane* Find(const std::tuple<uint32_t, ring::CallKind, int32_t>& of) const {
+      const auto at = lanes.find(of);
+      return at == lanes.end() ? nullptr : &at->second;
+    }
+  };
+  const Exchanges& ExchangesOf(int32_t rank_index) const;
   // Returns send or receive number `seq` between the member and `peer`, or null if it is not recorded.
   const Op* FindPointToPoint(const Member& member, ring::CallKind kind, int32_t peer, int64_t seq) const;
   // Returns how many operations of this direction the member has issued with `peer`, or kUnknown if the source does not
@@ -109,7 +130,7 @@ class Model {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;
     if (age < options_.late_after_ns) return true;
-    const std::vector<int64_t>& longest = ranks[static_cast<size_t>(&rank - bundle.ranks.data())].longest_ns;
+    const std::vector<int64_t>& longest = ranks[&rank - bundle.ranks.data()].longest_ns;
     return op.membership < longest.size() && age <= longest[op.membership];
   }
 
@@ -124,21 +145,9 @@ class Model {
   void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   void Classify(const Communicator& comm, CommView* view) const;
-  // Sends to (receives from) each peer, as indexes into Rank::ops.
-  using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>,
-                                    std::vector<uint32_t>>;  // membership, kind, peer
-  // Those that a framework recorded, in order. Groups whose first records were overwritten have no entry.
-  const Lanes& LanesOf(int32_t rank_index) const;
-  mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // built on first use
-  // Those that FindPointToPoint finds, in the order of its numbers. Most requests are for one of the newest records, so
-  // a rank's table is made only after searches have read its records several times.
-  struct Exchanges {
-    uint64_t read = 0;  // records, in all searches
-    bool made = false;
-    Lanes lanes;
-  };
-  const Lanes& MakeExchanges(int32_t rank_index, Exchanges* exchanges) const;
-  mutable absl::flat_hash_map<int32_t, Exchanges> exchanges_;
+  // Built on first use; exchanges by rank index.
+  mutable std::vector<std::unique_ptr<const Exchanges>> exchanges_;
+  mutable std::unique_ptr<const Roles> roles_;
   const AnalyzeOptions options_;
   std::vector<bool> shares_process_;  // for each rank: whether another rank is in the same process
   bool anyone_runs_ = false;
@@ -146,6 +155,14 @@ class Model {
   bool ages_told_ = false;       // for some rank that was read completely, it is known when its data was taken
   bool set_back_ = false;        // something is in flight on a clock that was later set back
 };
+
+// Returns the first `most` global ranks of the job that left no data, ascending.
+std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
+
+// Returns whether the communicator has completed nothing on the rank, and `seq` is its first collective.
+inline bool IsFirst(const Membership& ms, int64_t seq) {
+  return ms.completed == kNone && seq == (ms.first_seq >= 0 ? ms.first_seq : 1);
+}
 
 // The condition of a rank's process, and the code and letter that belong to it.
 void SetCondition(const Rank& rank, HostState host, Culprit* culprit);

@@ -1,11 +1,9 @@
 // Compares sends with receives: pairs that matched with different counts or datatypes, and which side is wrong.
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/alltoall.h"
 #include "analyzer/engine/facts/mismatch.h"
@@ -33,9 +31,7 @@ struct Vote {
 
 class Siblings {
  public:
-  explicit Siblings(const Model& model) : model_(model) {
-    for (const CommView& view : model.comms) of_class_[view.klass].push_back(&view);
-  }
+  explicit Siblings(const Model& model) : model_(model) {}
 
   // Returns whether only the rank at this place passes its arguments, while the corresponding ranks agree on different
   // ones.
@@ -48,15 +44,16 @@ class Siblings {
  private:
   const Vote& Of(const Place& place) {
     constexpr int kEnough = 64;
-    const std::string& klass = model_.comms[place.comm].klass;
+    const uint32_t kind = model_.comms[place.comm].kind;
     const auto key =
-        std::make_tuple(klass, place.member, static_cast<int>(place.op->kind), place.op->root_or_peer, place.op->seq);
+        std::make_tuple(kind, place.member, static_cast<int>(place.op->kind), place.op->root_or_peer, place.op->seq);
     auto [it, fresh] = votes_.try_emplace(key);
     if (!fresh) return it->second;
     Vote& vote = it->second;
-    for (const CommView* view : of_class_[klass]) {
-      if (static_cast<size_t>(place.member) >= view->members.size()) continue;
-      const Member& m = view->members[static_cast<size_t>(place.member)];
+    for (const uint32_t c : model_.kinds[kind]) {
+      const std::vector<Member>& members = model_.comms[c].members;
+      if (static_cast<size_t>(place.member) >= members.size()) continue;
+      const Member& m = members[place.member];
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       const Op* op = model_.FindPointToPoint(m, place.op->kind, place.op->root_or_peer, place.op->seq);
       if (op == nullptr) continue;
@@ -72,8 +69,7 @@ class Siblings {
   }
 
   const Model& model_;
-  absl::flat_hash_map<std::string, std::vector<const CommView*>> of_class_;
-  std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
+  std::map<std::tuple<uint32_t, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
 // Returns the number of elements sent or received; -1 if unknown.
@@ -85,29 +81,35 @@ bool TypesDiffer(const Op& a, const Op& b) {
   return a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype;
 }
 
-// The sends of one member to one peer, or its receives from one peer, in order of the numbers.
-using Lane = std::vector<const Op*>;
-// Indexed by (member, peer).
-using Lanes = absl::flat_hash_map<std::pair<int32_t, int32_t>, Lane>;
-
-void Collect(const Rank& rank, uint32_t membership, int32_t member, Lanes* sends, Lanes* receives) {
-  for (const Op& op : rank.ops) {
-    if (op.membership != membership || !IsPointToPoint(op.kind) || op.state == OpState::kFailed || op.count < 0)
-      continue;
-    (op.kind == CallKind::kSend ? *sends : *receives)[{member, op.root_or_peer}].push_back(&op);
-  }
+// Number `seq` of a lane of the rank, or null.
+const Op* At(const Rank& rank, const Model::Exchanges::Lane& lane, int64_t seq) {
+  const auto it =
+      std::lower_bound(lane.begin(), lane.end(), seq, [&](uint32_t i, int64_t n) { return rank.ops[i].seq < n; });
+  return it != lane.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
 }
 
-void Sort(Lanes* lanes) {
-  auto by_number = [](const Op* a, const Op* b) { return a->seq < b->seq; };
-  for (auto& [key, lane] : *lanes) {
-    if (!std::is_sorted(lane.begin(), lane.end(), by_number)) std::stable_sort(lane.begin(), lane.end(), by_number);
+// Calls `look` with each member pair that exchanges in this direction in the communicator, and with the lanes of both
+// sides. Without Flight Recorder dumps, whose numbers do not match sends with receives.
+template <typename Look>
+void EachPair(const Model& model, uint32_t comm, Look look) {
+  const std::vector<Member>& members = model.comms[comm].members;
+  const auto own = [&](const Member& m) {
+    return m.rank_index >= 0 && m.membership != kNoIndex &&
+           model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
+  };
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (!own(members[m])) continue;
+    for (const auto& [key, lane] : model.ExchangesOf(members[m].rank_index).lanes) {
+      const auto [membership, kind, peer] = key;
+      if (membership != members[m].membership || kind != CallKind::kSend || peer < 0 ||
+          static_cast<size_t>(peer) >= members.size() || !own(members[peer]))
+        continue;
+      const Member& to = members[peer];
+      const auto* other =
+          model.ExchangesOf(to.rank_index).Find({to.membership, CallKind::kRecv, static_cast<int32_t>(m)});
+      if (other != nullptr) look(std::pair(static_cast<int32_t>(m), peer), lane, *other);
+    }
   }
-}
-
-const Op* At(const Lane& lane, int64_t seq) {
-  const auto it = std::lower_bound(lane.begin(), lane.end(), seq, [](const Op* op, int64_t n) { return op->seq < n; });
-  return it != lane.end() && (*it)->seq == seq ? *it : nullptr;
 }
 
 struct Misfit {
@@ -122,17 +124,16 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   for (size_t m = 0; m < members.size(); ++m) {
     if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
-    const Rank& rank = model.bundle.ranks[static_cast<size_t>(members[m].rank_index)];
+    const Rank& rank = model.bundle.ranks[members[m].rank_index];
     if (rank.source != Source::kFlightRecorder) continue;
-    for (const Unit& unit : model.ranks[static_cast<size_t>(members[m].rank_index)].in_flight) {
+    for (const Unit& unit : model.ranks[members[m].rank_index].in_flight) {
       for (const uint32_t i : unit.ops) {
         const Op& op = rank.ops[i];
         if (op.membership != members[m].membership || op.kind != CallKind::kSend || op.root_or_peer < 0 ||
             static_cast<size_t>(op.root_or_peer) >= members.size())
           continue;
         bool counted = false;
-        const Op* other =
-            model.OtherSide(members[m].rank_index, op, members[static_cast<size_t>(op.root_or_peer)], &counted);
+        const Op* other = model.OtherSide(members[m].rank_index, op, members[op.root_or_peer], &counted);
         if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
         if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
           first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
@@ -152,39 +153,28 @@ bool ExchangeFits(const Op& a, const Op& b) {
 void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found) {
   const Bundle& bundle = model.bundle;
   Siblings siblings(model);
-  Lanes sends, receives;
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (!model.comms[c].used_for_p2p) continue;
     const auto& members = model.comms[c].members;
-    sends.clear();
-    receives.clear();
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
-      const Rank& rank = bundle.ranks[members[m].rank_index];
-      if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not match sends with receives
-      Collect(rank, members[m].membership, static_cast<int32_t>(m), &sends, &receives);
-    }
-    Sort(&sends);
-    Sort(&receives);
     // The first pair that does not match, by number, then by sender and receiver.
     const Op *send = nullptr, *recv = nullptr;
     std::pair<int32_t, int32_t> pair;
-    for (const auto& [key, lane] : sends) {
-      auto other = receives.find({key.second, key.first});
-      if (other == receives.end()) continue;
-      for (size_t i = 0, j = 0; i < lane.size() && j < other->second.size();) {
-        const Op &s = *lane[i], &r = *other->second[j];
+    EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
+      const Rank &from = bundle.ranks[members[key.first].rank_index],
+                 &to = bundle.ranks[members[key.second].rank_index];
+      for (size_t i = 0, j = 0; i < lane.size() && j < other.size();) {
+        const Op &s = from.ops[lane[i]], &r = to.ops[other[j]];
         if (s.seq != r.seq) {
           ++(s.seq < r.seq ? i : j);
           continue;
         }
-        if (!ExchangeFits(s, r)) {
+        if (s.count >= 0 && r.count >= 0 && !ExchangeFits(s, r)) {
           if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
-          break;
+          return;
         }
         ++i, ++j;
       }
-    }
+    });
     if (send == nullptr) {
       const Misfit misfit = FirstOfFrameworks(model, c);
       send = misfit.send;
@@ -217,13 +207,13 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
                       : sender_odd    ? std::vector<int32_t>{from}
                                       : std::vector<int32_t>{to};
     const int32_t odd = sender_odd ? pair.first : pair.second;
-    for (const auto& [key, lane] : sends) {
-      if (first.kind != MISMATCH_SPLITS || !first.majority || key == pair || (key.first != odd && key.second != odd))
-        continue;
-      const auto other = receives.find({key.second, key.first});
-      const Op* s = At(lane, first.seq);
-      const Op* r = other == receives.end() ? nullptr : At(other->second, first.seq);
-      if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);
+    if (first.kind == MISMATCH_SPLITS && first.majority) {
+      EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
+        if (key == pair || (key.first != odd && key.second != odd)) return;
+        const Op* s = At(bundle.ranks[members[key.first].rank_index], lane, first.seq);
+        const Op* r = At(bundle.ranks[members[key.second].rank_index], other, first.seq);
+        if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);
+      });
     }
     std::sort(first.pairs.begin(), first.pairs.end());
     const bool tell_sender = first.odd_ranks[0] == from;

@@ -19,15 +19,9 @@ constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 
 bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// The outermost wait and its callers. If they are equal in two samples, the process is in the same wait. Empty if there
-// is no wait.
+// If these are equal in two samples, the process is in the same wait.
 std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
-  const size_t most = std::min(stack.size(), kMostFrames);
-  for (size_t i = most; i-- > 0;) {
-    if (IsPeerWait(stack[i]))
-      return {stack.begin() + static_cast<ptrdiff_t>(i), stack.begin() + static_cast<ptrdiff_t>(most)};
-  }
-  return {};
+  return OutermostAndCallers(stack, IsPeerWait);
 }
 
 // PyTorch runs the backward pass on a separate thread, for which the main thread waits.
@@ -53,6 +47,14 @@ bool OnlyKernel(const std::vector<std::string>& stack) {
 }
 
 }  // namespace
+
+std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& stack, bool (*is)(std::string_view)) {
+  const size_t most = std::min(stack.size(), kMostFrames);
+  for (size_t i = most; i-- > 0;) {
+    if (is(stack[i])) return {stack.begin() + static_cast<ptrdiff_t>(i), stack.begin() + static_cast<ptrdiff_t>(most)};
+  }
+  return {};
+}
 
 bool IsPeerWait(std::string_view text) {
   const Frame frame = ParseFrame(text);

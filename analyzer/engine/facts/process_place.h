@@ -29,6 +29,9 @@ struct ProcessPlace {
   std::string wait;  // for kWaits: the function in which it waits
 };
 
+// Returns the outermost of these frames and its callers; empty if there is none.
+std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& stack, bool (*is)(std::string_view frame));
+
 // Returns whether a stack frame is a wait for other ranks or for a GPU.
 bool IsPeerWait(std::string_view frame);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -23,12 +24,15 @@ using ring::IsPointToPoint;
 constexpr size_t kLookAhead = 24;
 // Calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
-// This many equal consecutive calls are not a coincidence.
-constexpr size_t kMuch = 8;
 // Number of calls that are looked up in another record to align the two.
 constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
+
+// Differences for which other ranks of the role are asked, and about how many of these.
+constexpr size_t kMostAsked = 512, kSample = 64;
+// Differences for which all ranks of the role are counted, because a sentence gives the number.
+constexpr size_t kMostCounted = 16;
 
 // If this many calls before a difference also occurred earlier in the same order, the call that followed them at that
 // time is evidence.
@@ -55,13 +59,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // Two ranks that left the reference in the same way count as one vote.
-  bool Alike(const Divergence& a, const Divergence& b) const {
-    if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
-    return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
-  }
-
-  // Returns whether the calls are the same, from the same place in the code if both places are known.
+  // The same call from the same place in the code, if both places are known.
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
     if (a.op->caller != 0 && b.op->caller != 0) {
@@ -178,16 +176,10 @@ class Aligner {
         d.type = Divergence::Type::kChanged;
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
-      } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
-        // The other rank waits in a call that it rarely makes; this one continued with the call that follows such
-        // places.
-        d.type = Divergence::Type::kSkipped;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
       } else if (ComesLater(a, i, b, j)) {
         d.type = Divergence::Type::kSkipped;  // several calls at once
-      } else if (j > 0 && SameCall(b[j], b[j - 1])) {
-        d.type = Divergence::Type::kExtra;  // the same, from another line
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
@@ -197,16 +189,6 @@ class Aligner {
       return {false, d, nullptr, nullptr, i, j};
     }
     return {};
-  }
-
-  // Returns whether `a` has earlier made, consecutively, all calls that `b` makes from there on, if there are enough of
-  // them.
-  bool DoneBefore(const Segment& a, const Segment& b, size_t j) const {
-    const size_t whole = std::min(kLookAhead, b.size() - j);
-    for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
-      if (Run(a, k, b, j) >= whole) return true;
-    }
-    return false;
   }
 
   // Returns whether `a` also makes the remaining calls of `b`, but some calls later.
@@ -269,174 +251,120 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
-// The rank's own communicator of a class; null if there is none.
-const Membership* MembershipOf(const Model& model, int32_t rank_index, const std::string& klass) {
-  const auto& all = model.bundle.ranks[static_cast<size_t>(rank_index)].memberships;
-  const auto at = std::find_if(all.begin(), all.end(), [&](const Membership& ms) {
-    return ms.member_rank >= 0 && model.comms[ms.comm].klass == klass;
-  });
-  return at == all.end() ? nullptr : &*at;
+// Returns whether both are calls of one kind on one kind of communicator, whatever their sizes and numbers.
+bool SameKindOfCall(const Token& a, const Token& b) {
+  return a.klass == b.klass && a.exchange == b.exchange && a.op->kind == b.op->kind && a.op->name == b.op->name &&
+         (a.peer == b.peer || !IsPointToPoint(a.op->kind));
 }
 
-// Returns whether most other members of the communicator in question made these two calls in the order of the rank that
-// differs. Then the rank left nothing out and added nothing: its communicator has its own number of rounds.
-bool FellowsAgree(const Model& model, const Divergence& d) {
-  constexpr int kEnough = 64;
-  if (d.own == nullptr || d.type == Divergence::Type::kChanged || !IsCollective(d.own->kind) ||
-      !IsCollective(d.sibling->kind))
-    return false;
-  const Rank &rank = model.bundle.ranks[static_cast<size_t>(d.rank)],
-             &sibling = model.bundle.ranks[static_cast<size_t>(d.sibling_rank)];
-  const uint32_t of_own = model.CommOf(rank, *d.own);
-  const std::string &own = model.comms[of_own].klass, &other = model.comms[model.CommOf(sibling, *d.sibling)].klass;
-  if (own == other) return false;
-  const Membership* in = MembershipOf(model, d.rank, other);
-  if (in == nullptr) return false;
-  int agree = 0, disagree = 0;
-  for (const Member& m : model.comms[d.type == Divergence::Type::kExtra ? of_own : in->comm].members) {
-    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
-    const Membership *x = MembershipOf(model, m.rank_index, own), *y = MembershipOf(model, m.rank_index, other);
-    if (x == nullptr || y == nullptr) continue;
-    const Member &of_x = model.comms[x->comm].members[static_cast<size_t>(x->member_rank)],
-                 &of_y = model.comms[y->comm].members[static_cast<size_t>(y->member_rank)];
-    const Op *first = model.FindCollective(of_x, d.own->seq), *second = model.FindCollective(of_y, d.sibling->seq);
-    if (first != nullptr && second != nullptr) {
-      ++(first < second ? agree : disagree);
-    } else if (first != nullptr && of_y.arrived < d.sibling->seq) {
-      ++agree;
-    } else if (second != nullptr && of_x.arrived < d.own->seq) {
-      ++disagree;
-    }
-    if (agree + disagree == kEnough) break;
-  }
-  return agree > disagree;
+// The communicator of this kind of a rank; kNoIndex if there is none.
+uint32_t CommOfKind(const Model& model, int32_t rank_index, uint32_t kind) {
+  const Member* member = model.MemberOfKind(rank_index, kind);
+  return member == nullptr ? kNoIndex : model.CommOf(*member);
 }
 
-// For a call on a communicator, its members are better evidence than ranks with the same role. If all members did the
-// same, it is allowed, whatever the corresponding communicators do: a replica may have its own number of rounds. If
-// they differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records
-// would suggest that the majority had.
-void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
-  constexpr size_t kMany = 3;
-  struct Call {
-    std::tuple<std::string, int, int64_t> key = {"", 0, kUnknown};  // kind of communicator, type, number there
-    uint32_t comm = kNoIndex;                                       // the rank's own communicator of that kind
-    const Op* own = nullptr;                                        // this rank's call of that number
-  };
-  const auto call_of = [&](const Divergence& d) {
-    Call call;
-    const bool own = d.type != Divergence::Type::kSkipped;
-    const Op* op = own ? d.own : d.sibling;
-    if (op == nullptr || op->membership == kNoIndex) return call;
-    const Rank& rank = model.bundle.ranks[static_cast<size_t>(own ? d.rank : d.sibling_rank)];
-    const std::string& klass = model.comms[model.CommOf(rank, *op)].klass;
-    call.key = {klass, static_cast<int>(d.type), op->seq};
-    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
-      if (model.comms[ms.comm].klass != klass) continue;
-      call.comm = ms.comm;
-      if (!IsCollective(op->kind) || ms.member_rank < 0) continue;
-      call.own = own ? op : model.FindCollective(model.comms[ms.comm].members[ms.member_rank], op->seq);
+// The program from its call that has the place in its lane of `like`, `back` calls before. At least two calls; empty if
+// they are not recorded.
+std::span<const Token> From(const Model& model, const Program& program, const Token& like, int64_t back) {
+  const int64_t seq = like.op->seq - back;
+  const bool collective = IsCollective(like.op->kind);
+  const Member* member = collective ? model.MemberOfKind(program.rank, like.klass) : nullptr;
+  const Op* op = member == nullptr ? nullptr : model.FindCollective(*member, seq);
+  if (collective && op == nullptr) return {};
+  for (const Segment& segment : program.segments) {
+    auto at = segment.begin();
+    if (collective) {
+      at = std::lower_bound(segment.begin(), segment.end(), op, [](const Token& t, const Op* o) { return t.op < o; });
+      if (at == segment.end() || at->op != op) continue;
+    } else {
+      at = std::find_if(segment.begin(), segment.end(),
+                        [&](const Token& t) { return t.op->seq == seq && SameKindOfCall(t, like); });
     }
-    return call;
-  };
-  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;
-  for (const Divergence& d : *found) alike[call_of(d).key].insert(d.rank);
-  std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
-  std::map<uint32_t, size_t> seen_in;  // number of members with data, by communicator
-  std::erase_if(*found, [&](const Divergence& d) {
-    if (FellowsAgree(model, d)) return true;
-    const Call call = call_of(d);
-    const std::set<int32_t>& ranks = alike[call.key];
-    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
-      const std::vector<Member>& members = model.comms[ms.comm].members;
-      const auto [count, unseen] = seen_in.try_emplace(ms.comm, 0);
-      if (unseen)
-        count->second = static_cast<size_t>(
-            std::count_if(members.begin(), members.end(), [](const Member& m) { return m.rank_index >= 0; }));
-      const size_t seen = count->second;
-      if (2 * ranks.size() <= seen) continue;
-      const auto in = static_cast<size_t>(std::count_if(members.begin(), members.end(), [&](const Member& m) {
-        return m.rank_index >= 0 && ranks.contains(m.rank_index);
-      }));
-      // If all members with data diverge alike, the divergence is allowed. A single member is no proof if it had never
-      // diverged like this before. Nor is it proof if it made the same call with other arguments, because another
-      // number of rounds explains only missing or additional calls.
-      const bool proof = in > 1 || (!d.against_history && d.type != Divergence::Type::kChanged);
-      if (in == seen ? proof && ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
-    }
-    if (call.own == nullptr) return false;
-    const auto [at, fresh] = majorities.try_emplace({call.comm, call.own->seq}, nullptr);
-    if (fresh) at->second = MajorityCall(model, call.comm, call.own->seq);
-    return at->second != nullptr &&
-           CompareCalls(model.bundle, *call.own, *at->second, nullptr, nullptr) == FINDING_UNSPECIFIED;
-  });
+    if (segment.end() - at >= 2) return {at, segment.end()};
+  }
+  return {};
 }
 
-// The ranks of a family that made each call of the reference that others left out: the reference and the ranks that
-// never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
-class Makers {
- public:
-  Makers(const Model& model, const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
-         const std::vector<Divergence>& differ)
-      : model_(model) {
-    absl::flat_hash_set<const Op*> left;
-    absl::flat_hash_set<int32_t> leavers;
-    for (const Divergence& d : differ) {
-      left.insert(d.sibling);
-      leavers.insert(d.rank);
-    }
-    absl::flat_hash_map<uint64_t, Token> places;
-    for (const Segment& segment : ref.segments) {
-      for (const Token& token : segment) {
-        if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
-      }
-    }
-    for (const auto& [key, token] : places) made_[token.op] = {ref.rank};
-    for (const Program& p : family) {
-      if (&p == &ref || leavers.contains(p.rank)) continue;
-      absl::flat_hash_set<const Op*> seen;  // a thread's record may contain a place twice
-      for (const Segment& segment : p.segments) {
-        for (const Token& token : segment) {
-          const auto at = places.find(PlaceKey(token));
-          if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second)
-            made_[at->second.op].push_back(p.rank);
-        }
-      }
-    }
-  }
-
-  size_t Of(const Op* call) const {
-    const auto at = made_.find(call);
-    return at == made_.end() ? 1 : at->second.size();
-  }
-
-  // Members of one communicator make its calls together, so each other communicator is one piece of evidence.
-  size_t WitnessesAgainst(const Divergence& d) const {
-    const auto at = made_.find(d.sibling);
-    if (at == made_.end()) return 1;
-    const bool extra = d.type == Divergence::Type::kExtra;
-    const auto& bundle = model_.bundle;
-    const std::string& klass =
-        model_
-            .comms[model_.CommOf(bundle.ranks[static_cast<size_t>(extra ? d.rank : d.sibling_rank)],
-                                 extra ? *d.own : *d.sibling)]
-            .klass;
-    const Membership* own = MembershipOf(model_, d.rank, klass);
-    size_t fellows = 0;
-    std::set<uint32_t> others;
-    for (const int32_t rank : at->second) {
-      const Membership* theirs = MembershipOf(model_, rank, klass);
-      const bool fellow = theirs == nullptr || (own != nullptr && own->comm == theirs->comm);
-      fellows += fellow;
-      if (!fellow) others.insert(theirs->comm);
-    }
-    return fellows + others.size();
-  }
-
- private:
-  const Model& model_;
-  absl::flat_hash_map<const Op*, std::vector<int32_t>> made_;  // the ranks
+// How the other ranks of a role went on after the call before a difference. Members of its communicator made that call
+// together. Of other communicators, ranks count that went on like this rank after the earlier calls, too: the rest have
+// their own numbers of rounds. Their members make its calls together, so each of these communicators is one witness.
+struct Votes {
+  size_t own = 1, reference = 0;  // witnesses that went on like the rank that differs, and like the reference
+  size_t fellows_own = 0, fellows_reference = 0;         // of them, members
+  const Program* fellow = nullptr;                       // a member that went on like the rank that differs
+  std::vector<const Program*> like_own, like_reference;  // ranks
 };
+
+// `step`: asks every so many ranks; 0: all, whatever they did earlier.
+Votes Ask(const Model& model, const Aligner& aligner, const std::vector<Program>& family, size_t step,
+          const Program& rank, const Aligner::Comparison& c) {
+  constexpr int64_t kEarlier = 3;
+  const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
+  const bool by_arguments = SameKindOfCall(own, reference);
+  const auto like = [&](const Token& next, const Token& side) {
+    return by_arguments ? aligner.SamePlace(next, side) : SameKindOfCall(next, side);
+  };
+  const auto alike = [&](const Program& p) {
+    if (step == 0) return true;
+    bool any = false;
+    for (int64_t back = 1; back <= kEarlier; ++back) {
+      const auto theirs = From(model, p, before, back), mine = From(model, rank, before, back);
+      if (theirs.empty() || mine.empty()) continue;
+      if (!SameKindOfCall(theirs[1], mine[1])) return false;
+      any = true;
+    }
+    return any;
+  };
+  Votes votes;
+  std::set<uint32_t> own_comms, reference_comms;
+  const uint32_t comm = CommOfKind(model, rank.rank, before.klass);
+  for (size_t i = 0; i < family.size(); ++i) {
+    const Program& p = family[i];
+    if (&p == &rank || (step > 1 && i % step != 0 && CommOfKind(model, p.rank, before.klass) != comm)) continue;
+    const auto here = From(model, p, before, 0);
+    if (here.empty()) continue;
+    const bool as_own = like(here[1], own), as_reference = like(here[1], reference);
+    if (as_own == as_reference) continue;
+    const uint32_t theirs = CommOfKind(model, p.rank, before.klass);
+    if (theirs != comm && !alike(p)) continue;
+    (as_own ? votes.like_own : votes.like_reference).push_back(&p);
+    if (theirs != comm) {
+      (as_own ? own_comms : reference_comms).insert(theirs);
+    } else {
+      ++(as_own ? votes.fellows_own : votes.fellows_reference);
+      if (as_own) votes.fellow = &p;
+    }
+  }
+  votes.own += votes.fellows_own + own_comms.size();
+  votes.reference += votes.fellows_reference + reference_comms.size();
+  return votes;
+}
+
+// Returns whether most members of the communicator made this rank's call at its number, if they differ there. Then the
+// rank left nothing out and added nothing.
+bool MajorityAgrees(const Model& model, const Divergence& d) {
+  const bool own = d.type != Divergence::Type::kSkipped;
+  const Op* op = own ? d.own : d.sibling;
+  if (op == nullptr || op->membership == kNoIndex || !IsCollective(op->kind)) return false;
+  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
+  const Member* member = model.MemberOfKind(d.rank, kind);
+  const Op* call = own || member == nullptr ? (own ? op : nullptr) : model.FindCollective(*member, op->seq);
+  if (call == nullptr || member == nullptr) return false;
+  const Op* majority = MajorityCall(model, model.CommOf(*member), call->seq);
+  return majority != nullptr && CompareCalls(model.bundle, *call, *majority, nullptr, nullptr) == FINDING_UNSPECIFIED;
+}
+
+// Returns whether no other member with data is in the rank's communicator in which it left a call out or added one.
+// Then nothing shows whether that communicator has its own number of rounds.
+bool IsAlone(const Model& model, const Divergence& d) {
+  if (d.type == Divergence::Type::kChanged) return false;
+  const bool own = d.type != Divergence::Type::kSkipped;
+  const Op& op = own ? *d.own : *d.sibling;
+  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], op)].kind;
+  const uint32_t comm = CommOfKind(model, d.rank, kind);
+  return comm == kNoIndex || std::none_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
+                                          [&](const Member& m) { return m.rank_index >= 0 && m.rank_index != d.rank; });
+}
 
 }  // namespace
 
@@ -466,19 +394,16 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Program* a, const Program* b) { return a->calls > b->calls; });
     if (candidates.size() > kCandidates) candidates.resize(kCandidates);
-    std::vector<Divergence> best;
+    std::vector<const Program*> best;  // programs that differ from the reference
     const Program* reference = nullptr;
     size_t agreeing = 0;
     for (const Program* ref : candidates) {
-      std::vector<Divergence> differ;
-      size_t agree = 1;
+      std::vector<const Program*> differ;
       for (const Program& other : family) {
-        if (&other == ref) continue;
-        const Aligner::Comparison c = aligner.Compare(*ref, other);
-        agree += c.same;
-        if (c.divergence) differ.push_back(*c.divergence);
+        if (&other != ref && !aligner.Compare(*ref, other).same) differ.push_back(&other);
       }
-      if (agree > agreeing || (agree == agreeing && differ.size() > best.size())) {
+      const size_t agree = family.size() - differ.size();
+      if (agree > agreeing) {
         best = std::move(differ);
         agreeing = agree;
         reference = ref;
@@ -486,62 +411,69 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
-    // Compares each with the first of every kind, because thousands may differ in the same way.
-    std::vector<std::pair<const Divergence*, size_t>> kinds;
-    const auto kind_of = [&](const Divergence& d) {
-      return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
+    const auto add = [&, size = family.size()](Divergence d, size_t agree) {
+      d.siblings_agreeing = static_cast<int32_t>(agree);
+      d.family_size = static_cast<int32_t>(size);
+      found.push_back(std::move(d));
     };
-    for (const Divergence& d : best) {
-      auto kind = kind_of(d);
-      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
-      ++kind->second;
-    }
-    const auto biggest =
-        std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    const Makers makers(model, aligner, family, *reference, best);
-    const auto program_of = [&programs = family](int32_t rank) {
-      return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
-    };
-    // If more ranks made the other call than the reference's call, and most of those that differ agree on it, the
-    // reference left the program, and so did the ranks that agree with it.
-    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second &&
-        2 * biggest->second > best.size()) {
-      const Program& theirs = *program_of(biggest->first->rank);
-      const size_t before = found.size();
-      for (const Program& p : family) {
-        if (&p != reference && !aligner.Compare(*reference, p).same) continue;
-        const auto told = aligner.Compare(theirs, p).divergence;
-        if (!told) continue;
-        found.push_back(*told);
-        found.back().siblings_agreeing = static_cast<int32_t>(biggest->second);
-        found.back().family_size = static_cast<int32_t>(family.size());
+    const size_t step = family.size() / kSample + 1;
+    std::set<int32_t> turned;  // ranks that left the program together with the reference
+    size_t asked = 0, counted = 0;
+    for (const Program* program : best) {
+      if (asked > kMostAsked) break;
+      const Program& own = *program;
+      Aligner::Comparison c = aligner.Compare(*reference, own);
+      Votes votes;
+      for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
+        ++asked;
+        votes = Ask(model, aligner, family, step, own, c);
+        // Members that all went on alike have their own number of rounds, or their own sizes. Then one of them shows
+        // the program.
+        const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
+        if (!legal) break;
+        c = first ? aligner.Compare(*votes.fellow, own) : Aligner::Comparison();
+        votes = Votes();
       }
-      if (found.size() > before) continue;
-    }
-    if (agreeing < 2 || agreeing <= biggest->second) continue;
-    for (Divergence& d : best) {
-      const size_t alike = kind_of(d)->second, made = makers.Of(d.sibling);
-      d.siblings_agreeing = static_cast<int32_t>(made);
-      d.family_size = static_cast<int32_t>(family.size());
-      const Program &own = *program_of(d.rank), &ref = *reference;
-      const int keeps = aligner.Precedent(aligner.Compare(ref, own));
-      d.against_history = keeps == 0;
-      // The evidence is equal on both sides, so treat it like a family of two.
-      if (makers.WitnessesAgainst(d) <= alike) {
-        if (keeps < 0) continue;
-        if (keeps == 1) {
-          if (alike > 1) continue;
-          const Aligner::Comparison turned = aligner.Compare(own, ref);
-          if (!turned.divergence) continue;
-          d = *turned.divergence;
-          d.siblings_agreeing = static_cast<int32_t>(alike);
-          d.family_size = static_cast<int32_t>(family.size());
+      if (c.same) continue;
+      if (votes.like_own.empty() && votes.like_reference.empty()) {  // no call before shows who left
+        if (c.divergence && 2 * agreeing > family.size()) add(*c.divergence, agreeing);
+        continue;
+      }
+      const int keeps = aligner.Precedent(c);
+      if (votes.own > votes.reference || (votes.own == votes.reference && keeps == 1)) {
+        const bool by_history = votes.own == votes.reference;
+        votes = Ask(model, aligner, family, 0, own, c);
+        // A communicator with ranks on both sides is a witness for both, but few ranks do not outvote many.
+        if (votes.like_own.size() + 1 < votes.like_reference.size()) continue;
+        std::set<uint32_t> comms;  // in which a rank went on like this one
+        comms.insert(CommOfKind(model, own.rank, (*c.b)[c.j - 1].klass));
+        for (const Program* p : votes.like_own) comms.insert(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
+        for (const Program* p : votes.like_reference) {
+          const bool apart = !comms.contains(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
+          if ((apart && !(by_history && p == reference)) || !turned.insert(p->rank).second) continue;
+          const auto here = From(model, *p, (*c.b)[c.j - 1], 0);
+          const Aligner::Comparison back = aligner.Compare(own, *p);
+          Divergence left;
+          if (back.divergence && back.divergence->own == here[1].op) {
+            left = *back.divergence;
+          } else {
+            left.type = here.size() > 2 && SameKindOfCall(here[2], (*c.b)[c.j]) ? Divergence::Type::kExtra
+                                                                                : Divergence::Type::kSkipped;
+            left.rank = p->rank;
+            left.own = here[1].op;
+            left.sibling = (*c.b)[c.j].op;
+            left.sibling_rank = own.rank;
+          }
+          left.by_history = by_history;
+          add(left, votes.like_own.size() + 1);
         }
-        d.by_history = true;
-      } else if (made <= best.size()) {
-        continue;  // as many ranks left the reference, at different places, as follow it: no common order
+      } else if (c.divergence && (keeps == 0 || (votes.own < votes.reference && !IsAlone(model, *c.divergence)))) {
+        // If the evidence is equal on both sides, what both did before decides.
+        Divergence left = *c.divergence;
+        left.by_history = votes.own == votes.reference;
+        if (step > 1 && counted++ < kMostCounted) votes = Ask(model, aligner, family, 1, own, c);
+        add(left, votes.like_reference.size());
       }
-      found.push_back(d);
     }
   }
   // If several threads of a rank left their program, the first one to leave is used.
@@ -551,7 +483,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  DropAgreeing(model, &found);
+  std::erase_if(found, [&](const Divergence& d) { return MajorityAgrees(model, d); });
   return found;
 }
 

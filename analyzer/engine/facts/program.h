@@ -23,7 +23,6 @@ struct Divergence {
   int32_t family_size = 0;
   // Both sides have the same number of ranks, and this rank left the sequence that both followed in earlier steps.
   bool by_history = false;
-  bool against_history = false;  // neither rank continued like this from this place in earlier steps
 };
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.

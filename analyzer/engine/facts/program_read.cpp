@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -16,10 +15,6 @@ namespace {
 
 using ring::IsCollective;
 using ring::IsPointToPoint;
-
-// A group of sends and receives with this many peers on one communicator is an exchange among its members. A rank of a
-// pipeline has two peers, however many calls one of its groups contains, for example a group that it never ended.
-constexpr size_t kPeersOfExchange = 3;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
@@ -51,44 +46,17 @@ bool Counts(const Op& op) {
          (IsCollective(op.kind) || IsPointToPoint(op.kind));
 }
 
-// Communicators whose members all exchange with each other in groups, judged by the newest such group of one member.
-std::vector<bool> FindExchanges(const Model& model) {
-  std::vector<bool> found(model.comms.size());
-  for (const Rank& rank : model.bundle.ranks) {
-    std::map<std::pair<uint32_t, uint64_t>, std::set<int32_t>> peers;  // indexed by membership and group
-    size_t looked = 0;
-    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
-      const Op& op = rank.ops[i];
-      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
-      ++looked;
-      std::set<int32_t>& of_group = peers[{op.membership, op.group}];
-      of_group.insert(op.root_or_peer);
-      if (of_group.size() >= kPeersOfExchange) found[rank.memberships[op.membership].comm] = true;
-    }
-  }
-  return found;
-}
-
 class Reader {
  public:
   Reader(const Model& model, bool strands)
-      : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)), strands_(strands) {
-    std::map<std::string, uint32_t> klasses;
-    for (const CommView& view : model.comms) {
-      klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
-    }
-    comms_of_class_.resize(klasses.size());
-    for (uint32_t klass : klass_of_comm_) ++comms_of_class_[klass];
-  }
+      : model_(model), exchanges_(model.roles().exchanges), given_up_(FindGivenUp(model)), strands_(strands) {}
 
   void Read(size_t rank_index) {
     const Rank& rank = model_.bundle.ranks[rank_index];
     std::map<Part, Program> programs;
-    peers_.clear();
     const Op* before = nullptr;
     for (const Op& op : rank.ops) {
       if (!Reads(rank, op)) continue;
-      if (IsPointToPoint(op.kind)) ++peers_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
       if (before == nullptr || PartOf(rank, *before) != PartOf(rank, op)) programs.try_emplace(PartOf(rank, op));
       before = &op;
     }
@@ -101,7 +69,7 @@ class Reader {
       for (auto& numbers : numbers_.collectives()) std::sort(numbers.begin(), numbers.end());
       for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
     }
-    const std::string role = RoleOf(rank);
+    const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
     std::map<uint64_t, int> makers;  // threads of the rank by kind of call
     for (auto& [part, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
@@ -152,26 +120,6 @@ class Reader {
     return Counts(op) && !given_up_[rank.memberships[op.membership].comm];
   }
 
-  std::string RoleOf(const Rank& rank) const {
-    std::set<std::string> role;
-    for (const Membership& ms : rank.memberships) {
-      // If several communicators of one kind carry sends and receives, a rank's place in its own one is its part.
-      const uint32_t klass = klass_of_comm_[ms.comm];
-      const bool place = model_.comms[ms.comm].used_for_p2p && comms_of_class_[klass] > 1 && !exchanges_[ms.comm];
-      role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
-    }
-    // Otherwise the rank's part is defined by its neighbors: those that it exchanges with more than once.
-    for (const auto& [lane, calls] : peers_) {
-      const auto& [membership, kind, peer] = lane;
-      const Membership& ms = rank.memberships[membership];
-      if (calls < 2 || comms_of_class_[klass_of_comm_[ms.comm]] > 1 || exchanges_[ms.comm]) continue;
-      role.insert(absl::StrCat(klass_of_comm_[ms.comm], "/", kind, "/", peer - ms.member_rank));
-    }
-    std::string key;
-    for (const std::string& part : role) absl::StrAppend(&key, part, ";");
-    return key;
-  }
-
   // Returns how often the part makes each kind of call; empty if there is only one part.
   CallKinds Fill(const Rank& rank, const Part& part, bool parts, Program* program) {
     CallKinds kinds;
@@ -187,7 +135,7 @@ class Reader {
       record = op.record_id;
       if (!Reads(rank, op) || PartOf(rank, op) != part) continue;
       const Membership& ms = rank.memberships[op.membership];
-      Token t{&op, klass_of_comm_[ms.comm], 0, 0};
+      Token t{&op, model_.comms[ms.comm].kind, 0, 0};
       if (IsPointToPoint(op.kind)) {
         t.peer = op.root_or_peer - ms.member_rank;
         t.exchange = exchanges_[ms.comm] && op.group != 0;
@@ -229,14 +177,10 @@ class Reader {
   }
 
   const Model& model_;
-  const std::vector<bool> exchanges_, given_up_;
+  const std::vector<bool>& exchanges_;
+  const std::vector<bool> given_up_;
   const bool strands_;
-  std::vector<uint32_t> klass_of_comm_;
-  std::vector<int> comms_of_class_;
-  // For the current rank: the number of sends and receives of each lane and, if it has several threads, the numbers of
-  // every lane.
-  absl::flat_hash_map<LaneKey, size_t> peers_;
-  ByLane<std::vector<int64_t>> numbers_;
+  ByLane<std::vector<int64_t>> numbers_;  // of the current rank, if it has several threads
   std::map<std::string, std::vector<Program>> families_;
   std::vector<Unnamed> unnamed_;
   absl::flat_hash_set<uint64_t> shared_;  // kinds of calls that some rank makes in two threads

@@ -139,6 +139,20 @@ TEST(Program, MembersOfAPairMakeItsCallsTogether) {
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
+// Each pair has its own number of rounds in each step, so the numbers of its calls say nothing. Most ranks follow v
+// with w in every step; in the third, three ranks go on without w.
+TEST(Program, RanksThatLeaveACallOutBesideTheirOwnRoundsAreNamed) {
+  const int rounds[4][4] = {{2, 3, 2, 4}, {4, 2, 3, 2}, {3, 3, 4, 2}, {2, 4, 3, 3}};
+  std::vector<std::string> texts(8);
+  for (size_t r = 0; r < texts.size(); ++r) {
+    const bool leaves = r == 2 || r == 4 || r == 5;
+    for (int step = 0; step < 3; ++step)
+      texts[r] += std::string(static_cast<size_t>(rounds[r / 2][step]), 'a') + (step == 2 && leaves ? "v" : "vw");
+    if (leaves) texts[r] += std::string(static_cast<size_t>(rounds[r / 2][3]), 'a');
+  }
+  EXPECT_EQ(Find(texts), (std::vector<Told>{{2, kSkipped, 5}, {4, kSkipped, 5}, {5, kSkipped, 5}}));
+}
+
 // Ranks 1 and 2 skipped the first w. Only ranks 0 to 2 have records complete enough to compare programs, and rank 0 is
 // in the minority. But most members of the world made rank 0's call at that number.
 TEST(Program, MembersOfTheGroupDecideAgainstRanksWithTheSameRole) {

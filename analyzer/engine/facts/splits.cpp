@@ -98,7 +98,7 @@ class Split {
       if (e.rank >= 0) {
         fault.ranks.push_back(e.rank);
       } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
-        fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
+        fault.missing.push_back(model_.comms[parent_].members[e.place].global_rank);
       } else {
         return;  // then a rank is blamed only with other evidence
       }
@@ -388,7 +388,7 @@ class Split {
 std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::vector<Entry>& entries) {
   std::vector<bool> placed(model.comms[parent].members.size());
   for (const Entry& e : entries) {
-    if (static_cast<size_t>(e.place) < placed.size()) placed[static_cast<size_t>(e.place)] = true;
+    if (static_cast<size_t>(e.place) < placed.size()) placed[e.place] = true;
   }
   std::vector<int32_t> unseen;
   for (size_t place = 0; place < placed.size(); ++place) {
@@ -399,33 +399,21 @@ std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::ve
 
 void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
-  absl::flat_hash_map<std::string, uint32_t> comm_of_id;
-  for (uint32_t c = 0; c < bundle.comms.size(); ++c) comm_of_id.try_emplace(bundle.comms[c].id, c);
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> splits;  // parent, ordinal: children
   for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
-    if (comm.origin != CallKind::kCommSplit || comm.ordinal == 0) continue;
-    auto parent = comm_of_id.find(comm.parent_id);
-    if (parent != comm_of_id.end()) splits[{parent->second, comm.ordinal}].push_back(c);
+    const uint32_t parent = model.comms[c].parent;
+    if (comm.origin == CallKind::kCommSplit && comm.ordinal > 0 && parent != kNoIndex)
+      splits[{parent, comm.ordinal}].push_back(c);
   }
   if (splits.empty()) return;
-  // Which rank has which place in a parent, and what each rank passed; one pass over all memberships.
-  absl::flat_hash_map<uint64_t, const Membership*> of;  // rank, communicator
-  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
-    for (const Membership& ms : bundle.ranks[r].memberships) of[(uint64_t{r} << 32) | ms.comm] = &ms;
-  }
   std::map<uint32_t, absl::flat_hash_map<int32_t, int32_t>> place_of;   // parent: global rank to member rank
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Entry>> outside;  // ranks without a color
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     for (const Membership& ms : bundle.ranks[r].memberships) {
       if (ms.state != CommState::kNotMember) continue;
-      const Communicator& comm = bundle.comms[ms.comm];
-      auto parent = comm_of_id.find(comm.parent_id);
-      if (parent == comm_of_id.end()) continue;
-      auto in_parent = of.find((uint64_t{r} << 32) | parent->second);
-      if (in_parent == of.end()) continue;
-      outside[{parent->second, comm.ordinal}].push_back(
-          {in_parent->second->member_rank, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
+      outside[{model.comms[ms.comm].parent, bundle.comms[ms.comm].ordinal}].push_back(
+          {-1, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
     }
   }
   for (const auto& [key, children] : splits) {
@@ -436,8 +424,11 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
         if (members[m].global_rank >= 0) places->second[members[m].global_rank] = static_cast<int32_t>(m);
       }
     }
-    std::vector<Entry> entries;
-    if (auto it = outside.find(key); it != outside.end()) entries = it->second;
+    std::vector<Entry> entries = std::move(outside[key]);
+    for (Entry& e : entries) {
+      const auto place = places->second.find(bundle.ranks[e.rank].rank);
+      if (place != places->second.end()) e.place = place->second;
+    }
     bool pending = false;
     for (uint32_t c : children) {
       const auto& members = model.comms[c].members;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/util/numbers.h"
 
@@ -134,31 +133,24 @@ class StartUpStory {
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Offsets of hosts to the clock of the first one. Wall clocks are the first estimate. If they contradict the order of
-  // calls, they are shifted as little as necessary.
+  // Offsets of hosts to the job's time. A host whose clock was not aligned has its wall clock.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
       if (clock.uncertainty_ns() >= 0) known[clock.host()] = clock.offset_ns();
     }
-    absl::flat_hash_map<std::string, uint32_t> hosts;
-    host_of_rank_.reserve(bundle_.ranks.size());
+    const auto first = std::find_if(bundle_.ranks.begin(), bundle_.ranks.end(),
+                                    [&](const Rank& rank) { return known.contains(rank.host); });
+    const int64_t base = first == bundle_.ranks.end() ? 0 : first->real_minus_mono_ns - known[first->host];
+    offset_of_rank_.reserve(bundle_.ranks.size());
     for (const Rank& rank : bundle_.ranks) {
-      // If the host is unknown, each rank may have its own clock.
-      const std::string name = rank.host.empty() ? absl::StrCat("/", rank.rank) : rank.host;
-      auto [it, fresh] = hosts.try_emplace(name, static_cast<uint32_t>(hosts.size()));
-      if (fresh) {
-        auto at = known.find(rank.host);
-        fixed_.push_back(at != known.end());
-        offset_.push_back(at != known.end() ? at->second : rank.real_minus_mono_ns);
-      }
-      host_of_rank_.push_back(it->second);
+      const auto at = known.find(rank.host);
+      offset_of_rank_.push_back(at != known.end() ? at->second : rank.real_minus_mono_ns - base);
     }
-    if (std::any_of(fixed_.begin(), fixed_.end(), [](bool f) { return !f; })) SettleByCalls();
     int64_t earliest = std::numeric_limits<int64_t>::max();
     for (Call& call : calls_) {
       for (Part& part : call.parts) {
-        const int64_t offset = offset_[host_of_rank_[part.rank]];
+        const int64_t offset = offset_of_rank_[part.rank];
         part.enter += offset;
         if (part.leave != 0) part.leave += offset;
         earliest = std::min(earliest, part.enter);
@@ -236,44 +228,6 @@ class StartUpStory {
 
   static int64_t Span(const Call& call) {
     return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
-  }
-
-  // For every call and host, the host's last entry must not be after another host's first return. In a few rounds, each
-  // host that violates this is shifted by half of the violation against the tightest partner. The bounds are seconds
-  // wide, so more rounds would only suggest false precision.
-  void SettleByCalls() {
-    constexpr int kRounds = 8;
-    for (int round = 0; round < kRounds; ++round) {
-      bool moved = false;
-      for (const Call& call : calls_) {
-        if (call.parts.size() < 2) continue;
-        absl::flat_hash_map<uint32_t, std::pair<int64_t, int64_t>> ends;  // host: last entry, first return
-        for (const Part& part : call.parts) {
-          const uint32_t host = host_of_rank_[part.rank];
-          auto [it, fresh] = ends.try_emplace(
-              host, std::pair(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
-          it->second.first = std::max(it->second.first, part.enter + offset_[host]);
-          if (part.leave != 0) it->second.second = std::min(it->second.second, part.leave + offset_[host]);
-        }
-        if (ends.size() < 2) continue;
-        // Most clocks agree on the medians over the hosts.
-        std::vector<int64_t> ins, outs;
-        for (const auto& [host, e] : ends) {
-          ins.push_back(e.first);
-          if (e.second != std::numeric_limits<int64_t>::max()) outs.push_back(e.second);
-        }
-        const int64_t usual_in = Median(ins),
-                      usual_out = outs.empty() ? std::numeric_limits<int64_t>::max() : Median(outs);
-        for (const auto& [host, e] : ends) {
-          if (fixed_[host]) continue;
-          if (e.first > usual_out)
-            offset_[host] -= e.first - usual_out, moved = true;
-          else if (e.second < usual_in)
-            offset_[host] += usual_in - e.second, moved = true;
-        }
-      }
-      if (!moved) return;
-    }
   }
 
   // Returns whether the creation `later` needs a communicator that `earlier` created.
@@ -359,7 +313,7 @@ class StartUpStory {
     }
     for (const Call& call : calls_) {
       if (call.parts.size() < 2 || call.last_by < kWorthSaying) continue;
-      RankPhases& p = phases_[static_cast<size_t>(call.last_rank)];
+      RankPhases& p = phases_[call.last_rank];
       ++p.last;
       p.last_by_ns += call.last_by;
     }
@@ -390,9 +344,9 @@ class StartUpStory {
       const int64_t median = Median(std::move(values));
       to->set_median_ns(median);
       to->set_longest_ns(std::max<int64_t>(longest, 0));
-      to->set_longest_rank(longest_rank < 0 ? -1 : bundle_.ranks[static_cast<size_t>(longest_rank)].rank);
+      to->set_longest_rank(longest_rank < 0 ? -1 : bundle_.ranks[longest_rank].rank);
       if (phase == kComing && longest > median) last[phase] = {longest - median, longest_rank};
-      to->set_last_rank(last[phase].second < 0 ? -1 : bundle_.ranks[static_cast<size_t>(last[phase].second)].rank);
+      to->set_last_rank(last[phase].second < 0 ? -1 : bundle_.ranks[last[phase].second].rank);
       to->set_last_by_ns(last[phase].first);
     }
   }
@@ -472,10 +426,8 @@ class StartUpStory {
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
-  std::vector<uint32_t> host_of_rank_;
-  std::vector<int64_t> offset_;     // offset to add, by host
-  std::vector<bool> fixed_;         // indexed by host: true if it was aligned by more reliable facts
-  std::vector<RankPhases> phases_;  // indexed by rank
+  std::vector<int64_t> offset_of_rank_;      // to add to its times
+  std::vector<RankPhases> phases_;           // by rank
   int64_t serial_ns_ = 0;
 };
 

@@ -3,8 +3,7 @@
 //
 // One creation is one call that members must make together: the creation of one root communicator, or one split of a
 // parent. A split creates a child for every color at once, and ranks without a color take part too. A member waits
-// until the last member has entered, and works from then on. So no member returns before the last has entered, which
-// bounds the difference of clocks. Known offsets of Verdict::clocks are used.
+// until the last member has entered, and works from then on. The clocks are those of Verdict::clocks.
 #pragma once
 
 #include "analyzer/model/bundle.h"

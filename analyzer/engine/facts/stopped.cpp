@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,17 +34,11 @@ class Comparer {
  public:
   // Whether the data is from a framework's dump or Lockstep's own: the two count sends and receives differently.
   Comparer(const Model& model, bool frameworks) : model_(model), places_(model.ranks.size()) {
-    std::map<std::string, uint32_t> classes;
-    std::vector<int> comms_of_class;
     for (const CommView& view : model.comms) {
-      class_of_comm_.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
-      comms_of_class.resize(classes.size());
-      ++comms_of_class[class_of_comm_.back()];
       int64_t furthest = kUnknown;
       for (const Member& m : view.members) furthest = std::max(furthest, m.arrived);
       furthest_.push_back(furthest);
     }
-    pipeline_.resize(classes.size());
     for (size_t r = 0; r < places_.size(); ++r) {
       const Rank& rank = model.bundle.ranks[r];
       PlaceInProgram& place = places_[r];
@@ -55,10 +48,8 @@ class Comparer {
           rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
       if (!frameworks && !starts) continue;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
-        const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
+        const uint32_t comm = rank.memberships[i].comm, klass = model.comms[comm].kind;
         place.memberships.push_back({klass, i});
-        // If one kind of communicator has sends and receives, a rank's place in it is its role in the program.
-        if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
       }
       std::sort(place.memberships.begin(), place.memberships.end());
       place.usable = std::adjacent_find(place.memberships.begin(), place.memberships.end(),
@@ -67,17 +58,11 @@ class Comparer {
     }
   }
 
-  // Returns ranks that may have the same role: in the same kinds of communicators and, for pipelines, at the same
-  // place. Each list ascending.
+  // Ranks with the same role, each list ascending.
   std::vector<std::vector<uint32_t>> Families() const {
-    std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
-    std::vector<std::pair<uint32_t, int32_t>> key;
+    std::map<uint32_t, std::vector<uint32_t>> families;
     for (size_t r = 0; r < places_.size(); ++r) {
-      if (!places_[r].usable) continue;
-      key.clear();
-      for (const auto& [klass, index] : places_[r].memberships)
-        key.push_back({klass, pipeline_[klass] ? At(r, index).member_rank : -1});
-      families[key].push_back(static_cast<uint32_t>(r));
+      if (places_[r].usable) families[model_.roles().of_rank[r]].push_back(static_cast<uint32_t>(r));
     }
     std::vector<std::vector<uint32_t>> out;
     out.reserve(families.size());
@@ -85,18 +70,11 @@ class Comparer {
     return out;
   }
 
-  bool Siblings(size_t a, size_t b) const {
-    const PlaceInProgram &x = places_[a], &y = places_[b];
-    if (!x.usable || !y.usable || x.memberships.size() != y.memberships.size()) return false;
-    for (size_t i = 0; i < x.memberships.size(); ++i) {
-      const auto [klass, index] = x.memberships[i];
-      if (y.memberships[i].first != klass) return false;
-      const Membership &p = At(a, index), &q = At(b, y.memberships[i].second);
-      if (pipeline_[klass]) {
-        if (p.member_rank != q.member_rank) return false;
-        continue;
-      }
-      // Ranks with one program have about the same numbers everywhere.
+  // Ranks with one program have about the same numbers everywhere.
+  bool NumberAlike(size_t a, size_t b) const {
+    for (const auto& [klass, index] : places_[a].memberships) {
+      const Membership &p = At(a, index), &q = At(b, places_[b].At(klass));
+      if (model_.comms[p.comm].used_for_p2p) continue;
       if (p.issued >= 0 && q.completed >= 0 && p.issued < q.completed) return false;
       if (q.issued >= 0 && p.completed >= 0 && q.issued < p.completed) return false;
     }
@@ -117,8 +95,8 @@ class Comparer {
         const Membership& ms = At(r, index);
         const auto& members = model_.comms[ms.comm].members;
         const bool member = ms.member_rank >= 0 && static_cast<size_t>(ms.member_rank) < members.size();
-        state.insert(state.end(), {ms.issued, ms.completed, pipeline_[klass] ? ms.member_rank : ms.member_rank >= 0,
-                                   member ? members[static_cast<size_t>(ms.member_rank)].arrived : kUnknown});
+        state.insert(state.end(), {ms.issued, ms.completed, ms.member_rank >= 0,
+                                   member ? members[ms.member_rank].arrived : kUnknown});
       }
       const Rank& rank = model_.bundle.ranks[r];
       for (const Unit& unit : model_.ranks[r].in_flight) {
@@ -127,7 +105,7 @@ class Comparer {
           const Op& op = rank.ops[i];
           const Membership& ms = rank.memberships[op.membership];
           const int64_t towards = IsPointToPoint(op.kind) ? op.root_or_peer - ms.member_rank : 0;
-          state.insert(state.end(), {class_of_comm_[ms.comm], static_cast<int64_t>(op.kind), op.seq, towards,
+          state.insert(state.end(), {model_.comms[ms.comm].kind, static_cast<int64_t>(op.kind), op.seq, towards,
                                      model_.comms[ms.comm].used_for_p2p});
         }
       }
@@ -159,7 +137,7 @@ class Comparer {
         const Op& op = theirs.ops[i];
         const CommView& comm = model_.comms[theirs.memberships[op.membership].comm];
         if (!IsCollective(op.kind) || comm.used_for_p2p) continue;
-        const uint32_t index = places_[rank].At(class_of_comm_[theirs.memberships[op.membership].comm]);
+        const uint32_t index = places_[rank].At(comm.kind);
         if (index == kNoIndex || At(rank, index).member_rank < 0) continue;
         const Membership& own = At(rank, index);
         const Member& member = model_.comms[own.comm].members[own.member_rank];
@@ -178,7 +156,7 @@ class Comparer {
   size_t Holds(size_t witness, size_t rank, const Op& op) const {
     const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
     const Membership& own = mine.memberships[op.membership];
-    const uint32_t there = places_[witness].At(class_of_comm_[own.comm]);
+    const uint32_t there = places_[witness].At(model_.comms[own.comm].kind);
     const auto& units = model_.ranks[witness].in_flight;
     for (size_t u = 0; u < units.size(); ++u) {
       for (uint32_t i : units[u].ops) {
@@ -195,9 +173,7 @@ class Comparer {
 
   const Model& model_;
   std::vector<PlaceInProgram> places_;
-  std::vector<uint32_t> class_of_comm_;
-  std::vector<int64_t> furthest_;  // indexed by communicator: number of calls of the most advanced member
-  std::vector<bool> pipeline_;     // indexed by class
+  std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
 };
 
 std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,
@@ -222,8 +198,7 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
       if (std::none_of(group.begin(), group.end(), silent)) continue;
       StoppedHost host;
       for (const auto& [w, count] : witnesses) {
-        // Only ranks with the same role, at about the same place in the program, can show this.
-        if (!comparer.Siblings(w, group[0])) continue;
+        if (!comparer.NumberAlike(w, group[0])) continue;
         const Op* next = comparer.WentPast(w, group[0]);
         if (next == nullptr) continue;
         if (host.witnesses == 0) host.witness = static_cast<int32_t>(w), host.next = next;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -21,11 +20,7 @@ constexpr size_t kMostComms = 32;     // communicators of one rank
 class OrderReader {
  public:
   explicit OrderReader(const Model& model) : model_(model) {
-    absl::flat_hash_map<std::string, uint32_t> klasses;
-    for (const CommView& view : model.comms) {
-      klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
-    }
-    calls_of_class_.resize(klasses.size());
+    calls_of_class_.resize(model.kinds.size());
     calls_of_comm_.resize(model.comms.size());
     for (const int32_t r : SomeRanks()) Read(r);
   }
@@ -33,13 +28,13 @@ class OrderReader {
   std::vector<uint32_t> Strands() const {
     // Communicators of one class are one kind, unless two of them are in different strands.
     std::vector<uint32_t> kinds, kind_of_class(calls_of_class_.size(), kNoIndex);
-    std::vector<uint32_t> strand_of_comm(klass_of_comm_.size());
-    for (uint32_t c = 0; c < klass_of_comm_.size(); ++c) {
-      uint32_t& kind = kind_of_class[klass_of_comm_[c]];
-      if (kind == kNoIndex || split_classes_.contains(klass_of_comm_[c])) kinds.push_back(kind = c);
+    std::vector<uint32_t> strand_of_comm(model_.comms.size());
+    for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+      uint32_t& kind = kind_of_class[model_.comms[c].kind];
+      if (kind == kNoIndex || split_classes_.contains(model_.comms[c].kind)) kinds.push_back(kind = c);
     }
     const auto calls = [&](uint32_t kind) {
-      const uint32_t klass = klass_of_comm_[kind];
+      const uint32_t klass = model_.comms[kind].kind;
       return split_classes_.contains(klass) ? calls_of_comm_[kind] : calls_of_class_[klass];
     };
     std::stable_sort(kinds.begin(), kinds.end(), [&](uint32_t a, uint32_t b) { return calls(a) > calls(b); });
@@ -52,9 +47,9 @@ class OrderReader {
       if (fits == strands.end()) strands.emplace_back();
       strands[strand_of_comm[kind]].push_back(kind);
     }
-    for (uint32_t c = 0; c < klass_of_comm_.size(); ++c) {
-      if (!split_classes_.contains(klass_of_comm_[c]))
-        strand_of_comm[c] = strand_of_comm[kind_of_class[klass_of_comm_[c]]];
+    for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+      if (!split_classes_.contains(model_.comms[c].kind))
+        strand_of_comm[c] = strand_of_comm[kind_of_class[model_.comms[c].kind]];
     }
     return strand_of_comm;
   }
@@ -68,7 +63,7 @@ class OrderReader {
       for (const Member& m : model_.comms[c].members) {
         if (m.rank_index >= 0 && here.size() < kMembersOfComm) here.push_back(m.rank_index);
       }
-      if (here.size() < 2 || ++comms_of_class[klass_of_comm_[c]] > kCommsOfClass) continue;
+      if (here.size() < 2 || ++comms_of_class[model_.comms[c].kind] > kCommsOfClass) continue;
       ranks.insert(here.begin(), here.end());
     }
     return ranks;
@@ -79,7 +74,7 @@ class OrderReader {
   }
 
   void Read(int32_t rank_index) {
-    const Rank& rank = model_.bundle.ranks[static_cast<size_t>(rank_index)];
+    const Rank& rank = model_.bundle.ranks[rank_index];
     size_t from = rank.ops.size();
     for (size_t calls = 0; from > 0 && calls < kNewestCalls; --from) calls += Tells(rank.ops[from - 1]);
     // The newest number that each communicator has issued; before its first call, the number before that.
@@ -90,7 +85,7 @@ class OrderReader {
       if (!Tells(op)) continue;
       const uint32_t comm = model_.CommOf(rank, op);
       ++calls_of_comm_[comm];
-      ++calls_of_class_[klass_of_comm_[comm]];
+      ++calls_of_class_[model_.comms[comm].kind];
       if (place[op.membership] < kMostComms || issued.size() == kMostComms) continue;
       place[op.membership] = issued.size();
       issued.push_back({comm, op.seq - 1});
@@ -112,7 +107,7 @@ class OrderReader {
   static std::pair<uint32_t, uint32_t> Pair(uint32_t a, uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
 
   bool Unordered(uint32_t comm, uint32_t other) const {
-    const uint32_t a = klass_of_comm_[comm], b = klass_of_comm_[other];
+    const uint32_t a = model_.comms[comm].kind, b = model_.comms[other].kind;
     return a == b ? unordered_comms_.contains(Pair(comm, other)) : unordered_.contains(Pair(a, b));
   }
 
@@ -126,7 +121,7 @@ class OrderReader {
     const int early = OrderAt(before < number ? before_rank : rank_index, comm, seq, other, between);
     const int late = OrderAt(before < number ? rank_index : before_rank, comm, seq, other, between);
     if (early >= 0 || late <= 0) return;
-    const uint32_t a = klass_of_comm_[comm], b = klass_of_comm_[other];
+    const uint32_t a = model_.comms[comm].kind, b = model_.comms[other].kind;
     if (a == b) split_classes_.insert(a);
     (a == b ? unordered_comms_ : unordered_).insert(a == b ? Pair(comm, other) : Pair(a, b));
   }
@@ -134,10 +129,10 @@ class OrderReader {
   // -1: the rank issued the collective of `comm` first; 1: that of `other`. 0: unknown, or one of them is not complete.
   int OrderAt(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t other, int64_t other_seq) const {
     const auto op_of = [&](uint32_t c, int64_t number) -> const Op* {
-      for (const Membership& ms : model_.bundle.ranks[static_cast<size_t>(rank_index)].memberships) {
+      for (const Membership& ms : model_.bundle.ranks[rank_index].memberships) {
         const auto& members = model_.comms[c].members;
         if (ms.comm != c || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size()) continue;
-        const Op* op = model_.FindCollective(members[static_cast<size_t>(ms.member_rank)], number);
+        const Op* op = model_.FindCollective(members[ms.member_rank], number);
         return op != nullptr && op->state == OpState::kCompleted && NeedsEveryMember(op->kind) ? op : nullptr;
       }
       return nullptr;
@@ -149,7 +144,6 @@ class OrderReader {
   }
 
   const Model& model_;
-  std::vector<uint32_t> klass_of_comm_;
   std::vector<size_t> calls_of_class_, calls_of_comm_;
   // Communicator, number, other communicator: the first rank seen there, and its number in the other one.
   absl::flat_hash_map<std::tuple<uint32_t, int64_t, uint32_t>, std::pair<int32_t, int64_t>> seen_;

@@ -41,28 +41,9 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   MakeQueues();
   creations = FindPendingCreations(model, 0);
   // A rank that only failed to notice its last completions is not a cause, unless there is no other cause.
-  stands_.resize(hosts_);
   if (!Build(true)) return;
-  if (StandByThemselves()) Build(true);
   if (!sinks.empty()) return;
   Build(false);
-}
-
-// If a rank waits only for itself after its unnoticed completions are skipped, it has not merely failed to notice them.
-bool WaitGraph::StandByThemselves() {
-  bool any = false;
-  for (const auto& sink : sinks) {
-    int32_t only = -1;
-    bool one = sink.size() > 1;
-    for (const uint32_t v : sink) {
-      const int32_t r = RankOf(v);
-      one &= Kind(v) == NodeKind::kCollective || (r >= 0 && (only < 0 || only == r));
-      only = std::max(only, r);
-    }
-    if (!one || only < 0 || !forgiven_.contains(only)) continue;
-    stands_[static_cast<size_t>(only)] = any = true;
-  }
-  return any;
 }
 
 // Streams are separate if it is recorded which of their operations started. Otherwise the operations of a strand are
@@ -70,19 +51,9 @@ bool WaitGraph::StandByThemselves() {
 // recorded.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
-  // Dumps with equally many entries contain as many as fit, whether or not all of them are in flight.
-  constexpr size_t kFewEntries = 16;
-  size_t entries = 0;
-  full_rings_ = hosts_ > 2;
-  for (const Rank& rank : model_.bundle.ranks) {
-    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-    if (entries == 0) entries = rank.ops.size();
-    full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
-                   rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
-  }
   // If one dump of a job contains completed operations, all do, because they are written in the same way. Then a dump
   // without any is full.
-  full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
+  full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
   queues.reserve(hosts_);
@@ -147,7 +118,7 @@ void WaitGraph::FindLost(size_t rank_index) {
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
         // Operations missing in a truncated file were issued after all that it contains. If it contains something
         // unfinished, the GPU is executing that, and the lost part is behind it.
-        const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
+        const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
         if (gone && !mixed && !behind && (ms.completed >= 0 || first) && ms.issued > ms.completed &&
@@ -156,7 +127,7 @@ void WaitGraph::FindLost(size_t rank_index) {
           begun |= ms.started > ms.completed;
         }
         // Sends and receives end out of order, so only what is older than all of them is certainly gone.
-        if (gone && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
+        if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
             if (op.membership != &ms - rank.memberships.data() || !IsPointToPoint(op.kind)) continue;
@@ -164,8 +135,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             newest = std::max(newest, op.seq);
           }
           // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
-          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued))
-            (mixed ? queue.perhaps_lost : queue.lost_exchange) = ms.comm;
+          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
       if (begun) {
@@ -200,7 +170,7 @@ bool WaitGraph::Build(bool forgive) {
   std::vector<std::pair<uint32_t, GpuFront>> forgiven;
   for (uint32_t q = 0; q < n; ++q) {
     const bool too_soon = TooSoonToNotice(q);
-    if (!too_soon && (!forgive || stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q))) continue;
+    if (!too_soon && (!forgive || !OnlySlowToNotice(q))) continue;
     if (!too_soon) forgiven.push_back({q, queues[q].front});
     forgiven_.insert(queues[q].rank);
     queues[q].late_to_notice = true;
@@ -221,7 +191,7 @@ bool WaitGraph::Build(bool forgive) {
   for (const Queue& queue : queues) {
     if (IsFaulty(queue.front.front) || queue.front.front == Front::kMismatched) distrusted[queue.rank] = true;
   }
-  for (const int32_t rank : forgiven_) distrusted[static_cast<size_t>(rank)] = true;
+  for (const int32_t rank : forgiven_) distrusted[rank] = true;
   stopped = FindStoppedHosts(model_, distrusted);
   for (size_t r = 0; r < hosts_; ++r) BuildHost(r);
   AddCreations();
@@ -394,8 +364,6 @@ void WaitGraph::BuildQueue(uint32_t index) {
         out.clear();
         break;
       }
-      const bool presumed = std::all_of(out.begin(), out.end(), [](const Edge& e) { return e.presumed; });
-      if (presumed && PeersFinishedLater(index, k, &front)) out.clear();
       break;
     }
     if (front.front == Front::kIdle) front = here;
@@ -407,11 +375,6 @@ void WaitGraph::BuildQueue(uint32_t index) {
   }
   // If a GPU did not reach the next operation, it has not just failed to notice the end of the previous one.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
-  if (queue.perhaps_lost != kNoIndex && out.empty() &&
-      (front.front == Front::kNotReached || front.front == Front::kAllArrived)) {
-    front.front = Front::kOverwritten;
-    queue.lost_exchange = queue.perhaps_lost;
-  }
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
 }
@@ -431,7 +394,7 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
 // complete.
 bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   const GpuFront& front = queues[queue].front;
-  const Rank& rank = model_.bundle.ranks[static_cast<size_t>(queues[queue].rank)];
+  const Rank& rank = model_.bundle.ranks[queues[queue].rank];
   if (front.front != Front::kPeersFinished || front.op == nullptr || rank.source != Source::kFlightRecorder)
     return false;
   const int64_t age = Model::Age(rank, *front.op);
@@ -466,21 +429,6 @@ int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
   return count;
 }
 
-// Returns whether peers completed, together with this rank, a collective that this rank has queued behind that unit.
-bool WaitGraph::PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front) {
-  const auto& units = queues[queue].units;
-  std::vector<Edge> out;
-  for (size_t k = after + 1; k < units.size(); ++k) {
-    GpuFront here;
-    out.clear();
-    AddUnit(static_cast<size_t>(queues[queue].rank), units[k], true, &out, &here);
-    if (here.front != Front::kPeersFinished || !out.empty()) continue;
-    *front = here;
-    return true;
-  }
-  return false;
-}
-
 uint32_t WaitGraph::FaultyQueueOf(int32_t rank_index) const {
   for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
     if (IsFaulty(queues[q].front.front)) return q;
@@ -499,9 +447,8 @@ uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member&
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
   const uint32_t unit = counted ? kNoIndex : model_.UnitOf(peer.rank_index, theirs);
-  if (unit == kNoIndex || model_.bundle.ranks[static_cast<size_t>(peer.rank_index)].source != Source::kFlightRecorder)
-    return kNoIndex;
-  const uint32_t queue = PlaceOf(static_cast<size_t>(peer.rank_index), unit).first;
+  if (unit == kNoIndex || model_.bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) return kNoIndex;
+  const uint32_t queue = PlaceOf(peer.rank_index, unit).first;
   const auto& out = edges[QueueNode(queue)];
   const bool elsewhere = std::any_of(out.begin(), out.end(), [&](const Edge& e) {
     return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind);
@@ -574,7 +521,6 @@ void WaitGraph::BuildHost(size_t rank_index) {
 // Creating a communicator needs the process of every member. Members without data are not blamed while others are known
 // not to have arrived.
 void WaitGraph::AddCreations() {
-  std::vector<std::pair<uint32_t, const PendingCreation*>> unnamed;
   for (const PendingCreation& creation : creations) {
     const uint32_t node = AddNode(NodeKind::kCollective, -1);
     for (const auto* list : {&creation.absent, &creation.astray}) {
@@ -586,7 +532,6 @@ void WaitGraph::AddCreations() {
         edges[node].push_back({missing, Why::kNoData, nullptr, creation.comm});
       }
     }
-    if (edges[node].empty()) unnamed.push_back({node, &creation});
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
       // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
@@ -596,14 +541,6 @@ void WaitGraph::AddCreations() {
       if (host != HostState::kDead && host != HostState::kStopped)
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
-  }
-  // Whichever rank the missing member is, it waits, so edges lead to all waiting ranks. A rank that does not wait may
-  // still arrive.
-  for (const auto& [node, creation] : unnamed) {
-    const std::vector<int32_t>& candidates = creation->candidates;
-    if (!std::all_of(candidates.begin(), candidates.end(), [&](int32_t r) { return !edges[HostNode(r)].empty(); }))
-      continue;
-    for (int32_t r : candidates) edges[node].push_back({HostNode(r), Why::kInit, nullptr, creation->comm});
   }
 }
 

@@ -40,8 +40,6 @@ struct Edge {
   // The operation that the waiting rank is in; null for kOwnGpu, for kInit, and for the edges of a collective.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
-  // The other side of a send or receive may also be complete and no longer recorded.
-  bool presumed = false;
 };
 
 // Why a queue that waits for no rank does not continue.
@@ -78,9 +76,6 @@ struct Queue {
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
   uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
-  // The same from a counter that several collectives share: the GPU may be executing the lost operation if nothing else
-  // holds it.
-  uint32_t perhaps_lost = kNoIndex;
   // The dump is from before a framework's watchdog looked: what peers completed is so here too. The number of such
   // units at the front.
   bool late_to_notice = false;
@@ -143,9 +138,6 @@ class WaitGraph {
   // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
   // by now. It is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
-  // For the last Build: sets in `stands_` the ranks that must not count as late observers. Returns true if there are
-  // any.
-  bool StandByThemselves();
   void MakeQueues();
   void FindLost(size_t rank_index);
   // 0: not lost here; 1: at the front of a queue of the rank; 2: behind the front.
@@ -188,7 +180,6 @@ class WaitGraph {
   int32_t CountUnnoticed(uint32_t queue);
   bool TooSoonToNotice(uint32_t queue) const;
   bool OnlySlowToNotice(uint32_t queue);
-  bool PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front);
   bool NotStarted(size_t rank_index, uint32_t unit) const;
   bool Started(size_t rank_index, uint32_t unit) const;
   uint32_t AddNode(NodeKind kind, int32_t missing);
@@ -198,8 +189,6 @@ class WaitGraph {
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
   bool full_rings_ = false;
-  // For each rank: true if it cannot be a late observer, because it really is in the operation.
-  std::vector<bool> stands_;
   absl::flat_hash_set<int32_t> forgiven_;  // ranks that the last Build assumed to be late observers
   uint32_t hosts_ = 0, fixed_ = 0;         // number of processes; number of processes and queues
   std::vector<Extra> extra_;

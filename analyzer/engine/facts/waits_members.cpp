@@ -17,7 +17,7 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
     const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
     if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
       return false;
-    const Member& peer = members[static_cast<size_t>(op.root_or_peer)];
+    const Member& peer = members[op.root_or_peer];
     bool counted = false;
     const Op* theirs =
         peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
@@ -136,7 +136,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
       // What issues the calls of another strand waits for them.
-      const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), comm);
+      const uint32_t own = QueueFor(member.rank_index, comm);
       const bool behind = !gone && !queued && queues[own].strand != 0 && !queues[own].units.empty();
       lacking.push_back({behind ? QueueNode(own) : HostNode(member.rank_index),
                          gone     ? Why::kDead
@@ -159,7 +159,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     if (lost == 1) {
       if (LostStarted(queues[lost_in], comm, seq)) {
         collective.any_started = true;
-      } else if (NothingRuns(static_cast<size_t>(member.rank_index))) {
+      } else if (NothingRuns(member.rank_index)) {
         not_started.push_back({QueueNode(lost_in), Why::kNotStarted, nullptr, comm});
       }
       continue;
@@ -167,7 +167,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     if (unit == kNoIndex) {
       // Not known to be in flight on this rank although it is on others. If a record is missing, that proves nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
-      const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), comm);
+      const uint32_t own = QueueFor(member.rank_index, comm);
       const bool in_something = !queues[own].units.empty() || queues[own].overwritten;
       if (no_record && !absent_only && in_something) {
         lacking.push_back({QueueNode(own), Why::kBehind, nullptr, comm});
@@ -226,9 +226,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
     }
-    const bool presumed =
-        theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
-    out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
+    out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm});
     return;
   }
   if (theirs != nullptr && theirs->state == OpState::kCompleted) return;
@@ -239,7 +237,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
   if (unit == kNoIndex) {
     const bool no_record = theirs == nullptr || theirs->recent_only;
-    const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), ms.comm);
+    const uint32_t own = QueueFor(member.rank_index, ms.comm);
     if (no_record && !absent_only && !queues[own].units.empty()) {
       out->push_back({QueueNode(own), Why::kBehind, &op, ms.comm});
     } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {

@@ -1,7 +1,6 @@
 // Finds the odd member if members disagree without a majority, by a comparison with the members of other communicators
 // of the class.
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,12 +57,11 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
     }
     if (static_cast<int64_t>(context.size()) != length) continue;
     int votes[2] = {0, 0};
-    for (uint32_t c = 0; c < model.comms.size(); ++c) {
-      if (model.comms[c].klass != model.comms[comm].klass) continue;
+    for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
       for (const Member& m : model.comms[c].members) {
         if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-        const Rank& rank = bundle.ranks[static_cast<size_t>(m.rank_index)];
-        const auto& list = model.ranks[static_cast<size_t>(m.rank_index)].collectives[m.membership];
+        const Rank& rank = bundle.ranks[m.rank_index];
+        const auto& list = model.ranks[m.rank_index].collectives[m.membership];
         for (size_t i = context.size(); i < list.size(); ++i) {
           const Op& op = rank.ops[list[i]];
           // This communicator's calls from `seq` on are in dispute.
@@ -89,15 +87,14 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
 
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   const Bundle& bundle = model.bundle;
-  const std::string& klass = model.comms[comm].klass;
   const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
   const auto against = [](const int* votes) {
     return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
   };
   // Compares the calls at this number in other communicators of the class, if the ranks of one program count alike.
   int at_place[2] = {0, 0};
-  for (uint32_t c = 0; c < model.comms.size(); ++c) {
-    if (c == comm || model.comms[c].klass != klass) continue;
+  for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
+    if (c == comm) continue;
     for (const Member& m : model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       if (!std::all_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
@@ -123,8 +120,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   int anywhere[2] = {0, 0};
   size_t calls = 0;
   absl::flat_hash_set<std::pair<int64_t, int64_t>> sizes;
-  for (uint32_t c = 0; c < model.comms.size(); ++c) {
-    if (model.comms[c].klass != klass) continue;
+  for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     for (const Member& m : model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       const Rank& rank = bundle.ranks[m.rank_index];

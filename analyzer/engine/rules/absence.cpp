@@ -115,9 +115,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         break;
       }
       cause.kind = RANK_NOT_ARRIVED;
-      cause.comm = c;
-      cause.op = first;
-      cause.op_rank = holder;
+      cause.In(c, first, holder);
       cause.grade = GRADE_GOOD;
       cause.reason = REASON_NEVER_ENTERED;
       *cause.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[holder], *first);

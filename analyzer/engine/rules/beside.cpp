@@ -2,7 +2,6 @@
 // have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -69,26 +68,6 @@ const Membership* SomebodyAheadOf(const Facts& facts, const std::vector<Furthest
   return nullptr;
 }
 
-// The rank's own record shows a group that was never ended, whatever the rank waited for later.
-void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
-  for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
-    const auto r = static_cast<int32_t>(i);
-    const Rank& rank = facts.bundle.ranks[i];
-    if (rank.damaged || rank.process.consequence || facts.model.ranks[i].host == HostState::kInCall) continue;
-    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(),
-                                  [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
-    const bool queued =
-        rank.source == Source::kFlightRecorder &&
-        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-    if ((!open && !queued) || Names(known, r) || Names(*causes, r)) continue;
-    Cause c = HostCause(facts, WaitGraph::HostNode(i));
-    if (c.kind != GROUP_LEFT_OPEN) continue;
-    c.grade = std::min(c.grade, kBeside);
-    c.beside = true;
-    Merge(facts, causes, std::move(c));
-  }
-}
-
 // Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with other counts of
 // calls.
 void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
@@ -99,12 +78,12 @@ void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::
     // If an operation's calls differ, that is no evidence against ranks that continued after it.
     const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
                        front == Front::kOverwritten || front == Front::kMismatched;
-    if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
+    if (!sound) distrusted[queue.rank] = true;
   }
   for (const Mismatch& m : facts.mismatches) {
-    for (const int32_t r : m.odd_ranks) distrusted[static_cast<size_t>(r)] = true;
+    for (const int32_t r : m.odd_ranks) distrusted[r] = true;
   }
-  for (const Divergence& d : facts.divergences) distrusted[static_cast<size_t>(d.rank)] = true;
+  for (const Divergence& d : facts.divergences) distrusted[d.rank] = true;
   const std::vector<StoppedHost> early = FindWaitsTooEarly(facts.model, distrusted);
   // If many ranks do this, they wait for something that is not recorded.
   constexpr ptrdiff_t kFew = 2;
@@ -114,20 +93,14 @@ void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::
     const auto r = static_cast<int32_t>(i);
     if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || facts.bundle.ranks[i].process.consequence)
       continue;
-    const Rank& witness = facts.bundle.ranks[static_cast<size_t>(early[i].witness)];
-    Cause c;
-    c.kind = RANK_NOT_ARRIVED;
+    const Rank& witness = facts.bundle.ranks[early[i].witness];
+    const bool waits = facts.model.ranks[i].host == HostState::kInWait;
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace);
     c.cause = "code mismatch";
     c.beside = true;
     c.ranks = {r};
     c.nodes = {WaitGraph::HostNode(i)};
-    c.grade = kElseItsGpu;
-    c.comm = facts.model.CommOf(witness, *early[i].next);
-    c.op = early[i].next;
-    c.op_rank = early[i].witness;
-    const bool waits = facts.model.ranks[i].host == HostState::kInWait;
-    if (!waits) c.grade = kNoPlace;
-    c.reason = REASON_WAITS_TOO_EARLY;
+    c.In(facts.model.CommOf(witness, *early[i].next), early[i].next, early[i].witness);
     *c.detail.mutable_call() = CallOf(facts.bundle, witness, *early[i].next);
     c.detail.set_flag(waits);
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
@@ -144,23 +117,36 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
   // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
   if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
   for (const int32_t r : FindOtherPrograms(facts.model)) {
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+    const Rank& rank = facts.bundle.ranks[r];
     if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
       continue;  // a rank that abandoned an operation shows nothing either
-    Cause c;
-    c.kind = SILENT_DESYNC;
+    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted);
     c.beside = true;
     c.ranks = {r};
-    c.grade = kCounted;
-    c.reason = REASON_COUNTED_PROGRAM;
     c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     Merge(facts, causes, std::move(c));
   }
 }
 
 }  // namespace
+
+// The rank's own record shows the group, whatever the rank waited for later.
+void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes) {
+  for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
+    const auto r = static_cast<int32_t>(i);
+    const Rank& rank = facts.bundle.ranks[i];
+    if (rank.damaged || rank.process.consequence || facts.model.ranks[i].host == HostState::kInCall ||
+        !LeftGroupOpen(rank) || Names(known, r) || Names(*causes, r))
+      continue;
+    Cause c = HostCause(facts, WaitGraph::HostNode(i));
+    if (c.kind != GROUP_LEFT_OPEN) continue;
+    if (beside) c.grade = std::min(c.grade, kBeside);
+    c.beside = beside;
+    Merge(facts, causes, std::move(c));
+  }
+}
 
 // One pass over the whole job handles all of them, because after a network cut there are thousands.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
@@ -227,14 +213,12 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
       if (!free) break;
       if (comm == wait.comm) continue;
       const CommView& view = facts.model.comms[comm];
-      const Membership* alike = nullptr;
-      for (const Membership& ms : sibling.memberships) {
-        if (facts.model.comms[ms.comm].klass == view.klass) alike = &ms;
-      }
+      const Member* own_part = facts.model.MemberOfKind(wait.rank, view.kind);
+      const Membership* alike = own_part == nullptr ? nullptr : &sibling.memberships[own_part->membership];
       // This rank has another role, so it does not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
-      const auto membership = static_cast<uint32_t>(alike - sibling.memberships.data());
+      const uint32_t membership = own_part->membership;
       int64_t before = 0;
       for (size_t i = 0; i < place && free; ++i) {
         const Op& op = sibling.ops[i];
@@ -243,7 +227,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
         if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 ||
             static_cast<size_t>(op.root_or_peer) >= view.members.size())
           continue;
-        const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
+        const Member& z = view.members[op.root_or_peer];
         const CallKind reverse = OtherSideOf(op.kind);
         // A named rank must have failed to send data, or have sent it elsewhere, whatever its counts are.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
@@ -256,7 +240,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
           // A framework counts sends and receives by batch, not by pair. So the peer must have reached the same place
           // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
           // waits for that rank.
-          const Member& counterpart = facts.model.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
+          const Member& counterpart = facts.model.comms[alike->comm].members[op.root_or_peer];
           const Membership& theirs = facts.bundle.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
           const int64_t through =
@@ -313,23 +297,10 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.beside = true;
     Merge(facts, &causes, std::move(c));
   }
-  AddOpenGroups(facts, known, &causes);
+  AddOpenGroups(facts, known, true, &causes);
   AddWaitsTooEarly(facts, known, &causes);
   AddOtherPrograms(facts, known, &causes);
   return causes;
-}
-
-bool CameTo(const Facts& facts, const Divergence& d) {
-  if (d.own == nullptr) return true;
-  bool any = false;
-  for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(d.rank));
-       q < facts.graph->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
-    const GpuFront& front = facts.graph->queues[q].front;
-    if (front.op == nullptr) continue;
-    any = true;
-    if (!std::less<const Op*>()(front.op, d.own)) return true;
-  }
-  return !any;
 }
 
 }  // namespace lockstep

@@ -12,9 +12,7 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
   // If the members alone give no majority, ranks with the same role may show which of them left the program.
   Cause c;
   c.kind = m.kind;
-  c.comm = m.comm;
-  c.op = m.odd_op;
-  c.op_rank = m.odd_rank;
+  c.In(m.comm, m.odd_op, m.odd_rank);
   c.ranks = m.odd_ranks;
   const std::string on = CommText(facts.bundle, facts.bundle.comms[m.comm]);
   *c.detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), on);
@@ -75,11 +73,9 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     c.cause = "code mismatch";
     // Uses the number in the rank's own communicator: the rank with the same role counts that kind of communicator
     // alike.
-    const std::string& klass = facts.model.comms[own_comm(sibling, *theirs)].klass;
-    for (const Membership& ms : rank.memberships) {
-      if (facts.model.comms[ms.comm].klass == klass) c.comm = ms.comm;
-    }
-    if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
+    c.comm = own_comm(sibling, *theirs);
+    if (const Member* own = facts.model.MemberOfKind(d.rank, facts.model.comms[c.comm].kind))
+      c.comm = facts.model.CommOf(*own);
     c.op = theirs;
     c.op_rank = d.sibling_rank;
     c.reason = REASON_SKIPPED;
@@ -94,18 +90,14 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     }
   } else if (d.type == Divergence::Type::kExtra) {
     c.kind = RANK_AHEAD;
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
+    c.In(own_comm(rank, *d.own), d.own, d.rank);
     c.reason = REASON_EXTRA;
     *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *d.own), " #", d.own->seq),
                                          CommText(facts.bundle, facts.bundle.comms[c.comm]));
     siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(facts.bundle, *theirs));
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
+    c.In(own_comm(rank, *d.own), d.own, d.rank);
     c.reason = REASON_REORDERED;
     *c.detail.mutable_call() = CallOf(facts.bundle, rank, *d.own);
     *c.detail.mutable_other() = CallOf(facts.bundle, sibling, *theirs);
@@ -115,9 +107,7 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
       // Sends and receives of two programs match if direction and distance of the peer match.
       c.kind = P2P_UNMATCHED;
-      c.comm = own_comm(rank, *d.own);
-      c.op = d.own;
-      c.op_rank = d.rank;
+      c.In(own_comm(rank, *d.own), d.own, d.rank);
       c.reason = REASON_NO_OTHER_SIDE;
       *c.detail.mutable_call() = CallOf(facts.bundle, rank, *d.own);
       *c.detail.mutable_other() = CallOf(facts.bundle, sibling, *theirs);
@@ -125,9 +115,7 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
       return c;
     }
     c.kind = CompareCalls(facts.bundle, *d.own, *theirs, &own_text, &their_text);
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
+    c.In(own_comm(rank, *d.own), d.own, d.rank);
     c.reason = REASON_UNLIKE_SIBLINGS_HERE;
     c.detail.set_name(own_text);
     c.detail.set_other_name(their_text);

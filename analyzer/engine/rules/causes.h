@@ -12,8 +12,17 @@
 
 namespace lockstep {
 
+// Several ranks are named against the others only if at least this many others stand against each.
+constexpr size_t kManyAgainstOne = 3;
+
 // Grade of a finding that others wait for a rank without data. The rank may be at fault, or only its file is missing.
 constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
+
+// Returns whether the rank began a group, or a framework's batch, that it never ended: a thread is in the group and in
+// no call (sinks.cpp).
+bool LeftGroupOpen(const Rank& rank);
+// Merges the ranks that left a group open, and that `known` and `causes` do not name, into `causes` (beside.cpp).
+void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes);
 
 // Nodes of the wait graph (host.cpp, gpu.cpp, stuck.cpp, no_data.cpp).
 Cause HostCause(const Facts& facts, uint32_t node);
@@ -50,10 +59,6 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m);
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m);
 // Returns why the process left its program, if that is known: its last call is one on which the calls differ.
 std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node);
-// Returns whether the rank's GPU reached the place where its program differs. Before that place, the difference stops
-// no rank.
-bool CameTo(const Facts& facts, const Divergence& d);
-
 // If no rank is known to delay the others, returns the ranks whose record of the current operation was overwritten.
 std::vector<Cause> FromOverwritten(const Facts& facts);
 // Sinks that are ranks without data, which are most likely victims themselves.

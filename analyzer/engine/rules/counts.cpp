@@ -1,4 +1,4 @@
-// Finds culprits by data that outlives the records: counters of calls and pairs, and hashes of calls.
+// Finds culprits by data that outlives the records: counters of calls.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,47 +9,26 @@
 
 namespace lockstep {
 
-// Ranks whose remaining data differs: counters of pairs, counters of calls, hashes of calls. Names
-// no rank if there are none, or too many.
+// Ranks whose counters differ from those of their role: of sends and receives, or of calls. Names no rank if there are
+// none, or too many.
 Cause FromCounts(const Facts& facts) {
   constexpr size_t kMost = 2;
-  Cause c;
-  const auto found = [&](std::vector<int32_t> ranks) {
-    if (ranks.empty() || ranks.size() > kMost) return false;
-    c.ranks = std::move(ranks);
-    return true;
-  };
-  c.grade = GRADE_FAIR;
+  Cause c = CauseOf(P2P_UNMATCHED, REASON_COUNTED_EXCHANGES, GRADE_FAIR);
   c.AddRival(Rival::OTHER_GONE);
-  if (found(FindStrangers(facts.model))) {
-    c.kind = P2P_UNMATCHED;
-    c.reason = REASON_COUNTED_STRANGER;
-    c.Add(Evidence::PAIR_COUNTERS, c.ranks);
-  } else if (found(FindOddlyCounted(facts.model))) {
-    c.kind = P2P_UNMATCHED;
-    c.reason = REASON_COUNTED_EXCHANGES;
+  c.ranks = FindOddlyCounted(facts.model);
+  if (!c.ranks.empty() && c.ranks.size() <= kMost) {
     c.Add(Evidence::COUNTS_OF_SENDS, c.ranks);
-  } else if (found(FindOtherPrograms(facts.model))) {
-    c.kind = SILENT_DESYNC;
-    c.reason = REASON_COUNTED_PROGRAM;
-    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
-    if (std::any_of(c.ranks.begin(), c.ranks.end(),
-                    [&](int32_t r) { return facts.bundle.ranks[static_cast<size_t>(r)].damaged; })) {
-      c.grade = GRADE_WEAK;  // the differing number may come from the damage
-      c.rivals.clear();
-      c.detail.set_flag(true);
-    }
-  } else {
-    // The hashes may show where one communicator's programs first differ. Several communicators count if the same ranks
-    // differ in all.
-    std::vector<Cause> parted = FromHashes(facts);
-    if (!parted.empty() &&
-        std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
-        parted[0].ranks.size() <= kMost) {
-      parted[0].grade = std::min(parted[0].grade, GRADE_FAIR);
-      parted[0].rivals = c.rivals;
-      return parted[0];
-    }
+    return c;
+  }
+  c.kind = SILENT_DESYNC;
+  c.reason = REASON_COUNTED_PROGRAM;
+  c.ranks = FindOtherPrograms(facts.model);
+  if (c.ranks.size() > kMost) c.ranks.clear();
+  c.Add(Evidence::COUNTS_BEFORE, c.ranks);
+  if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
+    c.grade = GRADE_WEAK;  // the differing number may come from the damage
+    c.rivals.clear();
+    c.detail.set_flag(true);
   }
   return c;
 }
@@ -61,7 +40,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   Cause& c = circle->front();
   if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2) return;
   const bool lost = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-    const auto& memberships = facts.bundle.ranks[static_cast<size_t>(r)].memberships;
+    const auto& memberships = facts.bundle.ranks[r].memberships;
     return std::any_of(memberships.begin(), memberships.end(),
                        [](const Membership& ms) { return ms.lost_records > 0; });
   });

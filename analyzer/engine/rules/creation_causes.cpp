@@ -21,62 +21,6 @@ bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
   return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
 }
 
-// Returns true if the missing member, whichever rank it is, waits for the ranks that create the communicator.
-bool ClosedCreation(const Facts& facts, const PendingCreation& p, const std::string& call, Cause* c) {
-  if (facts.graph == nullptr || p.candidates.empty()) return false;
-  const uint32_t first = WaitGraph::HostNode(static_cast<size_t>(p.waiting[0]));
-  const auto circle = std::find_if(facts.graph->sinks.begin(), facts.graph->sinks.end(), [&](const auto& sink) {
-    return sink.size() > 1 && std::binary_search(sink.begin(), sink.end(), first);
-  });
-  if (circle == facts.graph->sinks.end()) return false;
-  // Ranks whose GPU is in a send to, or a receive from, a rank in this creation: the two are connected.
-  std::vector<int32_t> partners;
-  for (int32_t r : p.candidates) {
-    const auto to_a_maker = [&](uint32_t i) {
-      const Op& op = facts.bundle.ranks[static_cast<size_t>(r)].ops[i];
-      const auto& members =
-          facts.model.comms[facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(r)], op)].members;
-      return ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0 &&
-             static_cast<size_t>(op.root_or_peer) < members.size() &&
-             std::binary_search(p.waiting.begin(), p.waiting.end(),
-                                members[static_cast<size_t>(op.root_or_peer)].rank_index);
-    };
-    const std::vector<Unit>& units = facts.model.ranks[static_cast<size_t>(r)].in_flight;
-    if (!units.empty() && std::any_of(units[0].ops.begin(), units[0].ops.end(), to_a_maker)) partners.push_back(r);
-  }
-  const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
-  const auto add = [&](const std::vector<int32_t>& indexes, auto* to) {
-    for (const int32_t r : indexes) to->Add(facts.bundle.ranks[static_cast<size_t>(r)].rank);
-  };
-  c->ranks = p.waiting;
-  if (certain) {
-    c->kind = DEADLOCK_CYCLE;
-    c->reason = REASON_CREATION_IN_CIRCLE;
-    add(p.waiting, c->detail.mutable_ranks());
-    add(partners, c->detail.mutable_others());
-    c->ranks.insert(c->ranks.end(), partners.begin(), partners.end());
-    std::sort(c->ranks.begin(), c->ranks.end());
-  } else {
-    c->reason = REASON_CREATION_LACKS_MEMBER;
-    c->detail.set_count(p.unnamed);
-    c->detail.set_of(p.size);
-    add(p.candidates, c->detail.mutable_ranks());
-  }
-  // The other ranks in the cycle are victims.
-  for (uint32_t v : *circle) {
-    const int32_t r = facts.graph->RankOf(v);
-    if (r < 0 ? v == facts.graph->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
-      c->nodes.push_back(v);
-  }
-  c->grade = GRADE_FAIR;
-  c->Add(Evidence::NONE_IN_CREATION, p.candidates)
-      .Naming(facts.bundle)
-      .Count(facts.bundle.ranks.size())
-      .Call(CallNamed(call, ""));
-  c->waiting.clear();
-  return true;
-}
-
 Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
   Cause c;
   c.comm = p.comm;
@@ -104,10 +48,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
   // The lines of a log may end while the creation still runs, and nothing else shows how long the others have waited.
-  const bool seen_waiting =
-      p.dated || facts.bundle.known_stalled || std::any_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
-        return facts.model.ranks[static_cast<size_t>(r)].host != HostState::kUnknown;
-      });
+  const bool seen_waiting = p.dated || facts.bundle.known_stalled ||
+                            std::any_of(p.waiting.begin(), p.waiting.end(),
+                                        [&](int32_t r) { return facts.model.ranks[r].host != HostState::kUnknown; });
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.grade = GRADE_STRONG;
@@ -147,7 +90,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
       if (c.ranks.size() <= 4) AddHostEvidence(facts, r, &c);
     }
     const auto waits_outside = [&](int32_t r) {
-      return ClassifyActivity(facts.bundle.ranks[static_cast<size_t>(r)].process).stall == Stall::kRendezvous;
+      return ClassifyActivity(facts.bundle.ranks[r].process).stall == Stall::kRendezvous;
     };
     if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
@@ -155,7 +98,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
     c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (p.absent.empty() && p.unnamed > 0) {
-    if (!ClosedCreation(facts, p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
+    c.kind = FINDING_UNSPECIFIED;  // no rank to name
   } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.grade = GRADE_WEAK;
@@ -179,13 +122,11 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
       absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",
                    CommText(facts.bundle, facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
-  Cause c;
-  c.kind = INIT_INCOMPLETE;
+  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN);
   c.comm = p.comm;
   c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   c.waiting = p.waiting;
   c.ranks = p.absent;
-  c.grade = GRADE_OPEN;
   *c.detail.mutable_call() = CallNamed(call, "");
   if (p.absent.empty()) {
     c.reason = REASON_CREATION_LACKS_UNKNOWN;
@@ -233,11 +174,6 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
-      // Drops a cycle if a finding about a creation explains it.
-      const auto same = [&c](const Cause& more) {
-        return !more.nodes.empty() && std::find(c.nodes.begin(), c.nodes.end(), more.nodes[0]) != c.nodes.end();
-      };
-      if (c.kind == DEADLOCK_CYCLE && std::any_of(found.begin(), found.end(), same)) return true;
       return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) &&
              Subset(c.ranks, waiting);
     });
@@ -297,15 +233,12 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
       same->evidence.push_back({fault.evidence, fault.ranks});
       continue;
     }
-    Cause c;
-    c.kind = SPLIT_MISMATCH;
+    Cause c = CauseOf(SPLIT_MISMATCH, fault.reason, fault.grade);
     c.comm = fault.comm;
     c.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
     c.ranks = fault.ranks;
     c.missing = fault.missing;
-    c.grade = fault.grade;
     c.beside = beside;
-    c.reason = fault.reason;
     c.detail = std::move(fault.detail);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});
     found.push_back(std::move(c));

@@ -1,7 +1,6 @@
 // Describes ranks that wait for each other: each rank's operations, their order, and their places in the code.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -37,7 +36,6 @@ struct Order {
 std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle,
                             bool by_kind) {
   std::map<std::vector<OpKey>, Order> by_order;
-  std::map<std::string, uint32_t> kinds;
   for (int32_t r : ranks) {
     const Rank& rank = model.bundle.ranks[r];
     Order order;
@@ -45,10 +43,7 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
       for (uint32_t i : unit.ops) {
         const OpKey key = {rank.memberships[rank.ops[i].membership].comm, rank.ops[i].seq};
         if (!IsCollective(rank.ops[i].kind) || !circle.contains(key)) continue;
-        const std::string& klass = model.comms[key.first].klass;
-        order.keys.push_back(
-            {by_kind ? kinds.try_emplace(klass, static_cast<uint32_t>(kinds.size())).first->second : key.first,
-             key.second});
+        order.keys.push_back({by_kind ? model.comms[key.first].kind : key.first, key.second});
         order.ops.push_back(&rank.ops[i]);
       }
     }
@@ -75,57 +70,7 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// The communicators of a rank by kind and, if these carry sends and receives, its place in them: ranks with equal ones
-// run the same program.
-using Role = std::multiset<std::pair<std::string, int32_t>>;
-
-Role RoleOf(const Model& model, int32_t rank_index) {
-  Role role;
-  for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(rank_index)].memberships) {
-    const CommView& view = model.comms[ms.comm];
-    role.insert({view.klass, view.used_for_p2p ? ms.member_rank : 0});
-  }
-  return role;
-}
-
-// Returns whether all operations of a cycle complete if each rank skips the operations in `skips`. Members outside the
-// cycle wait in these operations already, or left no data; they do not count.
-bool Completes(const Model& model, const std::vector<Order>& orders,
-               const std::function<bool(int32_t rank, const OpKey& key)>& skips) {
-  std::map<int32_t, std::vector<OpKey>> left;  // operations of each rank, the next one last
-  for (const Order& order : orders) {
-    for (const int32_t r : order.ranks) {
-      std::vector<OpKey>& keys = left[r];
-      std::copy_if(order.keys.rbegin(), order.keys.rend(), std::back_inserter(keys),
-                   [&](const OpKey& key) { return !skips(r, key); });
-    }
-  }
-  const auto ready = [&](const OpKey& key) {
-    const std::vector<Member>& members = model.comms[key.first].members;
-    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const auto at = left.find(m.rank_index);
-      return at == left.end() || (!at->second.empty() && at->second.back() == key);
-    });
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    std::set<OpKey> looked;  // once per round: thousands of ranks may be in one operation
-    for (auto& [rank, keys] : left) {
-      if (keys.empty() || !looked.insert(keys.back()).second || !ready(keys.back())) continue;
-      const OpKey done = keys.back();
-      for (const Member& m : model.comms[done.first].members) {
-        const auto at = left.find(m.rank_index);
-        // A damaged list may name a rank twice.
-        if (at != left.end() && !at->second.empty() && at->second.back() == done) at->second.pop_back();
-      }
-      moved = true;
-    }
-  }
-  return std::all_of(left.begin(), left.end(), [](const auto& of) { return of.second.empty(); });
-}
-
 // The ranks that left their program, if few ranks cause the cycle. Only these ranks are in the operations of one kind.
-// Without those operations, all others complete.
 struct Left {
   std::vector<int32_t> ranks;  // ascending; empty if as many other ranks would have to make those operations instead
   size_t others = 0;           // ranks that never issued them, although ranks with the same role did
@@ -134,33 +79,28 @@ struct Left {
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
   constexpr size_t kMostKinds = 16;
   const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
-  std::map<std::string, std::set<int32_t>> in;  // indexed by kind of communicator: ranks whose first operation is of it
+  std::map<uint32_t, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is of it
   for (const Order& order : orders) {
-    if (!order.keys.empty()) in[model.comms[order.keys[0].first].klass].insert(order.ranks.begin(), order.ranks.end());
+    if (!order.keys.empty()) in[model.comms[order.keys[0].first].kind].insert(order.ranks.begin(), order.ranks.end());
   }
   Left fewest;
   if (in.size() > kMostKinds) return {};
   for (const auto& of_kind : in) {
     const std::set<int32_t>& few = of_kind.second;
     if (!fewest.ranks.empty() && few.size() >= fewest.ranks.size()) continue;
-    // The operations that these ranks are in first, and the members that never issued those operations.
-    std::set<OpKey> odd;
-    std::set<int32_t> others;
+    std::set<int32_t> others;  // members that never issued the operations that these ranks are in first
     for (const Order& order : orders) {
       if (order.keys.empty() || !few.contains(order.ranks[0])) continue;
-      odd.insert(order.keys[0]);
       for (const Member& m : model.comms[order.keys[0].first].members) {
         if (!few.contains(m.rank_index) && ranks.contains(m.rank_index)) others.insert(m.rank_index);
       }
     }
     if (few.size() >= others.size()) continue;
-    std::set<Role> roles;
-    for (const int32_t r : others) roles.insert(RoleOf(model, r));
+    std::set<uint32_t> roles;
+    for (const int32_t r : others) roles.insert(model.roles().of_rank[r]);
     const bool one_role =
-        std::all_of(few.begin(), few.end(), [&](int32_t r) { return roles.contains(RoleOf(model, r)); });
-    if (!one_role ||
-        !Completes(model, orders, [&](int32_t r, const OpKey& key) { return few.contains(r) && odd.contains(key); }))
-      continue;
+        std::all_of(few.begin(), few.end(), [&](int32_t r) { return roles.contains(model.roles().of_rank[r]); });
+    if (!one_role) continue;
     fewest.ranks.assign(few.begin(), few.end());
     fewest.others = others.size();
   }
@@ -177,18 +117,10 @@ std::optional<std::pair<size_t, size_t>> Swapped(const Order& a, const Order& b)
   return std::nullopt;
 }
 
-// Returns the rank's operation with this number in its communicator of this class. Null if there is none, or if the
-// rank is in two such communicators.
-const Op* OfKind(const Model& model, const Rank& rank, const std::string& klass, int64_t seq) {
-  const Op* found = nullptr;
-  for (const Op& op : rank.ops) {
-    if (op.membership == kNoIndex || op.seq != seq || !IsCollective(op.kind) ||
-        model.comms[model.CommOf(rank, op)].klass != klass)
-      continue;
-    if (found != nullptr && found->membership != op.membership) return nullptr;
-    if (found == nullptr) found = &op;
-  }
-  return found;
+// Returns the rank's operation with this number in its communicator of this kind, or null.
+const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t seq) {
+  const Member* member = model.MemberOfKind(rank_index, kind);
+  return member == nullptr ? nullptr : model.FindCollective(*member, seq);
 }
 
 struct OutOfOrder {
@@ -207,13 +139,14 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
     for (size_t b = a + 1; b < orders.size() && b < kMaxOrders; ++b) {
       const auto swapped = Swapped(orders[a], orders[b]);
       if (!swapped) continue;
-      const Rank& shown = model.bundle.ranks[static_cast<size_t>(orders[a].ranks[0])];
+      const Rank& shown = model.bundle.ranks[orders[a].ranks[0]];
       const Op &x = *orders[a].ops[swapped->first], &y = *orders[a].ops[swapped->second];
-      const std::string &x_kind = model.comms[model.CommOf(shown, x)].klass,
-                        &y_kind = model.comms[model.CommOf(shown, y)].klass;
+      const uint32_t x_kind = model.comms[model.CommOf(shown, x)].kind,
+                     y_kind = model.comms[model.CommOf(shown, y)].kind;
       int64_t as_a = 0, as_b = 0;
-      for (const Rank& rank : model.bundle.ranks) {
-        const Op *first = OfKind(model, rank, x_kind, x.seq), *second = OfKind(model, rank, y_kind, y.seq);
+      for (size_t r = 0; r < model.ranks.size(); ++r) {
+        const Op *first = OfKind(model, static_cast<int32_t>(r), x_kind, x.seq),
+                 *second = OfKind(model, static_cast<int32_t>(r), y_kind, y.seq);
         if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
         if (++(first < second ? as_a : as_b) == kEnough) break;
       }
@@ -235,13 +168,12 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   if (!swapped) return false;
   const OpKey x = a.keys[swapped->first], y = a.keys[swapped->second];
   const auto op_of = [](const Order& order, const OpKey& key) {
-    return order.ops[static_cast<size_t>(std::find(order.keys.begin(), order.keys.end(), key) - order.keys.begin())];
+    return order.ops[std::find(order.keys.begin(), order.keys.end(), key) - order.keys.begin()];
   };
   const auto called_before = [&](const Order& order, const Op& op) {
-    const Membership& ms = model.bundle.ranks[static_cast<size_t>(order.ranks[0])].memberships[op.membership];
+    const Membership& ms = model.bundle.ranks[order.ranks[0]].memberships[op.membership];
     if (ms.member_rank < 0) return false;
-    const Op* before =
-        model.FindCollective(model.comms[ms.comm].members[static_cast<size_t>(ms.member_rank)], op.seq - 1);
+    const Op* before = model.FindCollective(model.comms[ms.comm].members[ms.member_rank], op.seq - 1);
     return before != nullptr && before->state == OpState::kCompleted;
   };
   return std::ranges::all_of(std::array{&a, &b}, [&](const Order* order) {
@@ -269,9 +201,7 @@ Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32
   c.reason = REASON_NO_DATA_OTHERS_WAIT;
   c.grade = kWaitedForWithoutData;
   c.nodes = circle.nodes;
-  c.op = circle.op;
-  c.op_rank = circle.op_rank;
-  c.comm = circle.comm;
+  c.In(circle.comm, circle.op, circle.op_rank);
   c.evidence = circle.evidence;
   return c;
 }
@@ -293,7 +223,7 @@ bool NarrowToStranger(const Facts& facts, const std::vector<uint32_t>& sink, Cau
       const auto& members = facts.model.comms[e.comm].members;
       if (e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
       const int32_t me = facts.bundle.ranks[r].memberships[e.op->membership].member_rank;
-      const Member& peer = members[static_cast<size_t>(e.op->root_or_peer)];
+      const Member& peer = members[e.op->root_or_peer];
       if (facts.bundle.ranks[r].source == Source::kFlightRecorder) {
         if (!TookTheWrongPeer(facts.model, r, *e.op)) continue;
         if (stranger >= 0 && stranger != r) return false;
@@ -311,9 +241,7 @@ bool NarrowToStranger(const Facts& facts, const std::vector<uint32_t>& sink, Cau
   const Rank& rank = facts.bundle.ranks[stranger];
   c->kind = P2P_UNMATCHED;
   c->ranks = {stranger};
-  c->comm = first->comm;
-  c->op = first->op;
-  c->op_rank = stranger;
+  c->In(first->comm, first->op, stranger);
   c->grade = GRADE_GOOD;
   c->reason = REASON_NEW_PEER;
   *c->detail.mutable_call() = CallOf(facts.bundle, rank, *first->op);
@@ -323,10 +251,8 @@ bool NarrowToStranger(const Facts& facts, const std::vector<uint32_t>& sink, Cau
 // All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
 // chose its order.
 Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
-  Cause c;
-  c.kind = DEADLOCK_CYCLE;
+  Cause c = CauseOf(DEADLOCK_CYCLE, REASON_GPU_ORDERS_DIFFER, GRADE_WEAK);
   c.hypothesis = true;
-  c.grade = GRADE_WEAK;
   c.nodes = sink;
   std::set<int32_t> ranks;
   for (uint32_t v : sink) {
@@ -342,7 +268,6 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
     if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
   }
   c.ranks.assign(ranks.begin(), ranks.end());
-  c.reason = REASON_GPU_ORDERS_DIFFER;
   return c;
 }
 
@@ -366,7 +291,6 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
     for (const Edge& e : facts.graph->edges[v]) {
       if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
       if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
-      c->doubtful |= e.presumed;
       if (e.why == Why::kStreamOrder) continue;
       if (c->op == nullptr) c->op = e.op, c->op_rank = r, c->comm = e.comm;
       if (IsCollective(e.op->kind)) {
@@ -388,11 +312,11 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
     if (r == than) return false;
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+    const Rank& rank = facts.bundle.ranks[r];
     for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
       const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
       if (queue.units.empty()) continue;
-      const Op& op = rank.ops[facts.model.ranks[static_cast<size_t>(r)].in_flight[queue.units[0]].ops[0]];
+      const Op& op = rank.ops[facts.model.ranks[r].in_flight[queue.units[0]].ops[0]];
       if (op.state == OpState::kEnqueued && circle.collectives.contains({facts.model.CommOf(rank, op), op.seq}))
         return true;
     }
@@ -408,15 +332,10 @@ Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const C
   if (r != facts.graph->RankOf(circle.launch_order.back()) || IssuedElsewhere(facts, circle, r))
     return LaunchOrderCause(facts, sink);
   const GpuFront& front = facts.graph->QueueOf(node).front;
-  Cause stall;
-  stall.kind = GPU_STALL;
+  Cause stall = CauseOf(GPU_STALL, REASON_STREAM_BLOCKED_BESIDE, GRADE_FAIR);
   stall.ranks = {r};
   stall.nodes = {node};
-  stall.comm = front.comm;
-  stall.op = front.op;
-  stall.op_rank = r;
-  stall.grade = GRADE_FAIR;
-  stall.reason = REASON_STREAM_BLOCKED_BESIDE;
+  stall.In(front.comm, front.op, r);
   *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
   return stall;
 }
@@ -474,12 +393,11 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   const auto odd = order_of(true), others = order_of(false);
   c.ranks = left.ranks;
   c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
-  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(odd->ranks[0])];
+  const Rank& rank = facts.bundle.ranks[odd->ranks[0]];
   c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
   c.reason = REASON_ELSEWHERE_IN_CIRCLE;
   *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
-  *c.detail.mutable_other() =
-      CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(others->ranks[0])], *others->ops[0]);
+  *c.detail.mutable_other() = CallOf(facts.bundle, facts.bundle.ranks[others->ranks[0]], *others->ops[0]);
   return c;
 }
 
@@ -489,7 +407,6 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
     return c;
   }
-  c.reason = REASON_CIRCLE;
   std::set<uint32_t> comms;
   for (const OpKey& key : circle.collectives) comms.insert(key.first);
   std::vector<std::string> names;
@@ -504,10 +421,8 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
 }  // namespace
 
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink) {
-  Cause c;
+  Cause c = CauseOf(DEADLOCK_CYCLE, REASON_CIRCLE, GRADE_GOOD);
   c.nodes = sink;
-  c.kind = DEADLOCK_CYCLE;
-  c.grade = GRADE_GOOD;
   const Circle circle = ReadCircle(facts, sink, &c);
   if (!circle.launch_order.empty()) return {StreamCause(facts, sink, circle)};
   if (circle.collectives.empty() && NarrowToStranger(facts, sink, &c)) return {c};
@@ -546,17 +461,12 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
       const Rank &x = facts.bundle.ranks[a.op_rank], &y = facts.bundle.ranks[b.op_rank];
-      Cause c;
-      c.kind = DEADLOCK_CYCLE;
+      Cause c = CauseOf(DEADLOCK_CYCLE, REASON_TWO_STREAMS_STUCK, GRADE_OPEN);
       c.hypothesis = true;
-      c.grade = GRADE_OPEN;
       c.ranks = shared;
-      c.comm = a.comm;
-      c.op = a.op;
-      c.op_rank = a.op_rank;
+      c.In(a.comm, a.op, a.op_rank);
       c.nodes = a.nodes;
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      c.reason = REASON_TWO_STREAMS_STUCK;
       *c.detail.mutable_call() = CallOf(facts.bundle, x, *a.op);
       *c.detail.mutable_other() = CallOf(facts.bundle, y, *b.op);
       for (const Cause* from : {&a, &b})

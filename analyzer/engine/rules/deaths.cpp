@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/exits.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
-
-using ring::CallKind;
 
 namespace {
 
@@ -41,10 +40,8 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
 
 Cause DeathCause(const Facts& facts, int32_t rank_index) {
   const Rank& rank = facts.bundle.ranks[rank_index];
-  Cause c;
-  c.kind = RANK_DEAD;
+  Cause c = CauseOf(RANK_DEAD, REASON_UNSPECIFIED, GRADE_RECORDED);
   c.ranks = {rank_index};
-  c.grade = GRADE_RECORDED;
   switch (rank.process.life) {
     case Life::kKilled:
       c.reason = REASON_KILLED;
@@ -65,10 +62,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     c.detail.set_flag(true);
   }
   // A watchdog ends its process because of another rank. The operation that this rank waited in is lost.
-  const bool in_own_code =
-      !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
-        return t.wait != CallKind::kNone || t.call != CallKind::kNone;
-      });
+  const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
   const bool unrecorded = rank.damaged || (rank.source == Source::kFlightRecorder && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
     c.grade = GRADE_WEAK;
@@ -148,11 +142,9 @@ std::vector<Cause> FromAsyncErrors(const Facts& facts) {
     }
   }
   if (first == nullptr) return causes;
-  Cause c;
-  c.kind = ASYNC_ERROR;
+  Cause c = CauseOf(ASYNC_ERROR, REASON_UNSPECIFIED, GRADE_OPEN);
   c.ranks = {first_rank};
   c.comm = first->comm;
-  c.grade = GRADE_OPEN;
   constexpr int32_t kNcclUnhandledCudaError = 1;
   c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[first->comm]));
   if (first->async_error == kNcclUnhandledCudaError) {

@@ -19,10 +19,6 @@ std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
     if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(facts, *d));
   }
   if (m.sender >= 0 && here.empty()) return {FromMismatch(facts, m)};
-  for (int32_t r : m.odd_ranks) {
-    const Divergence* d = facts.DivergenceOf(r);
-    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(facts, *d));
-  }
   if (here.empty()) here.push_back(FromMismatch(facts, m));
   return here;
 }

@@ -26,8 +26,8 @@ bool LeftItsCommunicators(const Rank& rank) {
 // more or fewer, the numbers of rounds differ between communicators by design.
 bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   bool any = false;
-  for (uint32_t other = 0; other < model.comms.size(); ++other) {
-    if (other == comm || model.comms[other].klass != model.comms[comm].klass) continue;
+  for (const uint32_t other : model.kinds[model.comms[comm].kind]) {
+    if (other == comm) continue;
     for (const Member& m : model.comms[other].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       if (m.arrived != calls) return false;
@@ -43,7 +43,7 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
                   const std::vector<int32_t>& behind) {
   std::map<uint32_t, int64_t> most;  // indexed by communicator: how far the others came
   for (const int32_t r : behind) {
-    for (const Membership& ms : facts.bundle.ranks[static_cast<size_t>(r)].memberships) {
+    for (const Membership& ms : facts.bundle.ranks[r].memberships) {
       const auto& members = facts.model.comms[ms.comm].members;
       if (ms.comm == comm || ms.member_rank < 0) continue;
       const auto [at, fresh] = most.try_emplace(ms.comm, kNone);
@@ -51,7 +51,7 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
         if (fresh && m.rank_index >= 0 && !std::binary_search(ahead.begin(), ahead.end(), m.rank_index))
           at->second = std::max(at->second, m.arrived);
       }
-      if (at->second > std::max(members[static_cast<size_t>(ms.member_rank)].arrived, kNone)) return true;
+      if (at->second > std::max(members[ms.member_rank].arrived, kNone)) return true;
     }
   }
   return false;
@@ -94,17 +94,15 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
 
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited) {
-  const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(op_rank)], op);
+  const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
   Cause c;
   c.kind = RANK_AHEAD;
   c.ranks = std::move(ahead);
   std::sort(c.ranks.begin(), c.ranks.end());
-  c.op = &op;
-  c.op_rank = op_rank;
-  c.comm = comm;
+  c.In(comm, &op, op_rank);
   c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
   c.reason = REASON_AHEAD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(op_rank)], op);
+  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[op_rank], op);
   c.detail.set_count(static_cast<int64_t>(behind));
   c.detail.set_flag(exited);
   return c;
@@ -121,7 +119,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       continue;
     }
     if (!ring::IsCollective(c.op->kind)) continue;
-    const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(c.op_rank)], *c.op);
+    const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
     std::vector<int32_t> ahead, behind;
     size_t unseen = 0;
     bool agree = true, exited = true, untold = false;
@@ -131,15 +129,15 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         continue;
       }
       const bool known = m.membership != kNoIndex;
-      const Process* process = known ? &facts.bundle.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
-      const RankView* view = known ? &facts.model.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
+      const Process* process = known ? &facts.bundle.ranks[m.rank_index].process : nullptr;
+      const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
       // Nothing is in flight, and nothing shows the activity of the rank's process.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
       agree &= done || (known && m.arrived >= c.op->seq);
       exited &= !done || ended;
-      untold |= done && facts.bundle.ranks[static_cast<size_t>(m.rank_index)].ends_untold;
+      untold |= done && facts.bundle.ranks[m.rank_index].ends_untold;
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
@@ -157,9 +155,8 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
-      c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
-      for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(r));
-           q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q)
+      c.nodes.push_back(WaitGraph::HostNode(r));
+      for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q)
         c.nodes.push_back(facts.graph->QueueNode(q));
     }
   }
@@ -188,12 +185,9 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
     least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
   }
   if (!stopped.empty() && ended.empty() && stopped.size() < waiting && least >= late_after_ns) {
-    Cause c;
-    c.kind = HOST_STALL;
+    Cause c = CauseOf(HOST_STALL, REASON_STOPPED_WHILE_OTHERS_WAIT, stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR);
     c.ranks = stopped;
-    c.grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
-    c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
-    c.detail.set_name(facts.bundle.ranks[static_cast<size_t>(stopped[0])].process.state);
+    c.detail.set_name(facts.bundle.ranks[stopped[0]].process.state);
     c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).fields.set_duration_ns(least);
     for (int32_t r : stopped) AddHostEvidence(facts, r, &c);
     return {c};

@@ -68,7 +68,7 @@ std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) {
 }
 
 EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op) {
-  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(rank_index)];
+  const Rank& rank = facts.bundle.ranks[rank_index];
   Evidence in;
   in.set_kind(Evidence::IN_OPERATION);
   in.set_operation(OpText(facts.bundle, rank, op));
@@ -80,9 +80,7 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   const auto [edge, from] = facts.FirstWaiter(node);
   if (edge == nullptr) return;
   if (cause->op == nullptr) {
-    cause->comm = edge->comm;
-    cause->op = edge->op;
-    cause->op_rank = facts.graph->RankOf(from);
+    cause->In(edge->comm, edge->op, facts.graph->RankOf(from));
   }
   if (edge->op == nullptr || edge->comm == kNoIndex) return;
   std::set<int32_t> waiting;

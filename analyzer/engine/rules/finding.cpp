@@ -32,13 +32,13 @@ std::string PlaceOf(const Process& process) {
 // The code at issue: the culprits' place in it, their call and time, and where the operation was issued.
 void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
-    finding->set_place(PlaceOf(facts.bundle.ranks[static_cast<size_t>(cause.ranks[i])].process));
+    finding->set_place(PlaceOf(facts.bundle.ranks[cause.ranks[i]].process));
   finding->set_stuck_inside(cause.inside);
   const bool in_op = cause.since_rank < 0 && cause.op != nullptr && cause.op->state != OpState::kCompleted;
   const int32_t timed = in_op ? cause.op_rank : cause.since_rank;
   const int64_t since_ns = in_op ? cause.op->enter_ns : cause.since_ns;
   if (timed >= 0) {
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(timed)];
+    const Rank& rank = facts.bundle.ranks[timed];
     if (const std::optional<int64_t> lasted = Lasted(rank, since_ns)) {
       finding->set_duration_ns(*lasted);
       if (rank.real_minus_mono_ns != 0) finding->set_since_real_ns(since_ns + rank.real_minus_mono_ns);
@@ -49,7 +49,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   const auto add = [&](int32_t rank_index, const Op& op) {
     if (op.call_site < facts.bundle.strings.size())
       sites[{facts.bundle.strings[op.call_site], OpName(facts.bundle, op)}].push_back(
-          facts.bundle.ranks[static_cast<size_t>(rank_index)].rank);
+          facts.bundle.ranks[rank_index].rank);
   };
   if (ring::IsCollective(cause.op->kind)) {
     for (const Member& m : facts.model.comms[cause.comm].members) {

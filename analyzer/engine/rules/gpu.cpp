@@ -13,41 +13,15 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Returns whether entries before this one are missing from a damaged dump.
-bool HasHoleBefore(const Rank& rank, const Op* op) {
-  if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
-  const int64_t before =
-      std::count_if(rank.ops.begin(), rank.ops.end(), [&](const Op& o) { return o.record_id < op->record_id; });
-  return op->record_id - rank.ops.front().record_id > before;
-}
-
-// In a framework's dump: a group that the GPU has started but not completed, if that operation is in no entry.
-// Otherwise null.
-const Membership* BegunAndGone(const Rank& rank) {
-  if (rank.source != Source::kFlightRecorder) return nullptr;
-  for (const Membership& ms : rank.memberships) {
-    const auto index = static_cast<uint32_t>(&ms - rank.memberships.data());
-    const auto gone = [&](bool exchange, int64_t started, int64_t completed) {
-      if (started == kUnknown || completed == kUnknown || started <= completed) return false;
-      return std::none_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
-        return op.membership == index && IsPointToPoint(op.kind) == exchange && op.seq <= started &&
-               op.state != OpState::kCompleted;
-      });
-    };
-    if (gone(false, ms.started, ms.completed) || gone(true, ms.p2p_started, ms.p2p_completed)) return &ms;
-  }
-  return nullptr;
-}
-
-// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
-// completion. Empty if a record does, or if the counters of several members agree.
+// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
+// Empty if a record does, or if the counters of several members agree.
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
   for (const Member& m : facts.model.comms[front.comm].members) {
     if (m.rank_index < 0 || m.membership == kNoIndex) continue;
     const Op* theirs = facts.model.FindCollective(m, front.op->seq);
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
     if (theirs != nullptr || !rank.damaged) return {};
     counted.push_back(m.rank_index);
@@ -59,18 +33,14 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
 Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
-  Cause c;
-  c.kind = SILENT_DESYNC;
-  c.reason = REASON_FINISHED_ALONE;
+  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, GRADE_STRONG);
   c.nodes = {node};
   c.ranks = {alone};
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
+  c.In(front.comm, front.op, r);
   // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
   // job.
-  c.grade = facts.bundle.ranks[static_cast<size_t>(alone)].damaged ? GRADE_FAIR : GRADE_GOOD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(r)], *front.op);
+  c.grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
+  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
   const auto& members = facts.model.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
@@ -119,9 +89,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
   c.nodes = {node};
   c.ranks = {r};
   c.kind = GPU_STALL;
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
+  c.In(front.comm, front.op, r);
   if (front.op != nullptr) {
     *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   } else if (!failed) {
@@ -158,7 +126,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
       c.reason = REASON_GPU_OR_OTHER_CALL;
       c.grade = GRADE_OPEN;
       c.detail.add_ranks(rank.rank);
-      c.detail.add_others(facts.bundle.ranks[static_cast<size_t>(counted[0])].rank);
+      c.detail.add_others(facts.bundle.ranks[counted[0]].rank);
     }
   } else {
     c.reason = REASON_STREAM_BLOCKED;
@@ -167,32 +135,16 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
                         std::any_of(facts.model.comms[c.comm].members.begin(), facts.model.comms[c.comm].members.end(),
                                     [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
-    // A framework's dump does not distinguish streams. What this stream waits for may be in the part that a damaged
-    // file lost.
-    const bool lost =
-        rank.source == Source::kFlightRecorder &&
-        std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
-          const auto& members = facts.model.comms[ms.comm].members;
-          return members.size() < facts.bundle.ranks.size() &&
-                 std::any_of(members.begin(), members.end(), [&](const Member& m) {
-                   return m.rank_index >= 0 && facts.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged;
-                 });
-        });
-    if (unseen || lost) c.grade = GRADE_GOOD;
-    bool other_lost = rank.damaged && (rank.source != Source::kFlightRecorder || HasHoleBefore(rank, front.op));
-    for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(r));
-         q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
+    if (unseen) c.grade = GRADE_GOOD;
+    // What this stream waits for may be in the part that a damaged file lost.
+    bool other_lost = rank.damaged;
+    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
       other_lost |= facts.graph->QueueNode(q) != node && facts.graph->queues[q].overwritten;
     }
     if (other_lost) {
       c.doubtful = true;
       c.grade = GRADE_OPEN;
       c.AddRival(Rival::OTHER_STREAM);
-    }
-    if (const Membership* in = BegunAndGone(rank); in != nullptr) {
-      c.doubtful = true;
-      c.grade = GRADE_OPEN;
-      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(facts.bundle, facts.bundle.comms[in->comm]));
     }
     if (front.lost_seq != kNone) {
       c.grade = std::min(c.grade, GRADE_GOOD);

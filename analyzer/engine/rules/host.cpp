@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
@@ -34,14 +33,6 @@ const Op* FirstQueued(const Rank& rank) {
   return nullptr;
 }
 
-// Returns whether only one other rank waits for this process.
-bool HasOneWaiter(const WaitGraph& graph, uint32_t process) {
-  std::set<int32_t> waiting;
-  for (const uint32_t node : graph.back[process]) waiting.insert(graph.RankOf(node));
-  waiting.erase(graph.RankOf(process));  // its own GPU
-  return waiting.size() == 1;
-}
-
 // Returns true if the rank is ending its communicators, or has ended the one in which others wait.
 bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   const ring::ThreadSnapshot* thread = facts.model.ranks[rank_index].thread;
@@ -50,24 +41,6 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
       return true;
-  }
-  return false;
-}
-
-// Returns whether the rank's newest collective may wait for `waiter`, which waits in `op` and issued that collective
-// after it.
-bool MayWaitInNewest(const Facts& facts, int32_t rank_index, int32_t waiter, const Op& op) {
-  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(rank_index)];
-  const Op* newest = nullptr;
-  for (const Op& own : rank.ops) {
-    if (own.membership == kNoIndex || !IsCollective(own.kind)) continue;
-    if (newest == nullptr || own.record_id > newest->record_id) newest = &own;
-  }
-  if (newest == nullptr) return false;
-  for (const Member& member : facts.model.comms[facts.model.CommOf(rank, *newest)].members) {
-    if (member.rank_index != waiter || member.membership == kNoIndex) continue;
-    const Op* theirs = facts.model.FindCollective(member, newest->seq);
-    return theirs != nullptr && theirs->record_id > op.record_id;
   }
   return false;
 }
@@ -98,14 +71,6 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.doubtful = true;
     c.grade = GRADE_FAIR;
     c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(true);
-    if (never && MayWaitInNewest(facts, r, facts.graph->RankOf(waiter.from), *waiter.edge->op)) {
-      c.kind = DEADLOCK_CYCLE;
-      c.reason = REASON_CIRCLE;
-      c.grade = GRADE_WEAK;
-      c.detail = Detail();
-      c.ranks.push_back(facts.graph->RankOf(waiter.from));
-      std::sort(c.ranks.begin(), c.ranks.end());
-    }
   } else if (idle) {
     c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
   }
@@ -114,9 +79,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     const Rank& witness = facts.bundle.ranks[stopped.witness];
     if (!never) {
       c.reason = REASON_STOPPED_SHORT;
-      c.comm = facts.model.CommOf(witness, *stopped.next);
-      c.op = stopped.next;
-      c.op_rank = stopped.witness;
+      c.In(facts.model.CommOf(witness, *stopped.next), stopped.next, stopped.witness);
       c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
@@ -133,18 +96,17 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   // A lost record is known only by its number, or from another member's record.
   auto own = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
-    const auto& ops = facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(from))].ops;
+    const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
   // The record of a first operation may be gone if the job continues beside it.
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);
-    const auto& memberships = facts.bundle.ranks[static_cast<size_t>(queue.rank)].memberships;
+    const auto& memberships = facts.bundle.ranks[queue.rank].memberships;
     return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
       return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-               return ms.comm == e.comm && ms.completed == kNone &&
-                      lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+               return ms.comm == e.comm && IsFirst(ms, lost.second);
              });
     });
   };
@@ -155,8 +117,7 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   };
   // A call that a damaged record lost may be behind the first operation.
   auto lost = [&](const Edge& e, uint32_t from) {
-    return facts.graph->RankOf(from) >= 0 &&
-           facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(from))].damaged && !own(e, from);
+    return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
   };
   bool any = false;
   for (uint32_t w : facts.graph->back[node]) {
@@ -252,13 +213,6 @@ Cause HostCause(const Facts& facts, uint32_t node) {
       // Nothing shows which operation the rank's GPU is in. That operation may wait for another rank.
       c.doubtful = true;
       c.grade = GRADE_GUESS;
-    }
-    if (rank.gpu_marks == ring::GpuMarks::kOff && never && IsPointToPoint(edge->op->kind) &&
-        HasOneWaiter(*facts.graph, node)) {
-      // Its send or receive may be one too many, or have the wrong peer.
-      c.ranks.push_back(facts.graph->RankOf(from));
-      std::sort(c.ranks.begin(), c.ranks.end());
-      c.detail.set_flag(true);
     }
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;

@@ -24,9 +24,9 @@ struct LeftOut {
 // rank that waits there may miss the call. Returns -1 if there is none.
 int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
-  const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
+  const Rank& own = bundle.ranks[rank_index];
   const Membership& at = own.memberships[front.membership];
-  const std::string &klass = model.comms[at.comm].klass, &lacked = model.comms[left.comm].klass;
+  const uint32_t kind = model.comms[at.comm].kind;
   int32_t witness = -1;
   for (size_t s = 0; s < model.ranks.size(); ++s) {
     const Rank& rank = bundle.ranks[s];
@@ -36,18 +36,17 @@ int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, con
         std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
           return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
             const Op& op = rank.ops[i];
-            if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].klass != klass)
+            if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].kind != kind)
               return false;
             return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer &&
                                                       rank.memberships[op.membership].member_rank == at.member_rank);
           });
         });
     if (!there) continue;
-    for (const Membership& ms : rank.memberships) {
-      if (model.comms[ms.comm].klass != lacked) continue;
-      if (ms.issued < left.seq) return -1;
-      if (witness < 0) witness = static_cast<int32_t>(s);
-    }
+    const Member* member = model.MemberOfKind(static_cast<int32_t>(s), model.comms[left.comm].kind);
+    if (member == nullptr) continue;
+    if (rank.memberships[member->membership].issued < left.seq) return -1;
+    if (witness < 0) witness = static_cast<int32_t>(s);
   }
   return witness;
 }
@@ -56,20 +55,14 @@ int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, con
 // has not reached that call yet.
 bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
-  const std::string& at = model.comms[model.CommOf(bundle.ranks[static_cast<size_t>(rank_index)], front)].klass;
-  const std::string& lacked = model.comms[left.comm].klass;
+  const uint32_t at = model.comms[model.CommOf(bundle.ranks[rank_index], front)].kind;
   int before = 0, behind = 0;
   for (size_t s = 0; s < model.ranks.size(); ++s) {
-    const Rank& rank = bundle.ranks[s];
     if (static_cast<int32_t>(s) == rank_index) continue;
-    const Op *first = nullptr, *second = nullptr;
-    for (const Membership& ms : rank.memberships) {
-      const CommView& view = model.comms[ms.comm];
-      if (ms.member_rank < 0 || (view.klass != at && view.klass != lacked)) continue;
-      const Member& own = view.members[static_cast<size_t>(ms.member_rank)];
-      if (view.klass == at) first = model.FindCollective(own, front.seq);
-      if (view.klass == lacked) second = model.FindCollective(own, left.seq);
-    }
+    const Member *x = model.MemberOfKind(static_cast<int32_t>(s), at),
+                 *y = model.MemberOfKind(static_cast<int32_t>(s), model.comms[left.comm].kind);
+    if (x == nullptr || y == nullptr) continue;
+    const Op *first = model.FindCollective(*x, front.seq), *second = model.FindCollective(*y, left.seq);
     if (first == nullptr || second == nullptr || first->kind != front.kind) continue;
     const bool ordered = first->record_id >= 0 && second->record_id >= 0;
     if (!ordered && first->thread != second->thread) continue;
@@ -95,7 +88,6 @@ bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
 
 using RankSet = std::set<int32_t>;
 
-constexpr size_t kManyAgainstOne = 3;
 constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not rank by rank
 
 // The ranks of one circle that left it, and what they left out.
@@ -140,8 +132,7 @@ class CircleLeavers {
   // it returns true. Returns whether it did.
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
-    for (uint32_t q = graph_.FirstQueue(static_cast<size_t>(rank));
-         q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
+    for (uint32_t q = graph_.FirstQueue(rank); q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
       const uint32_t node = graph_.QueueNode(q);
       const Op* op = graph_.QueueOf(node).front.op;
       if (op != nullptr && look(node, *op)) return true;
@@ -267,9 +258,9 @@ class CircleLeavers {
         missed.edge = &e, missed.waiter = waiter;
     };
     for (int32_t r : odd_) {
-      for (uint32_t w : graph_.back[WaitGraph::HostNode(static_cast<size_t>(r))]) {
+      for (uint32_t w : graph_.back[WaitGraph::HostNode(r)]) {
         const bool collective = graph_.Kind(w) == WaitGraph::NodeKind::kCollective;
-        const uint32_t to = collective ? w : WaitGraph::HostNode(static_cast<size_t>(r));
+        const uint32_t to = collective ? w : WaitGraph::HostNode(r);
         for (uint32_t from : collective ? graph_.back[w] : std::vector<uint32_t>{w}) {
           for (const Edge& e : graph_.edges[from]) {
             if (e.to == to) consider(e, from);
@@ -283,28 +274,26 @@ class CircleLeavers {
   Cause Describe(const Missed& missed) const {
     const Bundle& bundle = facts_.bundle;
     const Op& op = *missed.edge->op;
-    const Rank& waiter = bundle.ranks[static_cast<size_t>(missed.waiter)];
+    const Rank& waiter = bundle.ranks[missed.waiter];
     Cause c;
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
     c.nodes = sink_;
     c.ranks.assign(odd_.begin(), odd_.end());
-    c.comm = missed.edge->comm;
-    c.op = &op;
-    c.op_rank = missed.waiter;
+    c.In(missed.edge->comm, &op, missed.waiter);
     c.grade = GRADE_GOOD;
     c.reason = REASON_LEFT_OUT;
     *c.detail.mutable_call() = CallOf(bundle, waiter, op);
     const bool other_side = ring::IsPointToPoint(op.kind);  // what is missing is not the waiting rank's own call
     c.detail.set_flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
-      *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[static_cast<size_t>(c.ranks[0])], front);
+      *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[c.ranks[0]], front);
       return false;
     });
     if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
     lacks.Call(BriefCall(bundle, waiter, op)).Flag(other_side);
-    for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[static_cast<size_t>(r)].rank);
+    for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[r].rank);
     const bool others_came =
         std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
     c.detail.set_count(others_came);
@@ -324,7 +313,7 @@ class CircleLeavers {
     std::sort(c->ranks.begin(), c->ranks.end());
     c->grade = GRADE_OPEN;
     c->reason = REASON_LEFT_OUT_OR_ADDED;
-    for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[static_cast<size_t>(r)].rank);
+    for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[r].rank);
   }
 
   const Facts& facts_;

@@ -35,13 +35,13 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
   };
-  std::set<uint32_t> used;  // the communicators that ranks with a group of the usual size used last
-  for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[static_cast<size_t>(r)]));
+  std::set<uint32_t> used;  // by ranks with a group of the usual size
+  for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[r]));
   Cause c;
   c.evidence.push_back(made(usual->first, usual->second));
   for (const auto& [size, ranks] : by_size) {
     for (const int32_t r : ranks) {
-      const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(facts.bundle.ranks[static_cast<size_t>(r)]);
+      const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(facts.bundle.ranks[r]);
       if (comm == kNoIndex || !used.contains(comm)) continue;
       c.ranks.push_back(r);
       c.comm = comm;
@@ -56,7 +56,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     // A rank that has not made that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
-        return facts.bundle.ranks[static_cast<size_t>(r)].newest_group_size != usual->first;
+        return facts.bundle.ranks[r].newest_group_size != usual->first;
       });
     });
     causes->push_back(std::move(c));

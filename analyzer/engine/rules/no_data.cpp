@@ -8,11 +8,8 @@
 namespace lockstep {
 
 Cause NoDataCause(const Facts& facts, int32_t global_rank) {
-  Cause c;
-  c.kind = RANK_NO_DATA;
+  Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA, GRADE_GUESS);
   c.missing = {global_rank};
-  c.reason = REASON_NO_DATA;
-  c.grade = GRADE_GUESS;
   for (const Problem& problem : facts.bundle.problems) {
     if (problem.rank != global_rank || !problem.stopped) continue;
     c.reason = REASON_RECORDING_STOPPED;
@@ -58,27 +55,6 @@ Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
   c.first_only = OnlyFirstOperationsWaitFor(facts, node);
   AddWaiterEvidence(facts, node, &c);
   if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
-  // An operation that a damaged record shows in flight may follow a lost one. Then the rank itself delays the others.
-  std::set<int32_t> waiting;
-  const auto lost_some = [&](uint32_t w) {
-    const int32_t r = facts.graph->RankOf(w);
-    if (r < 0 || !facts.bundle.ranks[static_cast<size_t>(r)].damaged ||
-        facts.bundle.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder)
-      return false;
-    waiting.insert(r);
-    return true;
-  };
-  const auto& back = facts.graph->back;
-  const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t w) {
-    return facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective
-               ? std::all_of(back[w].begin(), back[w].end(), lost_some)
-               : lost_some(w);
-  });
-  if (all && !waiting.empty()) {
-    for (int32_t r : waiting) c.missing.push_back(facts.bundle.ranks[static_cast<size_t>(r)].rank);
-    c.reason = REASON_NO_DATA_OR_LOST;
-    c.by_damaged = true;
-  }
   return c;
 }
 

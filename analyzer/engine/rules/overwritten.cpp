@@ -2,7 +2,6 @@
 // operation were overwritten.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,9 +39,10 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   }
   // The counters may show the cause where records do not.
   if (!all.ranks.empty()) {
-    const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
     Cause odd = FromCounts(facts);
-    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
+    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) {
+      return std::find(all.ranks.begin(), all.ranks.end(), r) != all.ranks.end();
+    });
     if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
         if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
@@ -50,16 +50,6 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
       }
       return {odd};
     }
-  }
-  // A single rank whose file lost its current operation is a rank without data.
-  if (causes.empty() && all.ranks.size() == 1 && facts.bundle.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
-    Cause c = NoDataCause(facts, facts.bundle.ranks[static_cast<size_t>(all.ranks[0])].rank);
-    c.nodes = all.nodes;
-    c.reason = REASON_DATA_LOST_OTHERS_WAIT;
-    c.grade = GRADE_OPEN;
-    c.first_only = true;
-    AddWaiterEvidence(facts, all.nodes[0], &c);
-    return {c};
   }
   // Several pairs at once have something in common that is not recorded.
   if (causes.size() > 1) causes.clear();
@@ -69,40 +59,18 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     all.kind = COLLECTIVE_STUCK;
     all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;
-    // If all ranks that wait for them do so in one operation, the named ranks are most likely in it too.
-    const Edge* in = nullptr;
-    int32_t waiter = -1;
-    bool one = true;
-    const auto look = [&](uint32_t from, uint32_t to) {
-      for (const Edge& e : facts.graph->edges[from]) {
-        if (e.to != to || e.op == nullptr || facts.graph->RankOf(from) < 0) continue;
-        if (in == nullptr) in = &e, waiter = facts.graph->RankOf(from);
-        one &= in->comm == e.comm && in->op->seq == e.op->seq && in->op->kind == e.op->kind;
-      }
-    };
-    for (uint32_t v : all.nodes) {
-      for (uint32_t from : facts.graph->back[v]) {
-        if (facts.graph->Kind(from) == WaitGraph::NodeKind::kQueue) look(from, v);
-        if (facts.graph->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
-        for (uint32_t behind : facts.graph->back[from]) look(behind, from);
-      }
-    }
-    // Alternatively, they may be in the first operation of a communicator in which nothing has completed on any rank.
+    // They may be in the first operation of a communicator in which nothing has completed on any rank.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
       for (const auto& [comm, seq] : facts.graph->QueueOf(v).lost) {
-        const Rank& rank = facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(v))];
+        const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(v)];
         first[comm] +=
-            std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
-              return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);
-            });
+            std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                        [&, c = comm, s = seq](const Membership& ms) { return ms.comm == c && IsFirst(ms, s); });
       }
     }
     for (const auto& [comm, count] : first) {
       if (count == all.nodes.size()) all.first_lost = comm, all.op_rank = all.ranks[0];
-    }
-    if (in != nullptr && one) {
-      all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
     }
     causes.push_back(std::move(all));
   }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
@@ -12,7 +11,7 @@ namespace lockstep {
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
   constexpr size_t kFew = 4;  // if several ranks do not wait, at least this many must wait for each of them
   constexpr Grade kOne = GRADE_GOOD, kSeveral = GRADE_WEAK, kNoData = GRADE_OPEN;
-  std::vector<int32_t> waiting, standing, missing;
+  std::vector<int32_t> waiting, standing;
   int64_t least = INT64_MAX;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
@@ -28,11 +27,7 @@ std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
     least = std::min(least, told ? rank.captured_ns - view.thread->last_call_ns : 0);
   }
   if (waiting.empty() || (!facts.bundle.known_stalled && least < late_after_ns)) return {};
-  absl::flat_hash_set<int32_t> seen;
-  for (const Rank& rank : facts.bundle.ranks) seen.insert(rank.rank);
-  for (int32_t r = 0; r < facts.bundle.ranks_expected && missing.size() <= waiting.size(); ++r) {
-    if (!seen.contains(r)) missing.push_back(r);
-  }
+  const std::vector<int32_t> missing = RanksWithoutData(facts.bundle, waiting.size() + 1);
   const size_t others = standing.empty() ? missing.size() : standing.size();
   if (others == 0 || (others > 1 && others * kFew > waiting.size())) return {};
   Cause c;
@@ -50,15 +45,15 @@ std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
   c.kind = HOST_STALL;
   c.ranks = standing;
   c.grade = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
-  const ring::ThreadSnapshot* thread = facts.model.ranks[static_cast<size_t>(standing[0])].thread;
+  const ring::ThreadSnapshot* thread = facts.model.ranks[standing[0]].thread;
   c.reason = REASON_OUTSIDE_NCCL_OTHERS_MEET;
   if (standing.size() == 1 && thread != nullptr) {
-    if (const auto lasted = Lasted(facts.bundle.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns))
+    if (const auto lasted = Lasted(facts.bundle.ranks[standing[0]], thread->last_call_ns))
       c.detail.set_duration_ns(*lasted);
   }
   if (!missing.empty()) c.AddRival(Rival::SILENT_RANK);
   c.moving = std::any_of(standing.begin(), standing.end(), [&](int32_t r) {
-    return ClassifyActivity(facts.bundle.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
+    return ClassifyActivity(facts.bundle.ranks[r].process).moving == Moving::kYes;
   });
   for (int32_t r : standing) {
     if (standing.size() <= 4) AddHostEvidence(facts, r, &c);

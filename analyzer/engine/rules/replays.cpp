@@ -34,19 +34,14 @@ std::vector<Cause> FromReplays(const Facts& facts) {
   if (launched.size() != 2) return {};
   const auto& [few, behind] = *launched.begin();
   const auto& [most, others] = *launched.rbegin();
-  if (behind.size() != 1 || others.size() < kMany ||
-      facts.model.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere)
+  if (behind.size() != 1 || others.size() < kMany || facts.model.ranks[behind[0]].host != HostState::kElsewhere)
     return {};
-  const ring::ThreadSnapshot* thread = facts.model.ranks[static_cast<size_t>(behind[0])].thread;
-  Cause c;
-  c.kind = HOST_STALL;
+  const ring::ThreadSnapshot* thread = facts.model.ranks[behind[0]].thread;
+  Cause c = CauseOf(HOST_STALL, REASON_FEWER_LAUNCHES, kFits);
   c.ranks = behind;
   c.hypothesis = true;
-  c.grade = kFits;
-  c.reason = REASON_FEWER_LAUNCHES;
   c.detail.set_count(static_cast<int64_t>(few));
-  if (const auto lasted =
-          Lasted(facts.bundle.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0))
+  if (const auto lasted = Lasted(facts.bundle.ranks[behind[0]], thread != nullptr ? thread->last_call_ns : 0))
     c.detail.set_duration_ns(*lasted);
   c.Add(Evidence::OTHERS_LAUNCHED, others).Count(others.size()).Number(most);
   AddHostEvidence(facts, behind[0], &c);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
+#include <vector>
 
 #include "analyzer/engine/rules/causes.h"
 
@@ -39,43 +39,21 @@ std::set<uint32_t> SilentVictims(const Facts& facts) {
   }
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
-  // A rank that only damaged records wait for, and whose peers wait for the lost parts of these: they may be in another
-  // operation.
-  std::set<int32_t> lost;
-  for (const auto& [node, comms] : waited) lost.insert(facts.graph->MissingRank(node));
-  const auto in_vain = [&](uint32_t from) {
-    const int32_t r = facts.graph->RankOf(from);
-    return r < 0 || (facts.bundle.ranks[static_cast<size_t>(r)].damaged &&
-                     lost.contains(facts.bundle.ranks[static_cast<size_t>(r)].rank));
-  };
-  const auto& back = facts.graph->back;
-  for (const auto& [node, comms] : waited) {
-    if (facts.damaged.contains(facts.graph->MissingRank(node))) continue;
-    const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t from) {
-      return in_vain(from) && (facts.graph->Kind(from) != WaitGraph::NodeKind::kCollective ||
-                               std::all_of(back[from].begin(), back[from].end(), in_vain));
-    });
-    if (all) victims.insert(node);
-  }
-  std::map<std::string, int64_t> used;
+  std::vector<int64_t> used(facts.model.kinds.size());
   for (const CommView& view : facts.model.comms) {
-    int64_t& most = used[view.klass];
+    int64_t& most = used[view.kind];
     for (const Member& m : view.members) {
       if (m.rank_index >= 0) most = std::max(most, m.arrived);
     }
   }
-  const auto busiest =
-      std::max_element(used.begin(), used.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  const std::string* inner = nullptr;
-  for (const auto& [node, comms] : waited) {
-    for (uint32_t c : comms) {
-      if (facts.model.comms[c].klass == busiest->first) inner = &busiest->first;
-    }
-  }
-  if (inner == nullptr) return victims;
-  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
+  const auto inner = static_cast<uint32_t>(std::max_element(used.begin(), used.end()) - used.begin());
+  const bool waited_there = std::any_of(waited.begin(), waited.end(), [&](const auto& of) {
+    return std::any_of(of.second.begin(), of.second.end(),
+                       [&](uint32_t c) { return facts.model.comms[c].kind == inner; });
+  });
+  if (!waited_there) return victims;
+  for (const uint32_t c : facts.model.kinds[inner]) {
     const CommView& view = facts.model.comms[c];
-    if (view.klass != *inner) continue;
     for (const auto& [node, comms] : waited) {
       const int32_t rank = facts.graph->MissingRank(node);
       const bool member =

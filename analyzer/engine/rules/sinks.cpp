@@ -16,16 +16,6 @@ using ring::IsCollective;
 
 namespace {
 
-// Returns whether the rank began a group, or a framework's batch, that it never ended: a thread is in the group and in
-// no call.
-bool LeftGroupOpen(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder &&
-      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
-    return true;
-  return std::any_of(rank.threads.begin(), rank.threads.end(),
-                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
-}
-
 // Several ranks that hang in the same way are reported together. A framework's dump does not show whether a rank hangs
 // in its process or on its GPU, unless its peers happen to show it. There the two count as the same.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
@@ -37,11 +27,20 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
            bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
   };
   if (still(a) && still(b)) return true;
+  if (a.reason == REASON_REORDERED && b.reason == REASON_REORDERED) return true;
   if (!SameStall(a.stall, b.stall)) return false;
   return a.kind == b.kind && FindingFactsOf(a.kind).alike_is_one;
 }
 
 }  // namespace
+
+bool LeftGroupOpen(const Rank& rank) {
+  if (rank.source == Source::kFlightRecorder &&
+      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
+    return true;
+  return std::any_of(rank.threads.begin(), rank.threads.end(),
+                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+}
 
 // The same cause seen from several ends, or by several culprits at once, is one finding.
 void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
@@ -70,7 +69,7 @@ namespace {
 
 // The rank outside the cycle that all of them wait for may be in the lost parts of their damaged records.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
-  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
+  const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
   c->hypothesis = true;
   c->grade = std::min(c->grade, GRADE_GUESS);
@@ -87,7 +86,7 @@ void DoubtScattered(const Facts& facts, Cause* c) {
     if (m.rank_index < 0 || m.membership == kNoIndex ||
         !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index))
       continue;
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
     places.insert(rank.memberships[m.membership].issued);
   }
@@ -164,17 +163,9 @@ std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>&
   // A group that was never ended explains why later calls had no effect, whatever else looks odd in that rank's record.
   if (sink.size() == 1 && facts.graph->IsHost(sink[0]) && LeftGroupOpen(facts.bundle.ranks[sink[0]])) return {};
   std::vector<Cause> causes;
-  bool came_to = false;
   for (int32_t r : ranks) {
     const Divergence* d = facts.DivergenceOf(r);
-    if (d == nullptr) continue;
-    causes.push_back(FromDivergence(facts, *d));
-    came_to |= CameTo(facts, *d);
-  }
-  // An operation that no GPU of the circle has reached did not close it.
-  if (!causes.empty() && sink.size() > 1 && !came_to) {
-    std::vector<Cause> left = LeftInCircle(facts, sink);
-    if (!left.empty()) return left;
+    if (d != nullptr) causes.push_back(FromDivergence(facts, *d));
   }
   return causes;
 }
@@ -206,14 +197,7 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
 // that wait for it may have left no data.
 void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
-  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
-    const uint32_t node = WaitGraph::HostNode(r);
-    if (!facts.graph->edges[node].empty() || Names(*causes, static_cast<int32_t>(r)) ||
-        !LeftGroupOpen(facts.bundle.ranks[r]))
-      continue;
-    Cause c = HostCause(facts, node);
-    if (c.kind == GROUP_LEFT_OPEN) Merge(facts, causes, std::move(c));
-  }
+  AddOpenGroups(facts, {}, false, causes);
 }
 
 // Beside a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
@@ -266,7 +250,7 @@ void DropExplained(std::vector<Cause>* causes) {
 }  // namespace
 
 std::vector<Cause> FromSinks(const Facts& facts) {
-  std::vector<Cause> causes, by_damaged;
+  std::vector<Cause> causes;
   if (facts.graph == nullptr) return causes;
   std::set<std::pair<uint32_t, int64_t>> told;
   const std::set<uint32_t> silent_victims = SilentVictims(facts);
@@ -274,17 +258,8 @@ std::vector<Cause> FromSinks(const Facts& facts) {
     if (silent_victims.contains(sink[0])) continue;
     for (Cause& c : FromSink(facts, sink, &told)) {
       c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
-      if (c.by_damaged) {
-        by_damaged.push_back(std::move(c));
-      } else {
-        Merge(facts, &causes, std::move(c));
-      }
+      Merge(facts, &causes, std::move(c));
     }
-  }
-  // Whole records that wait for a rank without data are stronger than damaged ones. A rank that only damaged records
-  // wait for may itself be waiting.
-  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
-    for (Cause& c : by_damaged) Merge(facts, &causes, std::move(c));
   }
   for (Cause& c : causes) {
     for (auto* list : {&c.ranks, &c.missing}) {

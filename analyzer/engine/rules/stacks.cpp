@@ -2,7 +2,6 @@
 // place in the program from all others.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +15,6 @@
 
 namespace lockstep {
 namespace {
-
-constexpr size_t kManyAgainstOne = 3;
 
 // One rank against the others is enough. For several ranks, at least three times as many must wait.
 bool AreFew(size_t few, size_t most) { return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most); }
@@ -46,12 +43,11 @@ struct Parting {
 
 Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   size_t deepest = 0;
-  for (const int32_t r : ranks)
-    deepest = std::max(deepest, bundle.ranks[static_cast<size_t>(r)].process.python_stack.size());
+  for (const int32_t r : ranks) deepest = std::max(deepest, bundle.ranks[r].process.python_stack.size());
   Parting out;
   for (; out.depth < deepest; ++out.depth) {
     std::map<std::string, std::vector<int32_t>> classes;
-    for (const int32_t r : ranks) classes[FrameAt(bundle.ranks[static_cast<size_t>(r)], out.depth)].push_back(r);
+    for (const int32_t r : ranks) classes[FrameAt(bundle.ranks[r], out.depth)].push_back(r);
     if (classes.size() < 2) continue;
     const auto largest = std::max_element(
         classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
@@ -100,9 +96,9 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     const std::vector<int32_t>& few = at[where];
     if (few.empty()) continue;
     if (!AreFew(few.size(), waiting.size())) return {};
-    const Rank& first = facts.bundle.ranks[static_cast<size_t>(few[0])];
+    const Rank& first = facts.bundle.ranks[few[0]];
     const auto any = [&](bool ProcessPlace::*what, const std::vector<int32_t>& of) {
-      return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[static_cast<size_t>(r)].*what; });
+      return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[r].*what; });
     };
     Cause c;
     if (where == Whereabouts::kEnded) {
@@ -137,7 +133,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     }
     for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
     std::map<std::string, size_t> waits;
-    for (const int32_t r : waiting) ++waits[places[static_cast<size_t>(r)].wait];
+    for (const int32_t r : waiting) ++waits[places[r].wait];
     const auto usual =
         std::max_element(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     c.Add(Evidence::STACKS_WAIT, waiting)
@@ -147,16 +143,9 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     return {std::move(c)};
   }
   // All observed ranks wait, and few ranks were not observed. Those are the first place to look.
-  std::set<int32_t> seen;
-  for (const Rank& rank : facts.bundle.ranks) seen.insert(rank.rank);
-  std::vector<int32_t> unseen;
-  for (int32_t rank = 0; rank < facts.bundle.ranks_expected && unseen.size() <= waiting.size(); ++rank) {
-    if (!seen.contains(rank)) unseen.push_back(rank);
-  }
+  std::vector<int32_t> unseen = RanksWithoutData(facts.bundle, waiting.size() + 1);
   if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
-  Cause c;
-  c.kind = RANK_NO_DATA;
-  c.reason = REASON_NO_DATA_ALL_OTHERS_WAIT;
+  Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_STRONG);
   c.detail.set_count(static_cast<int64_t>(waiting.size()));
   c.grade = GRADE_GUESS;
   c.hypothesis = true;
@@ -176,36 +165,29 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   }
   if (std::vector<Cause> causes = FromProcesses(facts); !causes.empty()) return causes;
   const Parting parting = WhereTheyPart(facts.bundle, ranks);
-  const auto moves = [&](int32_t r) {
-    return PlaceOfProcess(facts.bundle.ranks[static_cast<size_t>(r)].process).moved;
-  };
+  const auto moves = [&](int32_t r) { return PlaceOfProcess(facts.bundle.ranks[r].process).moved; };
   if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
   // Two halves that wait at different places: one of them took a wrong branch, and nothing shows which.
   constexpr size_t kMostOfHalves = 4;
   const size_t parted = parting.most.size() + parting.few.size();
   const auto waits = [&](int32_t r) {
-    return PlaceOfProcess(facts.bundle.ranks[static_cast<size_t>(r)].process).where == Whereabouts::kWaits;
+    return PlaceOfProcess(facts.bundle.ranks[r].process).where == Whereabouts::kWaits;
   };
   if (parting.few.size() == parting.most.size() && parted <= kMostOfHalves && parted == facts.bundle.ranks.size() &&
       facts.bundle.ranks_expected <= static_cast<int32_t>(parted) && std::all_of(ranks.begin(), ranks.end(), waits)) {
-    Cause c;
-    c.kind = RANK_NOT_ARRIVED;
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN);
     c.cause = "code mismatch";
     c.ranks = ranks;
-    c.grade = GRADE_OPEN;
     c.hypothesis = true;
-    c.reason = REASON_ELSEWHERE_BY_STACK;
     c.detail.set_flag(true);
     for (const std::vector<int32_t>& half : {parting.few, parting.most})
-      c.Add(Evidence::STACKS_AT, half)
-          .Count(half.size())
-          .Name(WaitOf(facts.bundle.ranks[static_cast<size_t>(half[0])]));
+      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(WaitOf(facts.bundle.ranks[half[0]]));
     return {std::move(c)};
   }
   // One rank of three may be the odd one. Of more ranks, at most a quarter may be.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
-  const Rank& odd = facts.bundle.ranks[static_cast<size_t>(parting.few[0])];
-  const Rank& usual = facts.bundle.ranks[static_cast<size_t>(parting.most[0])];
+  const Rank& odd = facts.bundle.ranks[parting.few[0]];
+  const Rank& usual = facts.bundle.ranks[parting.most[0]];
   const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
   Cause c;
   c.kind = same_call ? RANK_NOT_ARRIVED : HOST_STALL;

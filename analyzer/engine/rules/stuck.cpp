@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
@@ -31,21 +32,15 @@ bool CompletedLater(const Rank& rank, const Op& op) {
 // ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
-  if (bundle.ranks.size() >= static_cast<size_t>(std::max(bundle.ranks_expected, 0))) return {};  // all have data
-  std::vector<bool> known(static_cast<size_t>(std::max(bundle.ranks_expected, 0)));
-  auto mark = [&known](int32_t rank) {
-    if (rank >= 0 && static_cast<size_t>(rank) < known.size()) known[static_cast<size_t>(rank)] = true;
-  };
-  for (const Rank& rank : bundle.ranks) mark(rank.rank);
+  std::vector<int32_t> unseen = RanksWithoutData(bundle, SIZE_MAX);
   // If communicators share a name, every rank is in one of them.
+  absl::flat_hash_set<int32_t> members;
   for (const Communicator& other : bundle.comms) {
-    if (other.name == bundle.comms[comm].name) std::for_each(other.members.begin(), other.members.end(), mark);
+    if (!unseen.empty() && other.name == bundle.comms[comm].name)
+      members.insert(other.members.begin(), other.members.end());
   }
-  std::vector<int32_t> out;
-  for (size_t rank = 0; rank < known.size(); rank++) {
-    if (!known[rank]) out.push_back(static_cast<int32_t>(rank));
-  }
-  return out;
+  std::erase_if(unseen, [&](int32_t rank) { return members.contains(rank); });
+  return unseen;
 }
 
 // An unknown rank has this place among the members, and no record shows that rank in an operation there.
@@ -53,6 +48,17 @@ bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   return std::any_of(members.begin(), members.end(),
                      [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
+}
+
+// No source names the members, and only ranks that still wait there are known to be some. A rank that never came is not
+// among them.
+bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
+  if (comm == kNoIndex || !model.bundle.comms[comm].members_inferred) return false;
+  const auto& members = model.comms[comm].members;
+  return members.size() != static_cast<size_t>(std::max(model.bundle.ranks_expected, 0)) &&
+         std::all_of(members.begin(), members.end(), [&](const Member& m) {
+           return m.rank_index >= 0 && model.bundle.ranks[m.rank_index].only_active;
+         });
 }
 
 // The network steps of the members that wait for the other end. If one pair waits at both ends, data that one has
@@ -99,8 +105,8 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   };
   CallRef another;
   for (const int32_t r : cause->ranks) {
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
-    const auto& units = facts.model.ranks[static_cast<size_t>(r)].in_flight;
+    const Rank& rank = facts.bundle.ranks[r];
+    const auto& units = facts.model.ranks[r].in_flight;
     const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
       const Op& op = rank.ops[unit.ops[0]];
       const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
@@ -126,7 +132,7 @@ struct Inside {
 
 // `op` is the member's call; null if it is not recorded.
 void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
-  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(member)];
+  const Rank& rank = facts.bundle.ranks[member];
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);
   if (op != nullptr && op->state == OpState::kCompleted) {
     inside->finished.push_back(member);
@@ -166,8 +172,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     if (known) facts.model.OtherSide(r, *front.op, members[peer], &counted);
     // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
     // that hardly matters.
-    c->doubtful |=
-        facts.bundle.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder && !counted && members.size() > 2;
+    c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
     if (known) c->ranks.push_back(members[peer].rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
@@ -187,7 +192,7 @@ void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
 }
 
 void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const Inside& inside, Cause* c) {
-  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+  const Rank& rank = facts.bundle.ranks[r];
   const bool all = IsCollective(front.op->kind);
   const std::vector<int32_t>& in = all ? inside.entered : c->ranks;
   EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
@@ -201,12 +206,12 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
 void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, comm);
   const bool unnamed = HasUnnamedMember(facts.model, comm);
-  if (!unnamed && unseen.empty()) return;
+  if (!unnamed && unseen.empty() && !KnownByWaitsAlone(facts.model, comm)) return;
   c->doubtful = c->hypothesis = true;
   c->grade = GRADE_GUESS;
   c->reason = REASON_ALL_SEEN_IN;
   c->Add(Evidence::KNOWN_BY_USE, {});
-  if (!unnamed) {
+  if (!unnamed && !unseen.empty()) {
     Detail* rival = c->AddRival(Rival::UNSEEN_MEMBER);
     for (const int32_t r : unseen) rival->add_ranks(r);
   } else if (!unseen.empty()) {
@@ -226,7 +231,7 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->ranks = inside.failed;
     c->grade = GRADE_STRONG;
     c->reason = REASON_ERROR_IN_OPERATION;
-    c->detail.set_name(GpuErrorOf(facts.bundle.ranks[static_cast<size_t>(inside.failed[0])]));
+    c->detail.set_name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0) {
     // With a root, some members may leave before the others.
@@ -234,7 +239,7 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->ranks = inside.stopped;
     c->grade = of_stopped;
     c->detail.set_count(static_cast<int64_t>(inside.finished.size()));
-    for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[static_cast<size_t>(m)].rank);
+    for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
   } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
     c->kind = GPU_STALL;
     c->ranks = inside.stopped;
@@ -261,16 +266,10 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
-  Cause c;
+  Cause c = CauseOf(COLLECTIVE_STUCK, REASON_ALL_IN, GRADE_WEAK);
   c.nodes = {node};
-  c.kind = COLLECTIVE_STUCK;
-  c.reason = REASON_ALL_IN;
-  c.grade = GRADE_WEAK;
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
-  if (front.op != nullptr)
-    *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(r)], *front.op);
+  c.In(front.comm, front.op, r);
+  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
   c.detail.set_flag(exchange);
   const Inside inside = LookAtMembers(facts, r, front, &c);
   AddQueues(facts, front.comm, &c);
@@ -299,20 +298,15 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
-  Cause c;
-  c.kind = GPU_STALL;
-  c.reason = REASON_NO_STREAM_CAME;
+  Cause c = CauseOf(GPU_STALL, REASON_NO_STREAM_CAME, GRADE_STRONG);
   *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   c.not_begun = true;
   c.nodes = {node};
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
+  c.In(front.comm, front.op, r);
   for (const Member& m : facts.model.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
-    c.doubtful |=
-        facts.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the earlier work may be in the lost part
+    c.doubtful |= facts.bundle.ranks[m.rank_index].damaged;  // the earlier work may be in the lost part
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;

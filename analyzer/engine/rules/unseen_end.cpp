@@ -8,13 +8,15 @@ namespace {
 
 constexpr Grade kMedium = GRADE_WEAK;
 
-// Neither a ring nor this host shows when: the process is gone, or was recorded on another boot or host.
+// Nothing shows when the data was taken: the process is gone, or was recorded on another boot or host. Or it is a
+// framework's dump whose file has lost its time.
 bool NobodySaw(const Rank& rank) {
+  if (rank.source == Source::kFlightRecorder) return rank.captured_ns == 0 && !rank.set_back && !rank.only_active;
   return EndUnseen(rank) ||
          (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
 }
 
-// Returns the last sign of the process in its ring, by the wall clock.
+// Returns the last sign of the process in its record, by the wall clock.
 int64_t LastSign(const Rank& rank) {
   int64_t last = 0;
   for (const Op& op : rank.ops) last = std::max({last, op.enter_ns, op.return_ns});
@@ -33,7 +35,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
   for (Cause& c : *causes) {
     if (!FindingFactsOf(c.kind).rests_on_flight) continue;
     if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
-        last - (c.op->enter_ns + bundle.ranks[static_cast<size_t>(c.op_rank)].real_minus_mono_ns) >= late_after_ns) {
+        last - (c.op->enter_ns + bundle.ranks[c.op_rank].real_minus_mono_ns) >= late_after_ns) {
       continue;
     }
     c.hypothesis = true;

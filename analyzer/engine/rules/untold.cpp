@@ -20,23 +20,15 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     }
   }
   // Sends and receives leave no entries, so a rank without data may have exchanged with any other rank of the job.
-  const auto seen = [&](int32_t rank) {
-    const auto at = std::lower_bound(facts.bundle.ranks.begin(), facts.bundle.ranks.end(), rank,
-                                     [](const Rank& r, int32_t number) { return r.rank < number; });
-    return at != facts.bundle.ranks.end() && at->rank == rank;
-  };
   constexpr size_t kFew = 64;  // if there are more, nothing distinguishes them
-  for (int32_t rank = 0; rank < facts.bundle.ranks_expected && silent.size() <= kFew; ++rank) {
-    if (!seen(rank)) silent.try_emplace(rank);
-  }
+  for (const int32_t rank : RanksWithoutData(facts.bundle, kFew + 1)) silent.try_emplace(rank);
   if (silent.empty() || silent.size() > kFew) return;
   const auto idle = [&](const Cause& c) {
     // A rank whose own record differs from those of ranks with the same role is not merely idle.
     const bool stands = (c.kind == RANK_NOT_ARRIVED && c.reason != REASON_SKIPPED) || c.kind == HOST_STALL;
     const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return facts.bundle.ranks[static_cast<size_t>(r)].ends_untold &&
-             facts.model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
-             facts.model.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
+      return facts.bundle.ranks[r].ends_untold && facts.model.ranks[r].in_flight.empty() &&
+             facts.model.ranks[r].host == HostState::kUnknown;
     });
     return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
   };
@@ -76,9 +68,7 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     blamed.missing = nearest;
     blamed.grade = kWaitedForWithoutData;
     blamed.nodes = std::move(c.nodes);
-    blamed.comm = c.comm;
-    blamed.op = c.op;
-    blamed.op_rank = c.op_rank;
+    blamed.In(c.comm, c.op, c.op_rank);
     blamed.evidence = std::move(c.evidence);
     const EvidenceItem& unrecorded = blamed.Add(Evidence::IDLE_UNRECORDED, c.ranks).Naming(facts.bundle);
     *blamed.AddRival(Rival::LOST_FILE)->mutable_ranks() = unrecorded.fields.detail().ranks();
@@ -91,7 +81,7 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
 std::vector<Cause> FromLastCalls(const Facts& facts) {
   std::vector<Cause> causes;
   for (const Divergence& d : facts.divergences) {
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(d.rank)];
+    const Rank& rank = facts.bundle.ranks[d.rank];
     if (d.type != Divergence::Type::kChanged || !rank.ends_untold || d.own == nullptr || d.own != &rank.ops.back())
       continue;
     causes.push_back(FromDivergence(facts, d));

@@ -251,29 +251,6 @@ class Pair : public Start {
   uint32_t pair_ = 0;
 };
 
-TEST(Creations, APairWhoseOtherMemberWaitsForItsCreatorIsACycle) {
-  Pair job(4);
-  job.Make(0, 0);
-  job.Wait(1, 0);
-  job.Wait(2);
-  job.Wait(3);
-  const Verdict v = Analyze(job.b);
-  ExpectOnly(v, DEADLOCK_CYCLE, {0, 1});
-  EXPECT_EQ(v.findings(0).victim_count(), 2);
-  EXPECT_THAT(v.findings(0).summary(), HasSubstr("rank 0 in ncclCommInitRank"));
-}
-
-TEST(Creations, APairWhoseOtherMemberMayBeAnyRankIsIncomplete) {
-  Pair job(4);
-  job.Make(2, 1);
-  for (int r : {0, 1, 3}) job.Wait(r);
-  const Verdict v = Analyze(job.b);
-  ExpectOnly(v, INIT_INCOMPLETE, {2});
-  EXPECT_EQ(v.findings(0).victim_count(), 3);
-  // In this pair, member 0 has a lower rank than member 1.
-  EXPECT_THAT(v.findings(0).summary(), HasSubstr("ranks 0, 1"));
-}
-
 TEST(Creations, APairMayStillBeCreatedByARankThatDoesNotWait) {
   Pair job(4);
   job.Make(0, 0);
@@ -522,9 +499,7 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
     // Two splits of the same parent follow each other, but neither needs the other.
     start.Split(1, halves, {}, 56 * kSecond);
     start.Split(2, halves, {}, 57 * kSecond);
-    Verdict v;
-    ExplainStartUp(start.b, &v);
-    PutIntoWords(&v);
+    const Verdict v = Analyze(start.b);
     const StartUp& s = v.start_up();
     EXPECT_EQ(s.creations_total(), 3);
     EXPECT_EQ(s.creations(0).communicator().id(), "world");

@@ -494,8 +494,8 @@ TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {
-  // Half of the ranks reduce over data before they broadcast over tensor. Four ranks wait in a cycle, and neither order
-  // is the usual one.
+  // Half of the ranks reduce over data before they broadcast over tensor. Four ranks wait in a cycle. In earlier steps,
+  // all had the order of the other half.
   Job job(2, 1, 2, kSteps);
   for (int r : {0, 3}) {
     auto& p = job.ranks[r].program;
@@ -503,7 +503,7 @@ TEST(Engine, OppositeOrdersAreAnInversion) {
     ASSERT_EQ(p[a].kind, CallKind::kBroadcast);
     std::swap(p[a], p[b]);
   }
-  ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 1, 2, 3});
+  ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 3});
 }
 
 TEST(Engine, RingsOfAKilledHealthyJobNameNoHang) {
@@ -548,7 +548,7 @@ TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   EXPECT_TRUE(v.findings(0).hypothesis());
   EXPECT_LE(v.findings(0).confidence(), 0.6);
   EXPECT_TRUE(v.findings(0).culprits(0).ended());
-  EXPECT_NE(v.DebugString().find("the job was running until something ended its processes"), std::string::npos);
+  EXPECT_NE(v.DebugString().find("or until something ended its processes"), std::string::npos);
   EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "the duration is unknown";
   int64_t newest = 0;
   for (const Rank& r : gone.ranks) {

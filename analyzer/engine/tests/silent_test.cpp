@@ -103,23 +103,5 @@ TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   }
 }
 
-// A receive without its send may be an extra one, if no rank with the same role shows which call is wrong.
-TEST(Silent, WithoutMarkersBothRanksOfAnUnmatchedReceiveAreNamed) {
-  Job job(1, 2, 1, 6);
-  constexpr int kReceiver = 1;
-  auto& program = job.ranks[kReceiver].program;
-  const auto extra = std::find_if(program.begin() + static_cast<std::ptrdiff_t>(job.Find(kReceiver, "pp", 2)),
-                                  program.end(), [](const Call& call) { return call.kind == ring::CallKind::kRecv; });
-  ASSERT_NE(extra, program.end());
-  Call again = *extra;
-  again.group = 0;
-  const int sender = again.root_or_peer;
-  program.insert(extra, again);
-  const Verdict v = Analyze(WithoutMarks(job.Run()));
-  ASSERT_GE(v.findings_size(), 1);
-  EXPECT_EQ(v.findings(0).kind(), GPU_STALL);
-  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{sender, kReceiver})) << v.DebugString();
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -10,11 +10,6 @@ std::optional<Words> CountWords(const Finding& finding) {
   Words words;
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
-    case REASON_COUNTED_STRANGER:
-      words.what = "made a single send or receive with a rank that made none with it, while all other pairs made many";
-      words.more = {{": ", "it most likely used the wrong peer"}};
-      words.advice = {"Look at how the named rank computes the peers of its sends and receives.", kLargerRing};
-      break;
     case REASON_COUNTED_EXCHANGES:
       words.what =
           "made more or fewer sends and receives than ranks with the same role, and are in an operation whose record "

@@ -14,13 +14,6 @@ std::optional<Words> CreationWords(const Finding& finding) {
   constexpr char kUniqueId[] =
       "Check how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's id.";
   constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
-  constexpr char kCallSite[] =
-      "Check the named rank's call site: a send without its receive, or a group that only some of its members create.";
-  constexpr char kPairs[] =
-      "Frameworks create a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" "
-      "rank).";
-  constexpr char kOtherMember[] =
-      "a record of the missing member's call, or proof that the member belongs to another job";
   Words words;
   words.refuted_by = "a record showing that the named ranks made that call";
   switch (finding.reason()) {
@@ -52,21 +45,6 @@ std::optional<Words> CreationWords(const Finding& finding) {
                      LookCommand(finding))
               : Step("See what the other threads of the process are doing", LookCommand(finding)),
           "Check that the launcher gave every rank the same world size and its own rank number."};
-      break;
-    case REASON_CREATION_IN_CIRCLE:
-      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",
-                                RankNames(detail.others()), " in a send or receive with ", RankNames(detail.ranks()),
-                                " and most likely the member missing from that call");
-      words.refuted_by = kOtherMember;
-      words.advice = {kCallSite, kPairs};
-      break;
-    case REASON_CREATION_LACKS_MEMBER:
-      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()),
-                                " of ", CountText(detail.of()), " members did not enter");
-      words.more = {{"; ", absl::StrCat("each rank that may be missing (", RankNames(detail.ranks()), ") waits for ",
-                                        Pick(finding, "this rank", "these ranks"))}};
-      words.refuted_by = kOtherMember;
-      words.advice = {kCallSite, kPairs};
       break;
     case REASON_NOT_BACK_FROM_CREATION:
       words.what = absl::StrCat("did not return from ", call, ", from which ",

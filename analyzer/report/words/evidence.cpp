@@ -299,9 +299,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
-      return "most ranks with the same role issued as many collectives, but a different number of sends and receives";
-    case Evidence::PAIR_COUNTERS:
-      return "the source of these numbers is a counter for each pair of ranks, which outlives the records";
+      return "most ranks with the same role issued as many collectives, but another number of sends and receives";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
@@ -325,9 +323,6 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(detail.has_of() ? absl::StrCat(n_of, " members") : Counted(count, "member", "members"),
                           count == 1 ? " waits in " : " wait in ", CallText(detail.call()),
                           evidence.has_duration_ns() ? ", the first for " + Tenths(evidence.duration_ns()) : "");
-    case Evidence::NONE_IN_CREATION:
-      return absl::StrCat("all ", n, " ranks were read, and none of ", RankNames(ranks), " is in ",
-                          CallText(detail.call()));
     case Evidence::NEWEST_GROUP:
       return absl::StrCat(RankNames(ranks), ": the newest group has ", Counted(count, "member", "members"));
     case Evidence::GROUP_SIZES: return GroupSizesText(detail);

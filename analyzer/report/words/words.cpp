@@ -101,10 +101,6 @@ RivalWords WordsOf(const Rival& rival) {
     case Rival::OTHER_STREAM:
       return {"the rank waits for another stream of its GPU, and the record of that stream's operation is gone",
               kLongerRecord};
-    case Rival::OLDER_OPERATION:
-      return {absl::StrCat("the rank's GPU is in an older operation on ", detail.name(),
-                           ": counters show that the operation started, but its record is gone"),
-              kLongerRecord};
     case Rival::OWN_GPU:
       return {"the process waits for its own GPU, which is busy with non-NCCL work",
               "the stack of the process (is it in a CUDA synchronization?); a kernel trace of its GPU"};
@@ -122,9 +118,9 @@ RivalWords WordsOf(const Rival& rival) {
           ""};
     case Rival::JOB_MOVED:
       return {
-          "the job was running until something ended its processes: rings alone do not show when that was, or how long "
-          "the job had been stuck",
-          "the job's last output, and what ended it"};
+          "the job was running when its data was taken, or until something ended its processes: nothing shows when "
+          "that was, or how long the job had been stuck",
+          "when the files were written; the job's last output, and what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
     case Rival::OTHER_GONE:
@@ -163,8 +159,7 @@ std::vector<Clause> ClausesOf(const Words& words) {
 }
 
 bool IsOfGpu(Rival::Kind kind) {
-  return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OLDER_OPERATION ||
-         kind == Rival::OWN_GPU;
+  return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OWN_GPU;
 }
 
 // Below this confidence, a finding with several ranks includes a fact that would tell them apart.

@@ -265,7 +265,7 @@ class Runs(unittest.TestCase):
     def test_names_what_a_played_case_needs(self):
         with self.assertRaises(SystemExit) as ended:
             self.play("--scales", "8", "--formats", "run")
-        self.assertRegex(str(ended.exception), r"bin/lockstep is missing; build first")
+        self.assertRegex(str(ended.exception), r"bin/lockstep is missing; run ./dev build")
 
     def test_silence_and_a_named_set_are_different_outcomes(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
