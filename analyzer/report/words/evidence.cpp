@@ -299,7 +299,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
-      return "most ranks with the same role issued as many collectives, but another number of sends and receives";
+      return "most ranks with the same role issued as many collectives, but a different number of sends and receives";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
