@@ -92,7 +92,7 @@ class Variant {
   absl::flat_hash_map<uint32_t, Program> changed_;
 };
 
-// Matching calls: one collective, or a send and its receive.
+// Calls that match: one collective, or a send and its receive.
 struct Meeting {
   uint32_t comm = 0;
   int32_t sender = -1, receiver = -1;  // members; -1: a collective

@@ -69,7 +69,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     c.doubtful = true;
     c.AddRival(Rival::WATCHDOG);
   }
-  // The last call of the process: its records outlive it.
+  // The last call of the process, from records that outlive it.
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || op.recent_only) continue;

@@ -52,7 +52,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
-                      "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
+                      "Read link and Xid errors on these hosts: if there are any, they are more likely the cause."};
       break;
     case REASON_SENDS_FACE_EACH_OTHER:
       words.what = "wait for each other in sends: each must receive before the other's send completes";
