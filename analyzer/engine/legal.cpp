@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// How long the members have been in a cause's collective; -1: unknown. A damaged file may not contain its capture
+// How long the members have been in a cause's collective; -1 if unknown. A damaged file may not contain its capture
 // time, so every member is tried.
 int64_t AgeOf(const Model& model, const Cause& c) {
   const auto tells = [](const Rank& rank, const Op& op) {

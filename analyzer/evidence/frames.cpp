@@ -12,7 +12,7 @@ constexpr int kMostPlaceFrames = 256;
 constexpr size_t kMostPlaceBytes = 200;
 constexpr std::string_view kKernel = "[kernel] ";
 
-// Files of libraries and frameworks: the frame that called them is the job's own.
+// Files of libraries and frameworks. The frame that called them belongs to the job.
 constexpr std::string_view kLibraries[] = {
     "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
     "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
@@ -38,7 +38,7 @@ bool IsLibrary(std::string_view frame) {
                      [frame](std::string_view library) { return Holds(frame, library); });
 }
 
-// True for uninformative frames: a function in which everything waits, or a sentence instead of a frame.
+// Returns whether a frame is uninformative: a function in which everything waits, or a sentence instead of a frame.
 bool Waits(std::string_view frame) {
   const std::string_view name = frame.substr(0, frame.find_first_of("(+@[<"));
   const size_t blank = name.find(' ');

@@ -40,7 +40,7 @@ class Redactor {
   std::string Path(std::string_view path) const;
   // "/mnt/lustre (lustre)": keeps the type.
   std::string Mount(std::string_view mount) const;
-  // Free text: redacts words that look like paths. A folder name with blanks is more than one word.
+  // Redacts the words in free text that look like paths. A folder name with blanks is more than one word.
   std::string Text(std::string_view text) const;
   // A line of the kernel's log; at kStacks, also redacts the names of programs and threads.
   std::string KernelLine(std::string_view text) const;
@@ -48,7 +48,7 @@ class Redactor {
   std::string Frame(std::string_view text) const;
   // "train.py:812 forward", from a framework's recorder.
   std::string CallSite(std::string_view text) const;
-  // A command line: redacts the paths of the program and the arguments; at kStacks it drops the arguments.
+  // Redacts the paths of the program and the arguments in a command line; at kStacks it drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
   // Names of threads; empty at kStacks.
   std::string ThreadName(std::string_view name) const;
@@ -79,7 +79,7 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 
-// Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if none.
+// Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if there is none.
 std::string RedactionOf(const Bundle& bundle);
 // One line for a report; empty without redaction.
 std::string RedactionLine(const Bundle& bundle);

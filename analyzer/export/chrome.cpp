@@ -71,7 +71,7 @@ class ChromeSink : public TraceSink {
                                                ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
         !status.ok())
       return status;
-    // A viewer binds an arrow to the slice that contains its end: the verdict's slice around that point.
+    // A viewer binds an arrow to the slice that contains its end, here the verdict's slice around that point.
     for (uint64_t arrow : mark.arrows_from) {
       if (absl::Status status = Flow(row, mark.at, "s", arrow); !status.ok()) return status;
     }

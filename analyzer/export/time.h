@@ -21,7 +21,7 @@ class ExportTime {
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
   // Returns when the rank's data was captured; if the source does not contain that, the last event of any rank.
   int64_t Captured(size_t rank_index) const;
-  int64_t first_ns() const { return first_; }  // earliest event; 0 if none
+  int64_t first_ns() const { return first_; }  // earliest event; 0 if there is none
   int64_t last_ns() const { return last_; }    // latest event
   // Returns when the job stopped: when the first finding's nearest victims began to wait, or the last event if there
   // are none.

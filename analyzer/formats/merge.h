@@ -27,7 +27,7 @@ class BundleBuilder {
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
   // A host's position, from its own file. Ignores hosts without a name, and empty positions.
   void AddPlace(const HostPlace& place);
-  // The largest number wins; 0: unknown.
+  // The largest number wins; 0 if unknown.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);

@@ -38,7 +38,7 @@ struct Communicator {
   bool members_inferred = false;
   // True if the number of members is unknown, because a rank without data may be one.
   bool may_have_more = false;
-  std::string parent_id;  // empty if none
+  std::string parent_id;  // empty if there is none
   // Number among the children of one parent (or the roots) in creation order, from 1; 0 if unknown.
   uint32_t ordinal = 0;
   // Number among the unnamed communicators with the same members, from 1, in creation order if known. 0 if it has a
@@ -198,7 +198,7 @@ struct Process {
   std::vector<std::string> python_stack;    // innermost frame first; the stack of `exception` if it has one
   std::vector<std::string> stack_later;     // the native stack one sample later; empty if not taken
   std::vector<std::string> written_files;   // regular files open for writing
-  std::vector<std::string> written_mounts;  // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
+  std::vector<std::string> written_mounts;  // parallel to written_files: "/mnt/lustre (lustre)"; empty if unknown
   uint32_t threads_in_d = 0;                // threads in uninterruptible sleep
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };

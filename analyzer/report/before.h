@@ -28,7 +28,7 @@ struct Before {
     std::string what, name;    // "host" or "code place"
     int64_t culprit_of = 0;    // number of earlier incidents whose first finding names it
     int64_t incidents = 0;     // number of incidents compared: the newest, of all jobs
-    int64_t last_real_ns = 0;  // time of the newest incident that names it; 0 if none
+    int64_t last_real_ns = 0;  // time of the newest incident that names it; 0 if there is none
     std::string last_kind;     // "GPU_STALL"
     std::string text;          // one sentence
   };

@@ -15,7 +15,7 @@ struct ReportRow {
 
 struct ReportBlock {
   std::string title;  // one finding's headline
-  int finding = -1;   // index into Verdict::findings; -1 if none
+  int finding = -1;   // index into Verdict::findings; -1 if there is none
   std::vector<ReportRow> rows;
 
   // Null if there is none.

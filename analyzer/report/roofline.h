@@ -32,7 +32,7 @@ struct BestEver {
 };
 
 struct Roofline {
-  double line_bits_per_s = 0;           // of the network, for each GPU; 0: unknown
+  double line_bits_per_s = 0;           // network rate for each GPU; 0 if unknown
   std::vector<RooflineCurve> measured;  // with nccl-tests
   std::vector<BestEver> archive;
 };

@@ -64,7 +64,7 @@ struct Verb {
   std::vector<Example> examples;   // at most three
   std::vector<Group> groups;
   std::vector<std::string> notes;  // paragraphs at the end; one begins with "Exit status: "
-  std::string operand{};           // "PATH"; empty if none
+  std::string operand{};           // "PATH"; empty if there is none
   Kind operand_kind = Kind::kText;
   size_t least_operands = 0, most_operands = 0;
   bool command = false;  // the first operand ends the options, and everything after it belongs to the command

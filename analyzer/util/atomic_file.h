@@ -43,7 +43,7 @@ class AtomicFile {
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
-  // The temporary file's name, which a signal handler can unlink; empty if none.
+  // The temporary file's name, which a signal handler can unlink; empty if there is none.
   std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:

@@ -89,7 +89,7 @@ class Rows {
   const ViewInput& in_;
   absl::flat_hash_map<int32_t, size_t> row_of_;
   absl::flat_hash_map<size_t, int32_t> state_of_key_;
-  std::vector<int32_t> state_;  // of each row; -1: not yet known
+  std::vector<int32_t> state_;  // state of each row; -1 if not yet known
   absl::flat_hash_map<std::string, int32_t> place_of_;
   std::vector<std::string> states_;
 };
@@ -381,7 +381,7 @@ class Picture {
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
   absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // indexed by number: ranks with another call
-  std::vector<Line> lines_;                                             // of each row
+  std::vector<Line> lines_;                                             // one line for each row
   std::vector<bool> in_comm_;
 };
 

@@ -23,7 +23,7 @@ struct ViewInput {
   absl::flat_hash_map<std::string, int32_t> comm_of_id;
 
   ViewInput(const Bundle& bundle, const AnalysisView& analysis, const Verdict& verdict);
-  int32_t CommOf(const CommunicatorRef& ref) const;  // -1 if none
+  int32_t CommOf(const CommunicatorRef& ref) const;  // -1 if there is none
   // Returns whether a finding's operation is a send or receive, by the name of the kind of call or the name in a
   // dump.
   bool IsSend(const std::string& operation) const;

@@ -23,7 +23,7 @@ struct AgentOptions {
   uint64_t keep_ring_bytes = uint64_t{5} << 30;  // maximum size of dead processes' rings in a folder; 0 for no limit
   bool containers = true;
   std::string log;      // file
-  std::string metrics;  // empty if none
+  std::string metrics;  // empty if there is none
   std::string host;     // the host name, as in the rings
   int64_t late_after_ns = 5'000'000'000;
   bool alone = false;                     // start a private collector for the tools on this host

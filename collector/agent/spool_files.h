@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-constexpr size_t kChunkHeaderBytes = 16;  // of a chunk's file: magic, length, CRC-32C
+constexpr size_t kChunkHeaderBytes = 16;  // header of a chunk's file: magic, length, CRC-32C
 constexpr size_t kChunkIdBytes = 16;
 
 void RemoveFolder(const std::string& folder);  // the folder contains only plain files

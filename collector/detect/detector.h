@@ -78,7 +78,7 @@ const char* LevelName(Level level);
 struct Decision {
   Level level = Level::kMoving;  // kMoving means not hung (yet); only Judge returns it
   int64_t at_ns = 0;
-  uint64_t comm = 0;  // 0 if none
+  uint64_t comm = 0;  // 0 if there is none
   std::string comm_name;
   uint64_t sequence = 0;  // 0 if unknown
   // Time without progress, to compare with the limit; for kRecovered, the duration of the stop.
@@ -155,7 +155,7 @@ class Detector {
   const Decision& declared() const { return declared_; }
   const RootFinding& finding() const { return finding_; }  // the finding that was judged last
   const DetectorLimits& limits() const { return limits_; }
-  // The longest known wait; 0 if none.
+  // The longest known wait; 0 if there is none.
   int64_t LongestWait(int64_t now) const;
 
   static constexpr uint32_t kToldLates = 16;
@@ -212,7 +212,7 @@ class Detector {
   absl::flat_hash_map<int32_t, Watched> watched_;
   absl::flat_hash_map<std::string, int64_t> silent_;  // maps a host to the start of its silence
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;  // the last abnormal exit of a process; 0 if none, or if already judged
+  int64_t ended_badly_ns_ = 0;  // the last abnormal exit of a process; 0 if there is none, or if already judged
   int64_t ends_follow_ns_ = 0;
   int64_t ended_wait_ns_ = 0;  // how long the ranks behind these exits had waited; 0 if judged
   bool any_ended_badly_ = false;

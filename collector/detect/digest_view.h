@@ -23,7 +23,7 @@ struct DigestComm {
 // A thread that is inside a call or a CUDA wait.
 struct DigestWait {
   ring::CallKind kind = ring::CallKind::kNone;
-  uint64_t comm = 0;             // of a call; 0 if none
+  uint64_t comm = 0;             // communicator of a call; 0 if there is none
   uint64_t seq = 0;              // number of the communicator's newest collective
   uint32_t stream = UINT32_MAX;  // for a CUDA wait; UINT32_MAX if none or unknown
   int64_t since_ns = 0;
@@ -50,7 +50,7 @@ struct DigestView {
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;
-  // Start of the earliest call or CUDA wait of its threads; 0 if none.
+  // Start of the earliest call or CUDA wait of its threads; 0 if there is none.
   int64_t blocked_since_ns = 0;
   bool in_init = false;        // one of the process's calls creates a communicator
   bool gpu_in_flight = false;  // a marked stream has incomplete tickets

@@ -92,7 +92,7 @@ class Lateness {
     uint64_t lowest = 0, highest = 0, total = 0;
     int64_t issued_ns = 0;         // issue time of the member with the highest total
     int64_t first_at_highest = 0;  // when the first member issued the highest number of collectives
-    int64_t since_ns = 0;          // start of the earliest operation in flight; 0 if none
+    int64_t since_ns = 0;          // start of the earliest operation in flight; 0 if there is none
     uint64_t sequence = 0;
     std::string doing;
     std::vector<int32_t> waiting;

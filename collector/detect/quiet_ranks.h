@@ -38,7 +38,7 @@ class QuietRanks {
  private:
   struct State {
     int64_t moved_ns = 0;   // last progress or activity
-    int64_t opened_ns = 0;  // start of the round; 0 if none
+    int64_t opened_ns = 0;  // start of the round; 0 if there is none
     int64_t limit_ns = 0;
     int64_t next_quiet_ns = 0;
     int64_t looked_ns = 0;           // time of the last sample

@@ -48,13 +48,13 @@ struct RootView {
 
 struct RootFinding {
   FindingKind kind = FINDING_UNSPECIFIED;
-  uint64_t comm = 0;  // 0 if none
+  uint64_t comm = 0;  // 0 if there is none
   uint64_t sequence = 0;
   int32_t comm_size = 0;
   std::vector<RootView> roots;
   std::vector<int32_t> involved;  // ranks of the roots and of the whole chain, ascending; empty for all
   std::vector<uint64_t> comms;    // communicators of the chain
-  int64_t waited_ns = 0;          // the longest wait of a live rank in the data; 0 if none
+  int64_t waited_ns = 0;          // the longest wait of a live rank in the data; 0 if there is none
   int64_t still_ns = -1;          // how long the involved ranks have made no progress; -1 if unknown
   // How long samples have seen every living process idle, except those that wait in a recorded call. INT64_MAX if all
   // wait; -1 if it is unknown for any.

@@ -279,7 +279,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
     evidence->set_hardware_unread(process->evidence->hardware_unread());
     evidence->set_hardware_since_ns(process->evidence->hardware_since_ns());
   }
-  // The main thread shows the activity of a Python process, whichever thread makes the calls.
+  // The main thread shows the activity of a Python process, even if another thread makes the calls.
   const ThreadStack* main = nullptr;
   for (const ThreadStack& thread : evidence->threads()) {
     if (main == nullptr ||

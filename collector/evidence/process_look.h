@@ -33,7 +33,7 @@ class ProcessLook {
   // Call about once a second while the process is a suspect; never waits. Starts a sample when one is due, and writes
   // the results of a finished one into *process. Starts from the beginning after ten seconds without a call. Only a few
   // samples run at a time in this program; the others wait for their turn. `main_tid` as for TakeEvidence. `ring`:
-  // descriptor of its ring file; -1 if none.
+  // descriptor of its ring file; -1 if there is none.
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1, LookPlan plan = {});
   // Call if the process made progress: cancels a running sample, and removes the results of earlier ones.
   void Forget(Process* process);

@@ -21,7 +21,7 @@ struct Process;
 // Returns how another process's child ended, as waitpid does. /proc shows it while the child is a zombie; after that,
 // its pidfd does (Linux 6.15 and later).
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
-// Sets how the process ended, but not when, from a waitpid status; -1: unknown.
+// Sets how the process ended, but not when, from a waitpid status; -1 if unknown.
 void SetEnd(int wait_status, Process* process);
 
 // CPU and I/O that a process and its descendants have used so far.

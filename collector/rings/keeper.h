@@ -18,7 +18,7 @@ namespace lockstep {
 struct LaunchPlan {
   std::vector<std::string> command;
   std::vector<std::vector<std::string>> environments;  // one process per environment, as "NAME=value"
-  std::string ring_folder;                             // removed at the end; empty if none
+  std::string ring_folder;                             // removed at the end; empty if there is none
   // The job's signal mask: the mask with which `lockstep run` was started.
   sigset_t signal_mask;
   bool sigchld_ignored = false, sigpipe_ignored = false;

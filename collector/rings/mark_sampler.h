@@ -84,7 +84,7 @@ class MarkTimes {
   mutable std::mutex mutex_;
   std::vector<Stream> streams_;
   size_t taken_ = 0;
-  int64_t begin_ns_ = 0;  // of the last read
+  int64_t begin_ns_ = 0;  // when the last read began
 };
 
 struct MarkSamplerOptions {

@@ -16,9 +16,9 @@ struct CollectorOptions {
   std::vector<std::string> upstream;  // if set, this is a relay, which stores nothing and makes no decisions
   wire::Security security;
   std::string out = ".";
-  std::string metrics;     // "ADDRESS:PORT"; empty if none
+  std::string metrics;     // "ADDRESS:PORT"; empty if there is none
   std::string archive;     // URL; the environment's LOCKSTEP_ARCHIVE is set to it
-  std::string on_verdict;  // shell command; empty if none
+  std::string on_verdict;  // shell command; empty if there is none
   int64_t on_verdict_ns = 60'000'000'000;
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0: a working root never counts as hung

@@ -80,7 +80,7 @@ class WatchedJob {
   int64_t now() const { return now_; }
   int64_t steps() const;  // number of steps that the slowest rank has completed
   const std::vector<Decision>& decisions() const { return decisions_; }
-  const Decision* hung() const;                             // the first decision; null if none
+  const Decision* hung() const;                             // the first decision; null if there is none
   int64_t last_progress() const { return last_progress_; }  // when any rank last really moved before the declaration
 
  private:

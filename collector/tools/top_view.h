@@ -31,9 +31,9 @@ constexpr int kTopOrders = 3;
 struct TopState {
   bool all_jobs = true;                // show the list of jobs; ignored if there is only one job
   size_t job = 0;                      // the open job, or the selected one
-  std::vector<double> calls_a_second;  // of each job's busiest communicator; negative if unknown
+  std::vector<double> calls_a_second;  // rate of each job's busiest communicator; negative if unknown
   TopGroup group = TopGroup::kCommunicators;
-  TopOrder order = TopOrder::kTrouble;  // of the ranks
+  TopOrder order = TopOrder::kTrouble;  // order of the ranks
   size_t scroll = 0;                    // first visible line of the list, or of `text`
   std::vector<std::string> text;        // shown instead of the list if not empty: a verdict, stacks, a rank
   std::string text_title;

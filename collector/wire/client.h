@@ -44,7 +44,8 @@ class Client {
   virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
   virtual bool connected() const = 0;      // something arrived within silent_after_ns
   virtual std::string endpoint() const = 0;
-  virtual std::string last_error() const = 0;  // for example "the server does not know this key"; empty if none
+  // For example "the server does not know this key"; empty if there is none.
+  virtual std::string last_error() const = 0;
 };
 
 }  // namespace lockstep::wire

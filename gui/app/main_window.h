@@ -33,7 +33,7 @@ class StartPage;
 
 struct WindowOptions {
   QString settings;          // passed to Session
-  QSize size;                // of a window without a session; empty: as large as the screen allows
+  QSize size;                // size of a window without a session; if empty, as large as the screen allows
   bool restore = true;       // restore geometry, panes, tab, text size, colors, and the position in an incident
   bool embedded = false;     // one half of a comparison
   int tab = -1;              // the first tab; -1: the answer, if there is one

@@ -20,7 +20,7 @@ std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int3
 struct AnswerStack {
   RankIntervals ranks;  // the named ranks in this stack
   std::vector<const StackNode*> frames;
-  int own = -1;  // the frame of the user's code; -1 if none
+  int own = -1;  // the frame of the user's code; -1 if there is none
 };
 // Returns the stacks of the first named rank that has any.
 std::vector<AnswerStack> CulpritStacks(const Document& document, int finding);

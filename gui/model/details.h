@@ -15,7 +15,7 @@ namespace lockstep::gui {
 struct DetailLine {
   QString label;  // empty if it continues the previous line
   QString text;   // safe to show, not escaped
-  int link = -1;  // index into Details::links; -1 if none
+  int link = -1;  // index into Details::links; -1 if there is none
   ViewState mark = ViewState::kOutside;
   bool mono = false;  // the line is a stack frame
 };
@@ -28,7 +28,7 @@ struct DetailSection {
 struct Details {
   std::vector<DetailSection> sections;
   std::vector<Selection> links;
-  // The operation about which the rank's file has more facts; -1 if none. Its section is the first.
+  // The operation about which the rank's file has more facts; -1 if there is none. Its section is the first.
   int32_t record_rank = -1;
   int64_t record = -1;
 };

@@ -50,7 +50,7 @@ class Document {
   QString CommName(int32_t comm) const;  // the usual name, or its identity; "?" for none
   // Returns the rank's counters in the communicator; null if it is not a member, or unknown.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
-  // Returns the communicator of that row's operation; -1 if none.
+  // Returns the communicator of that row's operation; -1 if there is none.
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }

@@ -21,10 +21,10 @@ struct CommMember {
 struct CommSummary {
   int32_t with_data = 0;  // number of members with data
   int64_t min_completed = kUnknown, median_completed = kUnknown, max_completed = kUnknown;
-  int64_t in_flight_seq = -1;  // the oldest collective that a member is in; -1 if none
+  int64_t in_flight_seq = -1;  // the oldest collective that a member is in; -1 if there is none
   int64_t age_ns = -1;         // how long the first member has been in it; -1 if unknown
   int32_t missing = 0;         // number of members with data that have not issued it
-  int32_t mismatch = -1;       // index of its first mismatch in the document's facts; -1 if none
+  int32_t mismatch = -1;       // index of its first mismatch in the document's facts; -1 if there is none
 };
 
 struct InFlightOp {

@@ -56,7 +56,7 @@ struct Load {
 };
 
 struct Loader::Impl {
-  std::shared_ptr<Load> load;  // null if none
+  std::shared_ptr<Load> load;  // null if there is none
   QTimer* timer = nullptr;
   int told_phase = -1;
   int64_t told_done = -1;

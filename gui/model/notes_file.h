@@ -18,7 +18,7 @@ struct Mark {
   QString text;
   QString made;  // creation time, ISO 8601, UTC
   RankIntervals ranks;
-  QString comm;  // its identity, which stays the same if an index is created again; empty if none
+  QString comm;  // its identity, which stays the same if an index is created again; empty if there is none
   int64_t seq_first = -1, seq_last = -1;
   int64_t time_begin = 0, time_end = -1;
   int32_t record_rank = -1;

@@ -27,7 +27,7 @@ struct SpeedRow {
   QString name;    // "AllReduce of 64 MiB, 64 ranks on 8 hosts"
   QString series;  // "AllReduce, 64 ranks on 8 hosts": rows that differ only in size
   QString roofline;
-  double possible = 0;  // bytes per second; 0 unknown
+  double possible = 0;  // bytes per second; 0 if unknown
   int64_t bytes = 0;
   SpeedRange rate;
   std::vector<HostSpeedRow> hosts;  // slowest first
@@ -36,7 +36,7 @@ struct SpeedRow {
 
 struct Speeds {
   std::vector<SpeedRow> rows;
-  std::vector<QString> series;  // of the rows, without duplicates
+  std::vector<QString> series;  // series of the rows, without duplicates
   bool shares = false;          // for some row, the possible speed is known
   QString note;                 // what 100 % means, or why there is no 100 %
 };

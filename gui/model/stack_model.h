@@ -41,7 +41,7 @@ class StackModel : public QAbstractItemModel {
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
   // Returns the innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
   int culprit() const { return culprit_; }
-  // Returns the deepest node that all these ranks share; -1 if none.
+  // Returns the deepest node that all these ranks share; -1 if there is none.
   int NodeOfRanks(const RankIntervals& ranks) const;
   // Returns nodes whose frame contains the text (ignoring case), in tree order.
   std::vector<int> Find(const QString& text) const;

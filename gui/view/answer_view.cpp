@@ -18,7 +18,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kColumnsFrom = 110;     // width in average characters from which the text has two columns
-constexpr double kMostPicture = 0.5;  // of the height
+constexpr double kMostPicture = 0.5;  // share of the height
 
 }  // namespace
 

@@ -21,7 +21,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kMostOff = 16;              // of 255, in any channel
-constexpr double kMostDiffering = 0.005;  // of the pixels
+constexpr double kMostDiffering = 0.005;  // share of the pixels
 
 bool SettlePicture(const View& view) {
   QElapsedTimer timer;

@@ -163,7 +163,7 @@ struct Colours {
 // Keeps the hatch fixed to its cells while they move.
 int Phase(double offset) { return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7); }
 
-// The sign of each state in its ink, on a transparent background; null if none.
+// The sign of each state in its ink, on a transparent background; null if there is none.
 std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& theme, double width, double height) {
   std::array<QImage, static_cast<size_t>(ViewState::kCount)> out;
   const int size = std::clamp(static_cast<int>(std::min(width, height) * 0.78), 7, 40);

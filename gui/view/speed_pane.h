@@ -27,8 +27,8 @@ class SpeedPane : public QWidget {
   const Speeds& speeds() const { return speeds_; }
   QPointF PointAt(int speed) const;        // its median, on the widget
   QPointF HostAt(int host) const;          // the middle of its column, on the widget
-  int SpeedNear(const QPointF& at) const;  // -1: none
-  int HostNear(const QPointF& at) const;   // -1: none
+  int SpeedNear(const QPointF& at) const;  // -1 if there is none
+  int HostNear(const QPointF& at) const;   // -1 if there is none
   QString TextAt(const QPointF& at) const;
   void Draw(QPainter* painter, const QSize& size, bool whole) const;
   QString NotMeasured() const;  // why there is nothing to see; empty if there is something

@@ -33,7 +33,7 @@ class StackView : public View {
   void ZoomToSelection() override;
 
   const StackModel& model() const { return *model_; }
-  int current() const { return current_; }  // node in focus; -1 if none
+  int current() const { return current_; }  // node in focus; -1 if there is none
   void SetCurrent(int node);
   QRect BoxOf(int node) const;  // in the picture, in coordinates of this widget; empty if not shown
   QString Message() const;      // why stacks are missing

@@ -50,7 +50,7 @@ class TimelinePane : public QWidget {
   void ZoomToSelection();
   void Draw(QPainter* painter, const QSize& size, bool whole);  // whole: for export, without cursor, never coarse
 
-  int LaneAt(double y) const;       // -1 if none
+  int LaneAt(double y) const;       // -1 if there is none
   QRectF LaneRect(int lane) const;  // in coordinates of the widget
   double XOf(double ns) const;
   double TimeAt(double x) const;
@@ -134,7 +134,7 @@ class TimelinePane : public QWidget {
 
   QStringList filters_;  // for which the lanes were built
   RankIntervals filtered_;
-  std::vector<int> lane_of_row_;  // first lane that shows the row; -1 if none
+  std::vector<int> lane_of_row_;  // first lane that shows the row; -1 if there is none
   std::vector<int> cause_lanes_;  // lanes with a rank that the analysis names
   int cursor_lane_ = -1;
   std::optional<QPointF> hover_;

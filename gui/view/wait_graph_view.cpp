@@ -175,7 +175,7 @@ void WaitGraphView::Fit() {
   scale_ = std::min({wide / scene.width(), high / scene.height(), kLargestFit});
   offset_ = QPointF(width() / 2.0, height() / 2.0) - scene.center() * scale_;
   if (scale_ >= kReadableScale) return update();
-  double right = 0;  // of the first two columns
+  double right = 0;  // right edge of the first two columns
   QRectF causes;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (layout_.layer[i] >= 0 && layout_.layer[i] < 2) right = std::max(right, layout_.rect[i].right());

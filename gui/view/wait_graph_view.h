@@ -30,7 +30,7 @@ class WaitGraphView : public View {
   void ZoomToSelection() override;
 
   const WaitGraph& graph() const { return graph_; }
-  int focused() const { return focus_; }  // -1 if none
+  int focused() const { return focus_; }  // -1 if there is none
   QRectF NodeRect(int node) const;        // in coordinates of the widget
   QString NodeText(int node) const;       // at most six lines
   bool Marked(int node) const {

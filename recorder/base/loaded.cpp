@@ -357,7 +357,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
 
 namespace {
 
-// The program comes first in the list. Its dynamic section leads debuggers to the list, whichever loader made it.
+// The program comes first in the list. Its dynamic section leads debuggers to the list, with any loader.
 int VisitProgram(dl_phdr_info* info, size_t, void* argument) noexcept {
   Dynamic dynamic;
   if (!ReadDynamic(*info, &dynamic)) return 1;

@@ -14,7 +14,7 @@ extern "C" int __cxa_atexit(void (*)(void*), void*, void*);
 namespace lockstep::recorder {
 namespace {
 
-uint32_t g_thread;   // 0: none, 1: being created, 2: running, 3: cannot be created
+uint32_t g_thread;   // 0 if there is none, 1: being created, 2: running, 3: cannot be created
 uint32_t g_inside;   // 1 while the thread is inside the driver
 uint32_t g_holders;  // number of users outside this file
 

@@ -11,9 +11,9 @@ namespace lockstep::recorder {
 // count is the number of signals.
 struct Op {
   ring::CallKind kind;
-  int32_t datatype;      // -1: none
-  int32_t reduction;     // ncclRedOp_t, -1: none
-  int32_t root_or_peer;  // -1: none
+  int32_t datatype;      // -1 if there is none
+  int32_t reduction;     // ncclRedOp_t, -1 if there is none
+  int32_t root_or_peer;  // -1 if there is none
   uint64_t count;
   const void* send;
   const void* recv;

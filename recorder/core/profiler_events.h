@@ -33,7 +33,7 @@ void EndComm(Handle context) noexcept;
 struct Task {
   ring::CallKind kind;
   int datatype;      // ncclDataType_t; -1 if unknown
-  int root_or_peer;  // -1 if none
+  int root_or_peer;  // -1 if there is none
   int rank;          // member rank that it belongs to
   uint64_t count;    // in NCCL's own datatype, which is bytes for some operations
   const void* send;
@@ -48,7 +48,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept;
 struct Api {
   ring::CallKind kind;
   int datatype;
-  int root;  // -1 if none
+  int root;  // -1 if there is none
   int rank;
   uint64_t count;
   const void* stream;

@@ -165,7 +165,7 @@ struct RecentOp {
   uint32_t caller_object;
   uint64_t count;
   uint64_t seq;
-  uint32_t ticket_low;  // 0: none
+  uint32_t ticket_low;  // 0 if there is none
   uint32_t caller_low;  // offset in the caller's object, low half
   uint64_t enter_ticks;
   uint64_t return_ticks;

@@ -86,9 +86,9 @@ struct CommSnapshot {
   uint32_t generation = 0;  // generation of the handle, counted when a pointer value is reused
   CommState state = CommState::kUnknown;
   CallKind origin = CallKind::kNone;  // the call that created the communicator
-  std::string name;                   // ncclConfig commName; empty if none
+  std::string name;                   // ncclConfig commName; empty if there is none
   int32_t member_rank = -1, size = -1;
-  uint64_t parent_id = 0;         // 0 if none
+  uint64_t parent_id = 0;         // 0 if there is none
   uint32_t ordinal = 0;           // number among the children of its parent (or among the root communicators), from 1
   int32_t color = 0, key = 0;     // values passed to a split
   std::vector<int32_t> excluded;  // ranks that a shrink excluded; may be cut, see excluded_total

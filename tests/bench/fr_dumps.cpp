@@ -24,7 +24,7 @@ struct Options {
   int32_t ranks = 1024;
   int64_t entries = 2000;
   int frames = 14;
-  int32_t missing = 9;  // rank that skips the last all_reduce; -1: none
+  int32_t missing = 9;  // rank that skips the last all_reduce; -1 if there is none
   bool timing = true;   // TORCH_NCCL_ENABLE_TIMING: started times and durations
   bool p2p = false, json = false;
   std::string folder;

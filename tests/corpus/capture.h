@@ -45,7 +45,7 @@ struct OpView {
   CallKind kind = CallKind::kNone;
   int32_t root_or_peer = -1;
   uint64_t count = 0;
-  uint32_t seq = 0;     // 0: none
+  uint32_t seq = 0;     // 0 if there is none
   uint32_t called = 0;  // see Record::called
   uint8_t thread = 0;
   bool recent_only = false, all_to_all = false;  // all_to_all: belongs to an all-to-all with sizes
@@ -70,7 +70,7 @@ struct CommView {
   int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
   CallKind made_by = CallKind::kNone;
   uint64_t operations = 0, retained = 0;  // operations of all kinds; how many of them RankView::ops still has
-  uint32_t oldest_retained = 0;           // number of a collective; 0: none
+  uint32_t oldest_retained = 0;           // number of a collective; 0 if there is none
   uint32_t p2p = 0, all_to_alls = 0;
   uint32_t launches = 0, launches_started = 0, launches_done = 0;
   std::vector<PeerProgress> peers;

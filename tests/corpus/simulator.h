@@ -26,7 +26,7 @@ struct Record {
   uint32_t seq = 0;
   // Collectives: calls of the CPU thread on this communicator so far, captured ones included, replays excluded.
   uint32_t called = 0;
-  uint32_t group = 0;   // number of the rank's open group; 0: none
+  uint32_t group = 0;   // number of the rank's open group; 0 if there is none
   uint32_t ticket = 0;  // number of launches on the stream so far, including this one; 0: not launched
   uint8_t stream = 0;
   bool queued = false;    // in a group that has not ended
@@ -156,7 +156,7 @@ struct SimOptions {
   // Random delays on random ranks: the chance for each computation, and the length of a delay.
   double noise_chance = 0;
   int64_t noise_ns = 0;
-  double compute_jitter = 0.03;  // of each computation, symmetric
+  double compute_jitter = 0.03;  // share of each computation by which it varies, in both directions
 };
 
 // A stuck operation: global ranks inside it, and members that never reached it.

@@ -19,7 +19,7 @@ struct Simulator::Item {
   int64_t ready = 0;
   int64_t ns = 0;                               // for a computation: its length
   int64_t latest = 0;                           // for a group: when the last of its completed sends and receives ended
-  uint64_t record = 0;                          // number of the item's (first) record, from 1; 0: none
+  uint64_t record = 0;                          // number of the item's (first) record, from 1; 0 if there is none
   int32_t next = -1;                            // next item on the same stream
   int32_t first_waiter = -1, next_waiter = -1;  // items of other streams that wait for this one
   uint32_t seq = 0;                             // collective: number in the communicator's order on this GPU
@@ -31,7 +31,7 @@ struct Simulator::Item {
   Work work = Work::kCompute;
   Slot slot = kWorld;
   bool waits = false, arrived = false;
-  uint32_t mark = 0;  // for a launch of a graph, see Simulator::Mark; 0: none
+  uint32_t mark = 0;  // for a launch of a graph, see Simulator::Mark; 0 if there is none
   bool mark_end = false;
 };
 
@@ -48,7 +48,7 @@ struct Simulator::Gpu {
   CallKind host_waits = CallKind::kNone;
   bool capturing = false;
   uint64_t init_record = 0;
-  uint64_t group_record = 0;  // number of the open group's first record; 0: none yet
+  uint64_t group_record = 0;  // number of the open group's first record; 0 if there is none yet
   std::vector<int32_t> held;
   Random random{0};
 };

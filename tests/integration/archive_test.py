@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is killed, restarted or run in parallel."""
+"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, even if programs are killed, restarted or run in parallel."""
 
 import glob
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests `lockstep check`. A healthy job has no fault. If one rank skips a call or makes it with different arguments, the report shows the call with
-its line, and likewise faults that the job survives."""
+its line. The same holds for faults that the job survives."""
 
 import json
 import os

@@ -13,12 +13,12 @@
 namespace lockstep {
 
 struct PageCall {
-  uint32_t membership = 0;  // of the rank
+  uint32_t membership = 0;  // index of the rank's membership
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   int32_t peer = -1;  // member rank
   int64_t seq = kUnknown;
-  int64_t enter_ns = 0, started_ns = 0, completed_ns = 0;  // on the rank's clock; 0: unknown
+  int64_t enter_ns = 0, started_ns = 0, completed_ns = 0;  // on the rank's clock; 0 if unknown
   uint32_t site = kNoIndex;                                // index into Bundle::strings
 };
 

@@ -207,7 +207,7 @@ Json Mismatches(const ViewFacts& facts) {
   return out;
 }
 
-// For each node at which a stack may end: the node of the user's code on the way to it; -1 if there is none.
+// For each node at which a stack may end, finds the node of the user's code on the way to it; -1 if there is none.
 std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
   std::vector<int64_t> ending;  // indexed by node: ranks whose stacks end there
@@ -333,7 +333,7 @@ class CallColumns {
   std::vector<uint16_t> membership_;
   std::vector<uint8_t> kind_, state_;
   std::vector<int32_t> seq_, peer_;
-  std::vector<uint32_t> begin_, end_;  // in units since the first time; 0: unknown
+  std::vector<uint32_t> begin_, end_;  // in units since the first time; 0 if unknown
   std::vector<uint32_t> site_;
   bool any_site_ = false;
 };
@@ -380,7 +380,7 @@ Json Memberships(const Bundle& bundle) {
           {"completed", Column(completed)}};
 }
 
-// For each kind of call: its name, and 1 for a collective, 2 for a send or receive, 0 for others.
+// Contains for each kind of call its name, and 1 for a collective, 2 for a send or receive, 0 for others.
 Json Kinds() {
   Json kinds = Json::array();
   for (int kind = 0; kind <= static_cast<int>(ring::CallKind::kProfilerComm); ++kind) {
@@ -397,7 +397,7 @@ Json WaitKindNames() {
   return names;
 }
 
-// For each state: its name and meaning. Only the page has the last one.
+// Contains each state's name and meaning. Only the page has the last state.
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)

@@ -122,7 +122,7 @@ class RowMaker {
     return lane < 0 ? nullptr : &space->rows[static_cast<size_t>(lane)];
   }
 
-  // Calls without a record: overwritten, or missing although a peer made them.
+  // These calls have no record: it was overwritten, or it is missing although a peer made the call.
   void FillFromCounters(size_t rank, const Membership& m, LaneRow* row) const {
     const auto absent =
         culprits_.contains(bundle_.ranks[rank].rank) ? static_cast<uint8_t>(ViewState::kMissing) : kBehind;

@@ -15,7 +15,7 @@ namespace lockstep {
 // Communicators that are drawn side by side: "dp_0", "dp_1" and so on form the lane "dp_*".
 struct Lanes {
   std::vector<std::string> names;  // the lane with the most members first; at most 40
-  std::vector<int32_t> of_comm;    // index into names; -1: none
+  std::vector<int32_t> of_comm;    // index into names; -1 if there is none
 };
 Lanes LanesOf(const Bundle& bundle);
 

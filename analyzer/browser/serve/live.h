@@ -15,13 +15,13 @@ namespace lockstep::serve {
 struct LiveJob {
   std::string key;  // distinguishes the job from others
   std::string name, state;
-  int64_t since_real_ns = 0;  // when the job entered this state; 0: unknown
+  int64_t since_real_ns = 0;  // when the job entered this state; 0 if unknown
   int64_t ranks = 0, expected = 0, silent_agents = 0;
   std::string oldest;                       // the oldest operation in flight: "tp_3 AllReduce #41, 5 s"
   std::string missing;                      // the ranks that it waits for, "ranks 3, 7"; empty if unknown
-  std::string verdict, sentence, incident;  // of the latest incident: its verdict, headline, and folder name
+  std::string verdict, sentence, incident;  // the latest incident's verdict, headline and folder name
   std::map<std::string, uint64_t> issued;   // the newest call, by communicator
-  double calls_a_second = -1;               // of the busiest communicator; -1: unknown
+  double calls_a_second = -1;               // rate of the busiest communicator; -1 if unknown
 };
 
 // Parses one job per line; skips lines that are not jobs.

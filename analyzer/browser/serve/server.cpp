@@ -44,7 +44,7 @@ struct Server::Connection {
   std::atomic<bool> answered{false};
   std::string head;
   std::shared_ptr<const std::string> body;
-  size_t sent = 0;        // of head and body together
+  size_t sent = 0;        // bytes sent, of head and body together
   bool admitted = false;  // the client may read, and the response is the requested page
 
   ~Connection() { stream.reset(); }

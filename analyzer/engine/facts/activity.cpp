@@ -23,7 +23,7 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The live watcher uses the same shares: threads that only monitor use a little of both.
+// The live watcher uses the same shares, because threads that only monitor use a little of both.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
 // Stacks and file lists come from files, so their length is limited.

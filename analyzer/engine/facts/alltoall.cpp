@@ -12,7 +12,7 @@ using ring::IsPointToPoint;
 
 constexpr double kHolds = 0.9;  // share of the others for which a rule must hold
 
-// One member's part in one exchange: elements for each peer, -1 if it has no such call.
+// One member's part in one exchange: the number of elements for each peer, or -1 if it has no such call.
 struct Part {
   std::vector<int64_t> sent, received;
   bool complete = false;  // the member has a call of each direction with every other member

@@ -76,7 +76,7 @@ struct Cause {
   Detail detail;
   std::vector<Rival> rivals;  // additional explanations, besides those of the reason
   std::string inside;         // see Finding::stuck_inside
-  int64_t since_ns = 0;       // when `since_rank` (index) last moved, on its clock; 0: unknown
+  int64_t since_ns = 0;       // when `since_rank` (index) last moved, on its clock; 0 if unknown
   int32_t since_rank = -1;
   std::string cause;              // see Finding::cause
   Stall stall = Stall::kUnknown;  // the activity in which the processes of the named ranks are seen
@@ -94,7 +94,7 @@ struct Cause {
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
   std::string pattern;
   double slowdown = 0;
-  std::vector<uint32_t> nodes;  // of the wait graph, for chain and victims
+  std::vector<uint32_t> nodes;  // nodes of the wait graph, for chain and victims
   // Where the ranks `waiting` (indexes) wait, if not in `op`: a rendezvous, or the call named.
   ChainLink::What wait = ChainLink::OPERATION;
   std::string op_name;

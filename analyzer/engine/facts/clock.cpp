@@ -11,7 +11,7 @@ namespace {
 
 // Number of operations of one communicator that are used; they are spread over its record.
 constexpr uint32_t kMostShared = 256;
-// Maximum drift of two clocks per second without being set: quartz and its steering, with a margin.
+// The maximum drift between two clocks per second, if nobody sets them: that of quartz and its steering, with a margin.
 constexpr double kMostDrift = 200e-6;
 // Number of operations that must agree that a clock was set; fewer count as damage.
 constexpr size_t kLeastProof = 3;
@@ -235,7 +235,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     if (s.estimated) estimates.push_back(&s);
   }
   epoch->middle_ns = epoch->first_ns + (epoch->last_ns - epoch->first_ns) / 2;
-  // Drift: the last third compared with the first, once both have enough operations to outvote single ones.
+  // Compares the last third with the first to find the drift, if both have enough operations to outvote single ones.
   if (estimates.size() >= 12 && epoch->last_ns - epoch->first_ns > 1'000'000'000) {
     const size_t third = estimates.size() / 3;
     std::vector<int64_t> early, late, early_at, late_at;

@@ -37,7 +37,7 @@ End EndOf(const Process& p) {
   }
 }
 
-// A watchdog waits for minutes: a process that aborts sooner has another reason.
+// A watchdog waits for minutes, so a process that aborts sooner has another reason.
 constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
 // PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).

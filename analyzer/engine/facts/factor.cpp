@@ -257,7 +257,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     return out;
   }
   if (!common.empty()) {
-    // A rank that is in no working communicator is the likelier culprit.
+    // A rank that is in no working communicator is more likely the culprit.
     std::vector<int32_t> unseen;
     for (int32_t r : common) {
       if (good_of[r] == 0) unseen.push_back(r);

@@ -1,4 +1,5 @@
-// What a stream is executing although its record was overwritten: long waits overwrite short rings.
+// Finds what a stream is executing although its record was overwritten. During a long wait, a short ring is
+// overwritten.
 #pragma once
 
 #include <cstdint>

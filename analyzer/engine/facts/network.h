@@ -14,7 +14,7 @@ namespace lockstep {
 struct StuckStep {
   int32_t rank_index = -1;  // the rank that waits
   int32_t peer_index = -1;  // the rank at the other end; -1: no data
-  int32_t peer_rank = -1;   // global rank of the other end; -1: unknown
+  int32_t peer_rank = -1;   // global rank of the other end; -1 if unknown
   const NetworkOp* op = nullptr;
 };
 

@@ -251,13 +251,13 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
-// Returns whether both are calls of one kind on one kind of communicator, whatever their sizes and numbers.
+// Returns whether both are calls of one kind on one kind of communicator. Their sizes and numbers may differ.
 bool SameKindOfCall(const Token& a, const Token& b) {
   return a.klass == b.klass && a.exchange == b.exchange && a.op->kind == b.op->kind && a.op->name == b.op->name &&
          (a.peer == b.peer || !IsPointToPoint(a.op->kind));
 }
 
-// The communicator of this kind of a rank; kNoIndex if there is none.
+// Returns the rank's communicator of this kind; kNoIndex if there is none.
 uint32_t CommOfKind(const Model& model, int32_t rank_index, uint32_t kind) {
   const Member* member = model.MemberOfKind(rank_index, kind);
   return member == nullptr ? kNoIndex : model.CommOf(*member);
@@ -285,17 +285,18 @@ std::span<const Token> From(const Model& model, const Program& program, const To
   return {};
 }
 
-// How the other ranks of a role went on after the call before a difference. Members of its communicator made that call
-// together. Of other communicators, ranks count that went on like this rank after the earlier calls, too: the rest have
-// their own numbers of rounds. Their members make its calls together, so each of these communicators is one witness.
+// How the other ranks of a role continued after the call before a difference. Members of its communicator made that
+// call together. In other communicators, only ranks that continued like this rank after the earlier calls too are
+// counted: the rest have their own numbers of rounds. The members of such a communicator make its calls together, so
+// each of these communicators is one witness.
 struct Votes {
-  size_t own = 1, reference = 0;  // witnesses that went on like the rank that differs, and like the reference
-  size_t fellows_own = 0, fellows_reference = 0;         // of them, members
-  const Program* fellow = nullptr;                       // a member that went on like the rank that differs
+  size_t own = 1, reference = 0;  // witnesses that continued like the rank that differs, and like the reference
+  size_t fellows_own = 0, fellows_reference = 0;         // how many of them are members
+  const Program* fellow = nullptr;                       // a member that continued like the rank that differs
   std::vector<const Program*> like_own, like_reference;  // ranks
 };
 
-// `step`: asks every so many ranks; 0: all, whatever they did earlier.
+// Asks one rank in `step`; with 0, all ranks, even those that differed earlier.
 Votes Ask(const Model& model, const Aligner& aligner, const std::vector<Program>& family, size_t step,
           const Program& rank, const Aligner::Comparison& c) {
   constexpr int64_t kEarlier = 3;
@@ -427,7 +428,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
         ++asked;
         votes = Ask(model, aligner, family, step, own, c);
-        // Members that all went on alike have their own number of rounds, or their own sizes. Then one of them shows
+        // Members that all continued alike have their own number of rounds, or their own sizes. Then one of them shows
         // the program.
         const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
         if (!legal) break;
@@ -445,7 +446,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
         votes = Ask(model, aligner, family, 0, own, c);
         // A communicator with ranks on both sides is a witness for both, but few ranks do not outvote many.
         if (votes.like_own.size() + 1 < votes.like_reference.size()) continue;
-        std::set<uint32_t> comms;  // in which a rank went on like this one
+        std::set<uint32_t> comms;  // in which a rank continued like this one
         comms.insert(CommOfKind(model, own.rank, (*c.b)[c.j - 1].klass));
         for (const Program* p : votes.like_own) comms.insert(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
         for (const Program* p : votes.like_reference) {

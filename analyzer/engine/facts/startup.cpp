@@ -301,7 +301,7 @@ class StartUpStory {
       for (const Place& at : mine) {
         const Part& part = At(at);
         const Call& call = calls_[at.first];
-        // Still inside: known up to the arrival of the last member.
+        // The rank is still inside, so its time is known up to the arrival of the last member.
         const int64_t leave = part.leave != 0 ? part.leave : std::max(part.enter, call.last_in);
         const int64_t worked_from = std::clamp(call.last_in, part.enter, leave);
         p.ns[kWaiting] += worked_from - part.enter;

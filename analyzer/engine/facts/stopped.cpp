@@ -117,10 +117,10 @@ class Comparer {
     return groups;
   }
 
-  // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if none. Calls
-  // of the witness before that work prove nothing, because the rank may have taken another path to it. A call that no
-  // member of the rank's own communicator made proves nothing either, because that communicator has its own number of
-  // rounds.
+  // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if there is
+  // none. Calls of the witness before that work prove nothing, because the rank may have taken another path to it. A
+  // call that no member of the rank's own communicator made proves nothing either, because that communicator has its
+  // own number of rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
     size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued

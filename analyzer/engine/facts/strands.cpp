@@ -13,7 +13,7 @@ namespace {
 
 // A few ranks that share communicators show the orders of a kind of communicator.
 constexpr size_t kCommsOfClass = 4, kMembersOfComm = 8;
-constexpr size_t kNewestCalls = 512;  // of each of these ranks
+constexpr size_t kNewestCalls = 512;  // newest calls that are read of each of these ranks
 constexpr size_t kMostComms = 32;     // communicators of one rank
 
 // Finds pairs of classes whose operations completed in the order in which they were issued, whichever class came first.
@@ -148,7 +148,7 @@ class OrderReader {
   // Communicator, number, other communicator: the first rank seen there, and its number in the other one.
   absl::flat_hash_map<std::tuple<uint32_t, int64_t, uint32_t>, std::pair<int32_t, int64_t>> seen_;
   std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // of classes; of communicators of one class
-  std::set<uint32_t> split_classes_;                                     // of these communicators
+  std::set<uint32_t> split_classes_;                                     // the classes of these communicators
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ enum class Front : uint8_t {
   kPeersFinished,  // peers completed the operation, this rank's GPU did not
   kMismatched,     // the members' calls differ
   kOverwritten,    // the record of the current operation was overwritten
-  kFailed,         // the GPU reported an error, so none of the rank's work will complete, whichever other rank is late
+  kFailed,         // the GPU reported an error, so none of the rank's work will complete, even if another rank is late
 };
 
 struct GpuFront {

@@ -343,7 +343,7 @@ class Trial {
     return idle;
   }
 
-  // Other ranks that may be at fault: first halted ones, then members of communicators with stuck calls.
+  // Returns other ranks that may be at fault: first halted ranks, then members of communicators with stuck calls.
   std::vector<uint32_t> Candidates(const Recorded& recorded, const Outcome& base,
                                    const std::vector<uint32_t>& suspects) const {
     std::vector<uint32_t> first, others;

@@ -28,7 +28,7 @@ struct Place {
 
 struct Recorded {
   Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
-  size_t calls = 0;  // of all programs
+  size_t calls = 0;  // number of calls in all programs
   std::vector<int32_t> ranks;       // global rank of each program
   std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is in flight
   size_t unseen() const { return ranks.size() - seen; }

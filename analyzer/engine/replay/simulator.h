@@ -27,9 +27,9 @@ struct Call {
   bool blocked = false;        // the GPU reaches neither this call nor later ones in its queue
   bool by_host = false;        // `blocked` only because its process is gone or stopped
   bool unfinished = false;     // in the record
-  const Op* op = nullptr;      // its arguments; null: unknown, and taken to agree with all others
+  const Op* op = nullptr;      // its arguments; null if unknown, and taken to agree with all others
   // Set by Arrange:
-  int32_t member = -1;       // of the communicator; -1: the program is none, and the call is ignored
+  int32_t member = -1;       // member of the communicator; -1 if the program is none, so that the call is ignored
   uint32_t lane = kNoIndex;  // for a call with a peer: index into Job::lanes
 };
 
@@ -47,11 +47,11 @@ struct Program {
 
 struct Job {
   struct Comm {
-    std::vector<int32_t> members;  // indexes into `programs`; -1: unknown, and ignored
+    std::vector<int32_t> members;  // indexes into `programs`; -1 if unknown, and ignored
     uint32_t bundle_comm = kNoIndex;
     int64_t first = 0;  // sequence number of the first replayed collective
     // Set by Arrange:
-    uint32_t slot = 0;   // of the first member, among the members of all communicators
+    uint32_t slot = 0;   // position of the first member among the members of all communicators
     uint32_t known = 0;  // members that are not -1
   };
   // Sends from one member to another, and their receives.
@@ -92,7 +92,7 @@ class Variant {
   absl::flat_hash_map<uint32_t, Program> changed_;
 };
 
-// Matching calls: one collective, or a send and its receive.
+// Calls that match: one collective, or a send and its receive.
 struct Meeting {
   uint32_t comm = 0;
   int32_t sender = -1, receiver = -1;  // members; -1: a collective

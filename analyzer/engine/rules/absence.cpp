@@ -100,7 +100,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(facts, r, holder, *first); });
       if (cause.ranks.empty()) continue;
       if (!StopAtOnePlace(view, cause.ranks)) return {};
-      // That a few ranks made an extra call is likelier than a fault of most ranks.
+      // A few ranks that made an extra call are more likely at fault than most ranks together.
       std::vector<int32_t> makers;
       for (size_t m = 0; m < list.size(); ++m) {
         if (list[m] == most) makers.push_back(view.members[m].rank_index);

@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// The line of the kernel log about the end of this process; null: none.
+// The line of the kernel log about the end of this process; null if there is none.
 const HardwareEvent* KernelOnEndOf(const Rank& rank) {
   constexpr int64_t kNear = 30'000'000'000;  // a core dump and a busy log take time
   const ProcessEvidence* evidence = rank.process.evidence.get();
@@ -69,7 +69,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     c.doubtful = true;
     c.AddRival(Rival::WATCHDOG);
   }
-  // The last call of the process: its records outlive it.
+  // The last call of the process, from records that outlive it.
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || op.recent_only) continue;

@@ -57,7 +57,8 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
   return false;
 }
 
-// The job ended for all other ranks: they exited with status 0, or nothing is in flight there. Three show that.
+// Returns whether the job ended for all other ranks: they exited with status 0, or nothing is in flight there. At least
+// three ranks must show that.
 bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   constexpr size_t kOthers = 3;
   const std::vector<Rank>& ranks = facts.bundle.ranks;

@@ -40,7 +40,7 @@ class Facts {
   absl::flat_hash_set<int32_t> damaged;  // global ranks
 
  private:
-  std::vector<int32_t> divergence_of_rank_;                 // index into divergences; -1 if none
+  std::vector<int32_t> divergence_of_rank_;                 // index into divergences; -1 if there is none
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // indexed by the node of a collective
 };
 

@@ -42,7 +42,8 @@ std::vector<Cause> FromHashes(const Facts& facts);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);
 
-// Communicators that were not created: adds the ranks that never arrived to `causes`, and removes what that explains.
+// For communicators that were not created, adds the ranks that never arrived to `causes`, and removes what they
+// explain.
 void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
 // Does the same for communicators that differ from others of the same kind.
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes);

@@ -1,4 +1,4 @@
-// Ranks without data that others wait for: determines which of them are most likely victims too.
+// Determines which ranks without data, although others wait for them, are most likely victims too.
 #include <algorithm>
 #include <map>
 #include <set>

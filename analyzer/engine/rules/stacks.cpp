@@ -167,7 +167,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   const Parting parting = WhereTheyPart(facts.bundle, ranks);
   const auto moves = [&](int32_t r) { return PlaceOfProcess(facts.bundle.ranks[r].process).moved; };
   if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
-  // Two halves that wait at different places: one of them took a wrong branch, and nothing shows which.
+  // Two halves of the job wait at different places. One of them took a wrong branch, and nothing shows which.
   constexpr size_t kMostOfHalves = 4;
   const size_t parted = parting.most.size() + parting.few.size();
   const auto waits = [&](int32_t r) {

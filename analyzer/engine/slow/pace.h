@@ -32,7 +32,8 @@ struct RankPace {
   // too few.
   std::vector<int64_t> own_ns;
   std::vector<uint32_t> first_op;  // first operation of each of these steps, as an index into Rank::ops
-  std::vector<int64_t> numbers;  // of these steps, descending: a step of the job has one number on all ranks of a role
+  // Numbers of these steps, descending: a step of the job has one number on all ranks of a role.
+  std::vector<int64_t> numbers;
   // How much longer each of these steps is than the same step of the role's fastest ranks. Does not include extra
   // time that all ranks have in a step because it has more work or because all wait.
   std::vector<int64_t> beyond_ns;
@@ -57,7 +58,7 @@ class Paces {
   std::vector<std::vector<uint32_t>> roles;  // measured ranks of each role
   std::vector<uint32_t> class_of_comm;
   std::vector<std::vector<uint32_t>> programs;  // for each rank: indexes into TimedRank::ops, in order of the calls
-  int64_t step_ns = 0;                          // of the job; 0 if unknown
+  int64_t step_ns = 0;                          // length of the job's steps; 0 if unknown
   bool whole_steps = false;                     // some rank's record contains at least three
 
  private:
@@ -78,7 +79,7 @@ class Paces {
   struct Repeat {
     uint32_t begin = 0, period = 0;  // period: 0 if nothing repeats
     uint32_t end = 0;                // end of the newest step that is compared with other ranks'; 0 if there is none
-    int64_t number = 0;              // of that step
+    int64_t number = 0;              // number of that step
   };
 
   void Classify();

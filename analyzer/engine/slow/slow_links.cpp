@@ -80,7 +80,7 @@ size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
 // `usual` has the usual times of all similar uses, including its own, ascending.
 Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   Compared out;
-  // Without its own value: the median of the rest; the faster one of two.
+  // Leaves out its own value, and uses the median of the rest, or the faster of two.
   usual.erase(std::lower_bound(usual.begin(), usual.end(), use.usual_ns));
   if (!usual.empty()) out.peer_ns = usual[(usual.size() - 1) / 2];
   if (out.peer_ns > 0) out.ratio = static_cast<double>(use.usual_ns) / static_cast<double>(out.peer_ns);
@@ -146,7 +146,7 @@ struct Sorted {
 Sorted SortUses(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                 std::vector<Bandwidth>* bandwidths) {
   const Bundle& bundle = timing.model.bundle;
-  // Similar communicators: the same kind, size, call and bytes, and equally many hosts.
+  // Similar communicators have the same kind, size, call and bytes, and equally many hosts.
   std::map<std::tuple<uint32_t, int32_t, int, int64_t, bool>, std::vector<size_t>> siblings;
   for (size_t i = 0; i < uses.size(); ++i) {
     const LinkUse& use = uses[i];

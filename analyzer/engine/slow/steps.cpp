@@ -158,7 +158,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.excess_ns = usual[k];
     s.own_ns = normal + s.excess_ns;
     const size_t steps = pace.own_ns.size();
-    // Errors of single times are symmetric: their sum grows with the square root of their number.
+    // Errors of single times are symmetric, so their sum grows with the square root of their number.
     s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
                                             std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
                        3 * stray;

@@ -74,7 +74,7 @@ struct FileData {
   // The latest time_created_ns. It and `progress_sum` decide between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;  // sum of last_enqueued_collective
-  // When the oldest unfinished operation was recorded, and its timeout; 0: unknown.
+  // When the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
   bool ends_unnoticed = false;  // operations had completed that a group's watchdog had not noticed yet
 };

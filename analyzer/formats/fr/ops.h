@@ -24,7 +24,7 @@ struct RawOp {
   uint8_t backend = 0;    // "nccl" and "gloo" have different numbers if a file has both
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
   int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
-  int64_t timeout_ms = -1;   // the watchdog's timeout; -1: unknown
+  int64_t timeout_ms = -1;   // the watchdog's timeout; -1 if unknown
 };
 
 // Reads an integer in any of the format's forms: int, integral double, bool, decimal text. Returns false for anything

@@ -10,7 +10,7 @@ namespace lockstep::fr {
 namespace {
 
 constexpr size_t kMostFiles = 1u << 20;
-constexpr size_t kMostRatio = 1032;  // of deflate
+constexpr size_t kMostRatio = 1032;  // the highest compression ratio that deflate reaches
 
 // Returns the little-endian number at `at`; 0 past the end.
 uint32_t Number(std::string_view bytes, size_t at, int size) {

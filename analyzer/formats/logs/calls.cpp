@@ -21,7 +21,7 @@ struct Part {
   const NcclComm* comm = nullptr;
   const FileFacts* file = nullptr;
   int32_t rank = -1;  // global rank
-  std::string kind;   // of the communicator
+  std::string kind;   // kind of the communicator
 };
 
 // "" for 0, " B" for 1, " C" for 2. Letters, because names that differ only in digits count as one kind.

@@ -14,7 +14,7 @@ struct Raised {
   int32_t rank = -1, task = -1, local = -1;  // from the prefix of its lines
   std::string text;  // "ValueError: ..", and the exception that it followed; empty if the log cuts it off
   std::vector<std::string> frames;  // innermost first: "forward (train.py:812)"
-  int64_t number = 0;               // of its line in the file
+  int64_t number = 0;               // number of its line in the file
   // Whether the exception reports that another process ended or did not answer.
   bool of_others = false;
 };
@@ -26,7 +26,7 @@ class ExceptionReader {
   std::vector<Raised> Finish();
 
  private:
-  enum class Part { kNone, kFrames, kMessage };  // of a traceback
+  enum class Part { kNone, kFrames, kMessage };  // parts of a traceback
   struct Writer {
     Raised last;
     Part part = Part::kNone;

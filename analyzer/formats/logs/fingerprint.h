@@ -15,7 +15,7 @@ namespace lockstep::logs {
 struct Fingerprint {
   int64_t seq = kUnknown;
   std::string op, shape, dtype;
-  int64_t elements = -1;  // of the first tensor; -1 if it has no shape or is too large
+  int64_t elements = -1;  // size of the first tensor; -1 if it has no shape or is too large
   bool operator==(const Fingerprint&) const = default;
 };
 

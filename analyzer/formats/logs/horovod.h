@@ -12,7 +12,7 @@ namespace lockstep::logs {
 // The newest warning. Several processes may print the same one.
 struct StalledTensors {
   std::map<std::string, std::set<int32_t>> missing;  // ranks that have not submitted a tensor, by the tensor's name
-  int64_t number = 0;                                // of the warning's line; 0 if there is none
+  int64_t number = 0;                                // number of the warning's line; 0 if there is none
 };
 
 // Parses a log line by line.

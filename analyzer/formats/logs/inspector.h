@@ -26,7 +26,7 @@ struct InspectorComm {
   int32_t rank = -1, size = 0;      // inside the communicator
   std::vector<InspectorOp> newest;  // used as a ring once it is full
   int64_t ops = 0, transfers = 0;   // number of collectives, and of sends and receives
-  int64_t number = 0;               // of its first line
+  int64_t number = 0;               // number of its first line
 };
 
 // Parses the file line by line. Since format 4.3, a line about an operation belongs to the communicator of the last

@@ -10,7 +10,7 @@
 namespace lockstep::logs {
 
 struct FailedWorker {
-  int32_t rank = -1;    // of srun: the task, which is the rank if each task is one rank
+  int32_t rank = -1;    // with srun, the task number, which is the rank if each task is one rank
   int32_t local = -1;   // local rank, if the launcher numbers only its own workers
   int32_t on_host = 0;  // number of workers on this host, if the job may have more hosts; otherwise 0
   int64_t pid = 0;

@@ -40,7 +40,7 @@ struct NcclInit {
   uint64_t comm = 0, id = 0;
   int32_t rank = -1, size = 0;
   std::string pci;      // "0000:1b:00.0"; empty if not printed
-  uint64_t parent = 0;  // address of the communicator that is split; 0 if none
+  uint64_t parent = 0;  // address of the communicator that is split; 0 if there is none
   int64_t ordinal = 0;  // number among the splits of `parent`; 0 if not printed
   int64_t color = 0;
 };

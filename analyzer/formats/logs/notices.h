@@ -17,7 +17,7 @@ struct Notice {
   std::string host = "";  // empty if not printed
   int64_t pid = 0;        // 0 if not printed
   int32_t gpu = -1;       // its number in the process; -1 if not printed
-  std::string pci = "";   // of a GPU or another device; empty if not printed
+  std::string pci = "";   // address of a GPU or another device; empty if not printed
   // If the line reports the end of a process, how it ended; otherwise 0. A negative number is the signal.
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.

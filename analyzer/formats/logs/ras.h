@@ -35,13 +35,13 @@ struct RasComm {
   std::string op;    // "AllReduce"; empty for all kinds together
   int32_t size = 0;  // 0 if not in the report
   std::vector<RasClass> classes;
-  int64_t number = 0;  // of its first line
+  int64_t number = 0;  // number of its first line
 };
 
 // A rank that did not answer, or whose state differs from most others'.
 struct RasOdd {
   RasRank rank;
-  int32_t size = 0;    // of the communicator in which the rank has this number; 0 if not in the report
+  int32_t size = 0;    // size of the communicator in which the rank has this number; 0 if not in the report
   std::string status;  // "FINALIZE"; empty if the rank did not answer
 };
 
@@ -75,7 +75,7 @@ class RasReader {
   bool open_ = false;        // inside the counts of a communicator
   bool dead_ = false;        // inside the list of dead processes
   bool incomplete_ = false;  // inside the list of a communicator's ranks that did not answer
-  int32_t size_ = 0;         // of the last named communicator
+  int32_t size_ = 0;         // size of the last named communicator
 };
 
 // `ncclras -f json`: all ranks of all communicators with their counts. A file may contain several reports.

@@ -32,7 +32,7 @@ template <typename What>
 struct Said {
   What what;
   Speaker who;
-  int64_t number = 0;  // of the line
+  int64_t number = 0;  // number of the line
 };
 
 // A send or receive, and its number among calls of its kind with the same peer, counted from 1.
@@ -48,7 +48,7 @@ struct NcclComm {
   bool begun = false, made = false;  // whether its creation has begun, and has ended
   ring::CallKind created_by = ring::CallKind::kNone;
   size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX if it is not a split of a known communicator
-  int64_t ordinal = 0, color = 0;  // of the split, among the splits of its parent, counted from 1
+  int64_t ordinal = 0, color = 0;  // the split's number among the splits of its parent, from 1; and its color
   int64_t splits = 0;              // number of splits made from it so far
   int64_t calls = 0;               // number of collectives
   bool by_count = true;            // each call's opCount is larger than the previous call's
@@ -65,9 +65,9 @@ struct NcclProcess {
   int64_t pid = 0;
   int32_t gpu = -1;
   int32_t global_rank = -1;  // from a call
-  std::string pci;           // of its GPU; empty if not printed
+  std::string pci;           // address of its GPU; empty if not printed
   Speaker who;
-  int64_t number = 0;  // of its first line
+  int64_t number = 0;  // number of its first line
   int64_t calls = 0;
   std::vector<NcclComm> comms;  // in order of first use; empty if the process printed neither a call nor a creation
 };

@@ -29,7 +29,7 @@ struct WatchdogLine {
   int64_t failed_at = kUnknown;  // "at work: 19", "at work sequence id: 19"
   bool own_timeout = false;      // "a dump signal due to a collective timeout from this local rank"
   int32_t signalled_by = -1;     // "a dump signal due to a collective timeout from rank 1"
-  int64_t printed_ns = 0;        // its time stamp, without the year; 0 if none
+  int64_t printed_ns = 0;        // its time stamp, without the year; 0 if there is none
   std::string call_site;         // "train.py:812 forward", from the following lines; empty if not printed
 };
 

@@ -27,7 +27,7 @@ class LsdInput {
   int fd_ = -1;
   std::unique_ptr<char[]> buffer_;
   size_t capacity_ = 0, begin_ = 0, end_ = 0;
-  uint64_t offset_ = 0;  // of buffer_[begin_]
+  uint64_t offset_ = 0;  // offset of buffer_[begin_] in the file
 };
 
 struct LsdMessage {

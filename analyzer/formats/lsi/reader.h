@@ -27,7 +27,7 @@ struct IndexOp {
   int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
   uint64_t bytes_at_least = 0;      // payload, rounded down to a power of two; 0 if unknown
   uint8_t stream = kIndexNoStream;  // index among the rank's streams
-  int32_t peer = -1;                // member rank of the root or peer; -1 if none
+  int32_t peer = -1;                // member rank of the root or peer; -1 if there is none
 };
 
 // One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value:
@@ -66,7 +66,7 @@ class IndexReader {
   std::string_view text(uint32_t index) const;  // empty for an index out of range
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
-  IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
+  IndexColumns columns(size_t rank) const;                 // the columns of ranks()[rank]
   // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise reading a record
   // would wait for the disk once for each column that is not in memory. Takes a few microseconds if they are in
   // memory. Thread-safe.

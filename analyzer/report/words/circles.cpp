@@ -8,7 +8,7 @@ namespace lockstep {
 std::optional<Words> CircleWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   constexpr char kOneOrder[] =
-      "Make every rank issue operations of different communicators in the same order, or from one stream.";
+      "Issue the operations of different communicators in the same order on every rank, or all from one stream.";
   constexpr char kImplicitOrder[] =
       "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
       "stream.";
@@ -23,7 +23,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in a different order than ", CountText(detail.count()),
+      words.what = absl::StrCat("issued the same operations in a different order from ", CountText(detail.count()),
                                 " of ", CountText(detail.of()), " ranks");
       words.more = {{", and ", "all wait for each other"}};
       words.advice = {kOneOrder};
@@ -52,7 +52,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
-                      "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
+                      "Read link and Xid errors on these hosts: if there are any, they are more likely the cause."};
       break;
     case REASON_SENDS_FACE_EACH_OTHER:
       words.what = "wait for each other in sends: each must receive before the other's send completes";

@@ -64,7 +64,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
                                 Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
       words.rivals = {"a kernel of the program, queued before that operation, does not finish",
-                      "this GPU runs the two operations in a different order than the other GPUs"};
+                      "this GPU runs the two operations in a different order from the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
       words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;

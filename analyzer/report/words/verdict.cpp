@@ -107,7 +107,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
                           " stopped by a signal or a debugger");
     case NotSeen::RANKS_MOVING:
       return absl::StrCat("not known whether the job hangs: ", ranks, are,
-                          " moving (CPU time, I/O, or another stack in the second sample). Look again later");
+                          " moving (CPU time, I/O, or a different stack in the second sample). Look again later");
     case NotSeen::ONLY_STACKS:
       return "not known what the ranks wait for: only stacks are available, and no small group of ranks is in a "
              "different place from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "

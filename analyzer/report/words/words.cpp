@@ -138,7 +138,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {"the fault is in another port or link between these ranks",
               "NCCL's profiler with network steps, or the ports' own counters"};
     case Rival::ORDER_IN_CIRCLE:
-      return {"any rank of the cycle issued its calls in a wrong order",
+      return {"any rank of the cycle issued its calls in the wrong order",
               "a longer record (a larger ring), or a dump taken earlier"};
     default: return {};
   }

@@ -21,7 +21,7 @@ struct PtraceFacts {
   pid_t tracer = 0;                // the current tracer
   std::string tracer_name;
   bool own_seccomp = false;          // a seccomp filter restricts this process
-  std::string own_profile, profile;  // the security module's labels; empty if none
+  std::string own_profile, profile;  // the security module's labels; empty if there is none
 };
 PtraceFacts ReadPtraceFacts(pid_t pid, int error);
 

@@ -68,7 +68,7 @@ class PythonCode {
   uint64_t code_type_ = 0;
 };
 
-// Returns the line for the byte offset `at` in a table of one of the three formats; 0 if none.
+// Returns the line for the byte offset `at` in a table of one of the three formats; 0 if there is none.
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at);
 // "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py".
 std::string ShortPythonFile(const std::string& file);

@@ -108,7 +108,7 @@ struct Job {
   bool over = false;   // all ranks have exited, or nobody reports the job any more
 
   // The current round of digests or samples.
-  uint64_t request = 0;  // 0 if none
+  uint64_t request = 0;  // 0 if there is none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
   // The number of the last round of all ranks, and that of the second request to missing ranks (0 if not sent yet).

@@ -13,7 +13,7 @@ namespace lockstep {
 struct RankProcess {
   pid_t pid = 0;
   uid_t uid = 0;
-  int32_t rank = -1;  // in the whole job; -1: unknown
+  int32_t rank = -1;  // in the whole job; -1 if unknown
   int32_t world = -1, local_rank = -1, local_world = -1;
   std::string command;  // name of the program
 };
@@ -21,15 +21,15 @@ struct RankProcess {
 // A rank of the job that is expected on this host and missing.
 struct EndedRank {
   int32_t rank = -1, local_rank = -1;
-  pid_t pid = 0;         // the zombie process, if there is one; 0: none
-  int wait_status = -1;  // the exit status, as waitpid returns it; -1: unknown
+  pid_t pid = 0;         // the zombie process, if there is one; 0 if there is none
+  int wait_status = -1;  // the exit status, as waitpid returns it; -1 if unknown
 };
 
 struct FoundJob {
   std::string name;  // safe in a file name
   std::string slurm_id;
   uint32_t restart_count = 0;
-  int32_t world = 0;               // 0: unknown
+  int32_t world = 0;               // 0 if unknown
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
   bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank

@@ -19,7 +19,7 @@ struct PodQuery {
 
 struct Pod {
   std::string name, pod_namespace, container;
-  std::string image, node;  // empty: unknown
+  std::string image, node;  // empty if unknown
   std::string phase;        // "Running"
   std::string refused;      // if not empty: why no command runs in the pod, for example because of an invalid name
 };

@@ -66,14 +66,13 @@ std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t
   return ranks;
 }
 
-// For the creation of a communicator, blames the ranks that did not enter it instead of those that wait there: the few
-// ranks of a cycle through it, or its possible missing members. If only a few ranks entered it, blames these.
+// For the creation of a communicator, blames the ranks that did not enter it instead of those that wait there in a
+// cycle through it. If only a few ranks entered it, blames these.
 void NameAbsent(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
   for (const PendingCreation& creation : FindPendingCreations(model, 0)) {
     const std::vector<int32_t> absent = GlobalRanks(bundle, creation.absent);
     const std::vector<int32_t> waiting = GlobalRanks(bundle, creation.waiting);
-    const std::vector<int32_t> candidates = GlobalRanks(bundle, creation.candidates);
     const uint32_t comm = creation.parent == kNoIndex ? creation.comm : creation.parent;
     const std::string where =
         absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]), ", where ",
@@ -92,12 +91,6 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
       if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
           std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
         fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never entered", where), fault.calls};
-      } else if (fault.kind == FindingName(INIT_INCOMPLETE) && absent.empty() && !candidates.empty() &&
-                 fault.ranks == waiting) {
-        fault = {fault.kind,
-                 candidates,
-                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " never entered", where),
-                 {}};
       }
     }
   }

@@ -16,7 +16,7 @@ struct JobOptions {
   bool delays = false;   // stop random ranks for a moment, seeded with `seed`
   uint64_t seed = 0;     // for the delays
   std::string folder;    // for all files of the job; exists
-  std::string standins;  // prepended to LD_LIBRARY_PATH; empty: none
+  std::string standins;  // prepended to LD_LIBRARY_PATH; empty if there is none
   std::vector<std::string> command;
 };
 

@@ -15,7 +15,7 @@ struct CheckReport {
   std::string could_not;       // why there is no conclusion; empty if there is one
   std::string standins;        // the folder of the stand-ins; empty: this machine's libraries
   bool own_libraries = false;  // the user chose this machine's libraries
-  std::string folder;          // of the records, if they are kept
+  std::string folder;          // folder of the records, if they are kept
 };
 
 std::string ReportAsText(const CheckReport& report);

@@ -30,7 +30,7 @@ const char* FaultName(Fault fault);
 
 struct Job {
   Bundle bundle;
-  std::vector<int32_t> culprits;  // slow ranks, ascending; empty if none
+  std::vector<int32_t> culprits;  // slow ranks, ascending; empty if there is none
 };
 
 // `share` is how much longer a step of the slow part takes. `jitter` is symmetric, and applies to each computation.

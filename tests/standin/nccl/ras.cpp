@@ -51,7 +51,7 @@ struct RankState {
 
 // A communicator, as the members that answered report it.
 struct CommState {
-  std::vector<int> pids;  // of all members; 0: unknown
+  std::vector<int> pids;  // PIDs of all members; 0 if unknown
   std::map<int, RankState> ranks;
 };
 // By hash and rank 0's process, because communicators may share a hash.
