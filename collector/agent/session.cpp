@@ -238,7 +238,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
       break;
     }
     case CollectRequest::EXAMINE:
-      Log(absl::StrCat("examines the processes of job '", Printable(request.job().job(), 256), "'",
+      Log(absl::StrCat("examining the processes of job '", Printable(request.job().job(), 256), "'",
                        request.slurm().empty() ? "" : ", Slurm ", Printable(request.slurm(), 256),
                        ", as an operator asks the collector"));
       source_->Gather(request);

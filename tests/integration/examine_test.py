@@ -33,7 +33,7 @@ class ExamineTest(unittest.TestCase):
             self.start_agent(made, host)
         self.assertTrue(wait_for(lambda: "fault" in made.log("rank3"), 60), made.logs())
         self.assertTrue(wait_for(at_rest([made.ranks[rank].pid for rank in range(3)]), 60), made.logs())
-        self.assertTrue(wait_for(lambda: all("a collector answers" in made.log(os.path.join(f"spool{host}", "agent")) for host in range(2)), 60), made.logs())
+        self.assertTrue(wait_for(lambda: all("connected to a collector" in made.log(os.path.join(f"spool{host}", "agent")) for host in range(2)), 60), made.logs())
         return made
 
     @staticmethod
@@ -62,7 +62,7 @@ class ExamineTest(unittest.TestCase):
         self.assertEqual((verdict["findings"][0]["culprits"][0]["host"], verdict["ranks_read"]), ("node1", 4))
         self.assertIn("examine the processes of job ''", made.log("collector"))
         for host in range(2):
-            self.assertIn("examines the processes of job ''", made.log(os.path.join(f"spool{host}", "agent")) + made.log(f"agent{host}"))
+            self.assertIn("examining the processes of job ''", made.log(os.path.join(f"spool{host}", "agent")) + made.log(f"agent{host}"))
 
     def test_agents_examine_a_job_for_an_operator_and_for_nobody_else(self):
         made = self.make()
