@@ -15,7 +15,10 @@ constexpr size_t kMostName = 256;
 }  // namespace
 
 std::string Examination::Begin(const ClientRequest& request, const Address& to) {
-  if (request_ != 0 && to == to_ && request.request() == client_request_) return "";  // sent again
+  if (request_ != 0 && request.request() == client_request_) {  // sent again, perhaps after a reconnection
+    to_ = to;
+    return "";
+  }
   if (request_ != 0) return "another job is being examined; try again when that is done";
   if (began_ns_ != 0 && shared_.now - began_ns_ < kPause)
     return absl::StrCat("the last examination began less than ", DurationText(kPause), " ago; try again then");
