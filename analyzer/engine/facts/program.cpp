@@ -178,6 +178,8 @@ class Aligner {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
+      } else if (i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) && SameCall(a[i + 1], b[j])) {
+        d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
         d.type = Divergence::Type::kSkipped;  // several calls at once
       } else if (same_lane && j + 1 >= b.size()) {
