@@ -15,7 +15,7 @@ if(LOCKSTEP_TESTS)
     if(LOCKSTEP_COLLECTOR)
       # The scenarios of corpus_cross_check.py whose verdicts are equal so far.
       add_test(NAME corpus_cross_check COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/integration/corpus_cross_check.py"
-        --build "${CMAKE_BINARY_DIR}" --scenarios 3,5,7,13,15,16,21,22,24,27,36)
+        --build "${CMAKE_BINARY_DIR}" --scenarios 3,5,7,13,15,16,21,24,27,36)
       set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 LABELS "integration;process")
     endif()
   endif()

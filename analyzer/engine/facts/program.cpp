@@ -48,7 +48,7 @@ uint64_t PlaceKey(const Token& t) {
 
 class Aligner {
  public:
-  explicit Aligner(const Model& model) : model_(model) {}
+  Aligner(const Model& model, bool strands) : model_(model), strands_(strands) {}
 
   bool SameCall(const Token& a, const Token& b) const {
     if (a.klass != b.klass || a.exchange != b.exchange) return false;
@@ -178,7 +178,8 @@ class Aligner {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
-      } else if (i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) && SameCall(a[i + 1], b[j])) {
+      } else if (!strands_ && i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) &&
+                 SameCall(a[i + 1], b[j])) {
         d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
         d.type = Divergence::Type::kSkipped;  // several calls at once
@@ -229,6 +230,7 @@ class Aligner {
   }
 
   const Model& model_;
+  const bool strands_;
 };
 
 // The call of most members of a communicator at that number, if they differ; null if they agree or it is unknown.
@@ -374,7 +376,7 @@ bool IsAlone(const Model& model, const Divergence& d) {
 std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   const std::map<std::string, std::vector<Program>> families = ReadPrograms(model, strands);
   std::vector<Divergence> found;
-  const Aligner aligner(model);
+  const Aligner aligner(model, strands);
   for (const auto& [key, family] : families) {
     if (family.size() == 2) {
       // If two ranks differ, each is evidence against the other; then what both did before decides.
@@ -486,9 +488,11 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  // A rank that changed the order of two communicators made each call like the other members.
-  std::erase_if(
-      found, [&](const Divergence& d) { return d.type != Divergence::Type::kReordered && MajorityAgrees(model, d); });
+  // A rank that changed the order of two communicators made each call like the other members. If the job hangs, the
+  // waits show such a rank; in a job that continued, only the order does.
+  std::erase_if(found, [&](const Divergence& d) {
+    return (strands || d.type != Divergence::Type::kReordered) && MajorityAgrees(model, d);
+  });
   return found;
 }
 
