@@ -101,19 +101,18 @@ const std::vector<LoneVariable>& LoneVariables() {
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
        "set by Lockstep: the incident's folder; empty if none was written"},
       {"LOCKSTEP_VERDICT", "the command of --on-verdict",
-       "set by Lockstep, like the next nine: `verdict` of the JSON. In none of them are control characters, marks of "
-       "the "
-       "writing direction or invalid UTF-8; `?` or a space stands for each"},
+       "set by Lockstep, like the next nine: `verdict` of the JSON. In all of them, `?` or a space replaces control "
+       "characters, bidirectional characters and invalid UTF-8"},
       {"LOCKSTEP_VERDICT_FINDING", "the command of --on-verdict",
        "`kind` of the first finding; empty if there is none"},
       {"LOCKSTEP_VERDICT_JOB", "the command of --on-verdict", "`job`, at most 200 characters"},
       {"LOCKSTEP_VERDICT_JOB_ID", "the command of --on-verdict",
-       "`job` up to its first / or #; empty unless it is a word: a letter or digit, then at most 252 of those and . _ "
-       "-"},
+       "`job` up to its first / or #, if it starts with a letter or digit and has only letters, digits and . _ -; "
+       "otherwise empty"},
       {"LOCKSTEP_VERDICT_ACTION", "the command of --on-verdict", "`recommended.action`: exclude, requeue, wait or ask"},
       {"LOCKSTEP_VERDICT_CONFIDENCE", "the command of --on-verdict", "`recommended.confidence` with four decimals"},
       {"LOCKSTEP_VERDICT_HOSTS", "the command of --on-verdict",
-       "`recommended.hosts` that are words, with spaces between; at most 256"},
+       "`recommended.hosts`, separated by spaces; at most 256, and only names of letters, digits and . _ -"},
       {"LOCKSTEP_VERDICT_HOSTS_LEFT_OUT", "the command of --on-verdict", "how many hosts are not in the list"},
       {"LOCKSTEP_VERDICT_RANKS", "the command of --on-verdict", "the first 256 of `recommended.ranks`"},
       {"LOCKSTEP_VERDICT_WHY", "the command of --on-verdict", "`recommended.why`, at most 1,000 characters"},

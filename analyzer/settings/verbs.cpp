@@ -473,8 +473,7 @@ Verb Collector() {
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
              OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
-                       "input and its "
-                       "main facts as variables LOCKSTEP_VERDICT_..."),
+                       "input and its main facts as variables LOCKSTEP_VERDICT_..."),
              OnVerdictTimeout(),
              Archive("look up whether the culprits also caused earlier incidents, in the archive at "
                      "http://HOST:PORT/DATABASE; no verdict waits for it"),
@@ -529,7 +528,7 @@ Verb Attach() {
                   "TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The pipes make each rank write a file")
                  .Lone()}},
            {"Hosts",
-            {Flag("agents", "look at all hosts whose agents report to the collector; needs an operator's key").Lone(),
+            {Flag("agents", "examine all hosts whose agents report to the collector; needs an operator's key").Lone(),
              File("hosts", "examine these hosts instead of this one: a file with one host name per line").Lone(),
              Text("launch", "COMMAND", "command that runs another command on a host; Lockstep appends the host name")
                  .Default("ssh -o BatchMode=yes"),
@@ -756,8 +755,7 @@ Verb Run() {
                  .Excludes("out"),
              GroupOption("let members of this group (name or number) read the incidents and rings"),
              OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
-                       "input and its "
-                       "main facts as variables LOCKSTEP_VERDICT_...")
+                       "input and its main facts as variables LOCKSTEP_VERDICT_...")
                  .Excludes("collector"),
              OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",

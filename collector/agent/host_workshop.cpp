@@ -41,7 +41,6 @@ constexpr size_t kMostOrders = 256;                   // maximum of waiting orde
 constexpr size_t kMostDumpBytes = size_t{512} << 20;  // memory for the rings of one dump
 constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
 constexpr int64_t kExamineLimit = 30 * kSecond;
-constexpr int kNothingHere = 4;  // exit status of `lockstep attach --stream`
 
 // "HOST.lsd", or "HOST.evidence.lsd" in the evidence phase.
 std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {

@@ -14,4 +14,7 @@ std::vector<std::string> OwnProgram(const std::string& verb);
 // Declares that this program contains every verb. Call it before any thread starts.
 void HoldsEveryVerb();
 
+// Exit status of `lockstep attach --stream` if the job has no process on this host.
+inline constexpr int kNothingHere = 4;
+
 }  // namespace lockstep

@@ -98,8 +98,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   }
   if (seen_.empty())
     return "the job's processes exited before Lockstep could examine them, so it is unknown whether they loaded the "
-           "recorder or "
-           "NCCL";
+           "recorder or NCCL";
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 

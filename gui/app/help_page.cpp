@@ -55,9 +55,8 @@ QString KeysHtml(const Actions& actions) {
 
 QString QueryHelpHtml() {
   QString html =
-      "<p>All words must match. A minus before a word excludes it; quotes keep words together; <b>*</b> stands for "
-      "any text, "
-      "<b>?</b> for one character; case does not matter.</p><table cellspacing='0' cellpadding='2'>";
+      "<p>All words must match. A minus before a word excludes it; quotes keep words together; <b>*</b> stands for any "
+      "text, <b>?</b> for one character; case does not matter.</p><table cellspacing='0' cellpadding='2'>";
   html += Row("rank:17043  rank:0-63,128", "ranks by number", "also rank>100, rank<=8");
   html += Row("host:n21*", "ranks by host", "");
   html += Row("comm:tp_*", "members, or operations, of communicators", "name or identity");
@@ -70,9 +69,7 @@ QString QueryHelpHtml() {
   html += Row("n2130", "a plain word", "any part of a host's, communicator's or operation's name, or a rank's number");
   html +=
       "</table><p>Enter goes to the next hit, Shift+Enter to the previous one. Ctrl+Enter turns the search into a "
-      "filter: "
-      "only matching ranks stay. "
-      "Esc clears the box.</p>";
+      "filter: only matching ranks stay. Esc clears the box.</p>";
   return html;
 }
 

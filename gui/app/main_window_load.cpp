@@ -313,8 +313,7 @@ void MainWindow::SaveNotes() {
   if (notes_locked_) {
     strip_->ShowError(
         "The marks are kept until this window closes: the marks file has other contents and stays unchanged (see the "
-        "load "
-        "log).");
+        "load log).");
     return;
   }
   const absl::Status status = WriteNotes(NotesPath(document_->paths()), notes_);

@@ -261,8 +261,7 @@ int Main(int argc, char** argv) {
     if (!options.script()) {
       return Fail(
           "no display: DISPLAY and WAYLAND_DISPLAY are not set. Over ssh use ssh -X or -Y; without a screen: lockstep "
-          "analyze PATH, "
-          "or lockstep view --screenshot FILE PATH");
+          "analyze PATH, or lockstep view --screenshot FILE PATH");
     }
     setenv("QT_QPA_PLATFORM", "offscreen", 1);
   }

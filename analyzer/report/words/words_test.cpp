@@ -495,8 +495,7 @@ TEST(WordsTest, AReplayThatProvesNothingSaysWhy) {
   open->set_receiver(-1);
   EXPECT_EQ(ProofText(proof),
             "not proved by replay: the recorded calls still hang if the GPU of rank 5 continues: 3 operations stay "
-            "open, among "
-            "them a send from rank 1 to a rank on a new communicator");
+            "open, among them a send from rank 1 to a rank on a new communicator");
 }
 
 }  // namespace

@@ -121,8 +121,7 @@ void Clients::OnRequest(const wire::Received& received) {
       if (request.missing_stacks() && request.fresh()) {
         if (!may_dump)
           return fail(
-              "this key is read-only (role reader); taking stacks stops processes for a moment and needs a key of "
-              "role "
+              "this key is read-only (role reader); taking stacks stops processes for a moment and needs a key of role "
               "operator");
         if (std::string why = fresh_.Ask(jobs[0], from, request.request()); !why.empty()) return fail(why);
         return;
@@ -151,7 +150,7 @@ void Clients::OnRequest(const wire::Received& received) {
       return shared_.Send(from, wire::Type::kClientReply, reply);
     }
     case ClientRequest::EXAMINE: {
-      if (!may_dump) return fail("this key may only look (role reader); examining a job needs a key of role operator");
+      if (!may_dump) return fail("this key is read-only (role reader); examining a job needs a key of role operator");
       if (std::string why = examination_.Begin(request, from); !why.empty()) return fail(why);
       return;
     }

@@ -38,8 +38,8 @@ class CollectorCore : private JobEvents {
   bool busy() const { return shared_.working() || incidents_.book().gathering(); }
   // Returns the states of all jobs, those with problems first.
   std::vector<JobState> States() const;
-  JobStatus StatusOf(const std::string& job)
-      const;  // `job` is a name, or "name/step/restart"; returns an empty status if it is unknown
+  // `job` is a name, or "name/step/restart"; returns an empty status if it is unknown.
+  JobStatus StatusOf(const std::string& job) const;
 
  private:
   void Reported(Job* job) override { incidents_.TakeUp(job); }

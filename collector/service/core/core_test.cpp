@@ -544,7 +544,7 @@ TEST_F(CollectorCoreTest, AnExaminationIsForOneOperatorAtATimeAndLogged) {
   EXPECT_THAT(fleet.replies[0].error(), HasSubstr("being examined"));
   fleet.replies.clear();
   ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
-  EXPECT_THAT(fleet.replies.back().progress(), HasSubstr("1 agents or relays did not answer"));
+  EXPECT_THAT(fleet.replies.back().progress(), HasSubstr("1 agent or relay did not answer"));
   std::set<std::string> whole;
   for (const ClientReply& reply : fleet.replies) {
     EXPECT_EQ(reply.request(), 5u);

@@ -64,7 +64,8 @@ void Examination::Tick() {
                            left_ > 0 ? absl::StrCat("; ", left_, " did not answer") : ""));
   ClientReply reply;
   reply.set_request(client_request_);
-  if (left_ > 0) reply.set_progress(absl::StrCat(left_, " agents or relays did not answer"));
+  if (left_ > 0)
+    reply.set_progress(absl::StrCat(left_, left_ == 1 ? " agent or relay" : " agents or relays", " did not answer"));
   reply.set_done(true);
   shared_.Send(to_, wire::Type::kClientReply, reply);
   request_ = 0;

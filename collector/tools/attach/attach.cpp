@@ -38,6 +38,7 @@
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
+#include "collector/common/own_programs.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"
 #include "collector/incident/incident.h"
@@ -421,7 +422,7 @@ int AttachThroughAgents(const AttachOptions& options) {
                                                 : !options.slurm.empty() ? options.slurm
                                                                          : "attached");
   if (folder.empty()) return kNoVerdict;
-  Say("the agents look at the job; this takes a few seconds");
+  Say("the agents are examining the job; this takes a few seconds");
   absl::StatusOr<Bundle> bundle = LookThroughAgents(*options.agents, options.job, options.slurm, kAgentsLimit);
   if (!bundle.ok()) {
     Say(bundle.status().message());

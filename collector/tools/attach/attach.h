@@ -21,7 +21,7 @@ struct AttachOptions {
   std::string hosts;                // file of hosts to examine instead of this one; empty: this one
   std::vector<std::string> launch;  // the command that runs a program on a host
   std::string remote = "lockstep";  // the Lockstep program there
-  std::optional<CollectorAddress> agents;  // has the agents of this collector look, instead of this host
+  std::optional<CollectorAddress> agents;  // if set, the agents of this collector examine the job, not this host
   std::string kubernetes;                  // labels of the pods to examine instead of this host; empty: this one
   std::string pod_namespace, container;
   std::vector<std::string> kubectl;

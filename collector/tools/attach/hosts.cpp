@@ -19,6 +19,7 @@
 #include "analyzer/util/scratch_folder.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
+#include "collector/common/own_programs.h"
 
 namespace lockstep {
 namespace {
@@ -143,7 +144,7 @@ absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const 
   const ScratchFolder scratch("lockstep-attach");
   if (!scratch.status().ok()) return scratch.status();
   struct Host {
-    std::string dump, problem = "its answer is not whole";
+    std::string dump, problem = "part of its answer is missing";
     uint64_t bytes = 0;
     bool answered = false;
   };

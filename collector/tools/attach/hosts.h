@@ -26,8 +26,6 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
 
 // Exit status of a `lockstep attach` that ran and has no verdict.
 inline constexpr int kNoVerdict = 3;
-// Of one with --stream, if the job has no process on the host.
-inline constexpr int kNothingHere = 4;
 
 // Problem::like for a target that did not answer.
 inline constexpr char kNoAnswer[] = "no answer";
@@ -37,7 +35,7 @@ inline constexpr char kNoAnswer[] = "no answer";
 absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
                                      int64_t limit_ns);
 
-// The same, by the agents of a collector: of the job with this name or Slurm id, if not empty.
+// The same through the agents of a collector. `job` and `slurm` choose the job by name or Slurm id, if not empty.
 absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const std::string& job,
                                          const std::string& slurm, int64_t limit_ns);
 

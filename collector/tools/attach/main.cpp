@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
   if (hosts + pods + agents > 1)
     return lockstep::settings::UsageError("attach", parsed->Wrong("give one of --agents, --hosts and --kubernetes"));
   if (agents && parsed->Flag("ask-torch"))
-    return lockstep::settings::UsageError("attach", parsed->Wrong("agents write into no process: no --ask-torch"));
+    return lockstep::settings::UsageError(
+        "attach", parsed->Wrong("--ask-torch cannot be combined with --agents: agents never write into a process"));
   if (agents) {
     absl::StatusOr<lockstep::CollectorAddress> address = lockstep::FindCollector(lockstep::MakeToolOptions(*parsed));
     if (!address.ok()) {

@@ -324,8 +324,7 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
   std::vector<Fault> unmatched;
   if (lost) {
     found.not_checked = {
-        "whether sends match receives, and cycles of waits: not all calls are recorded (PyTorch records no gloo "
-        "sends "
+        "whether sends match receives, and cycles of waits: not all calls are recorded (PyTorch records no gloo sends "
         "and receives; rings hold more calls with more memory)"};
   } else if (found.faults.empty()) {
     AddUnmatched(view.model, &unmatched);
