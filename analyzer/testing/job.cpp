@@ -270,4 +270,14 @@ Bundle Job::Run() {
   return b;
 }
 
+Bundle WithoutMarks(Bundle bundle) {
+  for (Rank& rank : bundle.ranks) {
+    rank.gpu_marks = ring::GpuMarks::kOff;
+    rank.streams.clear();
+    for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
+    for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
+  }
+  return bundle;
+}
+
 }  // namespace lockstep::testing

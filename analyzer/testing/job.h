@@ -72,4 +72,7 @@ class Job {
   std::vector<std::vector<size_t>> step_starts_;
 };
 
+// Returns the job as it would be recorded without GPU progress markers: what its GPUs did is unknown.
+Bundle WithoutMarks(Bundle bundle);
+
 }  // namespace lockstep::testing

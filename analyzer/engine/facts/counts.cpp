@@ -145,53 +145,79 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
 
 namespace {
 
-// A framework does not count by peer. As far as both records reach, the rank and that peer have only this call in
-// common, and both exchange with others.
+// Returns whether the two ranks have only this call for each other, although both exchange with others. A framework
+// does not count by peer; there, as far as both records reach.
 bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
-  if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
-  const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
-    size_t count = 0;
-    for (const Op& o : rank.ops) {
-      if (&o == but || o.membership != membership || !ring::IsPointToPoint(o.kind)) continue;
-      if (o.root_or_peer == with) return size_t{0};
-      ++count;
-    }
-    return count;
-  };
   const Rank& own = model.bundle.ranks[rank_index];
   const Rank& theirs = model.bundle.ranks[peer.rank_index];
   if (own.damaged || theirs.damaged) return false;
-  return others(own, op.membership, op.root_or_peer, &op) > 0 &&
-         others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
+  const int32_t me = own.memberships[op.membership].member_rank;
+  const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
+    int64_t count = 0, with_it = 0;
+    if (rank.source != Source::kFlightRecorder) {
+      for (const PeerCount& p : rank.memberships[membership].peers)
+        (p.peer == with ? with_it : count) += p.sends + p.recvs;
+      with_it -= but != nullptr;
+    } else {
+      for (const Op& o : rank.ops) {
+        if (&o == but || o.membership != membership || !ring::IsPointToPoint(o.kind)) continue;
+        ++(o.root_or_peer == with ? with_it : count);
+      }
+    }
+    return with_it == 0 && count > 0;
+  };
+  return others(own, op.membership, op.root_or_peer, &op) && others(theirs, peer.membership, me, nullptr);
 }
 
-// Returns whether another member than the peer waits for such a call of this rank. A rank that used the wrong peer
-// leaves the right one waiting.
-bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
-  const auto reverse = OtherSideOf(op.kind);
-  for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[op.root_or_peer]) continue;
-    const auto& in_flight = model.ranks[m.rank_index].in_flight;
-    if (in_flight.empty()) continue;
-    const std::vector<Op>& ops = model.bundle.ranks[m.rank_index].ops;
-    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
-          return ops[i].membership == m.membership && ops[i].kind == reverse && ops[i].root_or_peer == me;
-        }))
-      return true;
+// Returns whether the other rank has issued a collective that this rank issued after the call.
+bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other) {
+  const Rank& rank = model.bundle.ranks[rank_index];
+  for (const Op* next = &op + 1; next != rank.ops.data() + rank.ops.size(); ++next) {
+    if (!ring::IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
+    for (const Membership& ms : model.bundle.ranks[other].memberships) {
+      if (ms.comm == rank.memberships[next->membership].comm && ms.issued >= next->seq) return true;
+    }
   }
   return false;
 }
 
+// Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
+// used the wrong peer leaves the right one waiting.
+const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
+  const auto reverse = OtherSideOf(op.kind);
+  for (const Member& m : model.comms[comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[op.root_or_peer]) continue;
+    const Rank& rank = model.bundle.ranks[m.rank_index];
+    if (rank.source != Source::kFlightRecorder) {
+      const auto member = static_cast<int32_t>(&m - model.comms[comm].members.data());
+      const int64_t issued = model.PeerIssued(model.comms[comm].members[me], op.kind, member);
+      if (issued >= 0 && model.PeerIssued(m, reverse, me) > issued) return &m;
+      continue;
+    }
+    const auto& in_flight = model.ranks[m.rank_index].in_flight;
+    if (in_flight.empty()) continue;
+    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
+          const Op& o = rank.ops[i];
+          return o.membership == m.membership && o.kind == reverse && o.root_or_peer == me;
+        }))
+      return &m;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op) {
-  const Rank& rank = model.bundle.ranks[rank_index];
-  const Membership& ms = rank.memberships[op.membership];
+bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits) {
+  const Membership& ms = model.bundle.ranks[rank_index].memberships[op.membership];
   const std::vector<Member>& members = model.comms[ms.comm].members;
   if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
     return false;
-  return MeetNowhereElse(model, rank_index, op, members[op.root_or_peer]) &&
-         SomebodyElseExpects(model, ms.comm, ms.member_rank, op);
+  const Member& peer = members[op.root_or_peer];
+  if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
+  const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);
+  if (right == nullptr) return false;
+  return (peer_waits && MeetNowhereElse(model, rank_index, op, peer)) ||
+         (WentOn(model, rank_index, op, peer.rank_index) && WentOn(model, rank_index, op, right->rank_index));
 }
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {

@@ -20,9 +20,10 @@ std::vector<int32_t> FindOddlyCounted(const Model& model);
 // at most two ranks of a role, and needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
-// For a rank's send or receive in flight whose other side a framework's dump does not show. Returns whether the two
-// ranks have only this call for each other, although both have exchanged with others. Another member must also wait for
-// such a call of this rank.
-bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op);
+// For a rank's send or receive in flight that has no other side. Returns whether it was meant for another member, which
+// waits for such a call of this rank: either both the peer and that member issued a collective that the rank issued
+// after the call, or the peer itself waits (`peer_waits`), and the two ranks have only this call for each other,
+// although both have exchanged with others.
+bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits);
 
 }  // namespace lockstep

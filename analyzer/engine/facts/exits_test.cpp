@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -339,12 +340,8 @@ TEST(Exits, ARankThatLeftIsNamedWithoutGpuMarkers) {
         thread.wait = ring::CallKind::kStreamSynchronize;
         thread.wait_since_ns = rank.captured_ns - waited_s * 1'000'000'000;
       }
-      rank.gpu_marks = ring::GpuMarks::kOff;
-      rank.streams.clear();
-      for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
-      for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
     }
-    return b;
+    return testing::WithoutMarks(std::move(b));
   };
   const Verdict one = Analyze(ended({5}, 40));
   ASSERT_EQ(one.findings_size(), 1) << one.DebugString();
@@ -371,13 +368,7 @@ TEST(Exits, AnErrorReportedByNcclOutweighsWaitsWithoutGpuMarkers) {
     auto& program = job.ranks[r].program;  // waits for what stage 2 sends, before its own send
     program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(r, "pp", 2, 4)) + 1, testing::Call{});
   }
-  Bundle b = job.Run();
-  for (Rank& rank : b.ranks) {
-    rank.gpu_marks = ring::GpuMarks::kOff;
-    rank.streams.clear();
-    for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
-    for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
-  }
+  Bundle b = testing::WithoutMarks(job.Run());
   const Verdict unknown = Analyze(b);
   ASSERT_EQ(unknown.findings_size(), 1) << unknown.DebugString();
   EXPECT_LT(unknown.findings(0).confidence(), 0.5);

@@ -42,6 +42,8 @@ std::string GpuErrorOf(const Rank& rank);
 
 // Circles of the wait graph (cycle.cpp, left.cpp, counts.cpp).
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink);
+// Returns whether the nodes of the sink are waited for only because one rank used the wrong peer; `c` then names it.
+bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c);
 // Returns the few ranks that never issued the operation in which many wait, or none.
 std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink);
 Cause FromCounts(const Facts& facts);

@@ -62,9 +62,6 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   return orders;
 }
 
-// A call between two ranks that exchanged nothing before is odd if others in the cycle have exchanged this many times.
-constexpr int64_t kUsedToEachOther = 8;
-
 bool Before(const Order& order, OpKey a, OpKey b) {
   auto x = std::find(order.keys.begin(), order.keys.end(), a), y = std::find(order.keys.begin(), order.keys.end(), b);
   return x < y && y != order.keys.end();
@@ -204,48 +201,6 @@ Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32
   c.In(circle.comm, circle.op, circle.op_rank);
   c.evidence = circle.evidence;
   return c;
-}
-
-// The ranks of a pipeline always exchange with the same peers. Suppose a rank in a cycle is in its first send or
-// receive with a peer that has no counterpart for it. If the others have exchanged often, the rank used the wrong
-// peer, and the others wait for the right call.
-bool NarrowToStranger(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
-  int32_t stranger = -1;
-  const Edge* first = nullptr;
-  int64_t most = 0;
-  for (uint32_t v : sink) {
-    const int32_t r = facts.graph->RankOf(v);
-    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
-    for (const Edge& e : facts.graph->edges[v]) {
-      if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to))
-        continue;
-      most = std::max(most, e.op->seq);
-      const auto& members = facts.model.comms[e.comm].members;
-      if (e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
-      const int32_t me = facts.bundle.ranks[r].memberships[e.op->membership].member_rank;
-      const Member& peer = members[e.op->root_or_peer];
-      if (facts.bundle.ranks[r].source == Source::kFlightRecorder) {
-        if (!TookTheWrongPeer(facts.model, r, *e.op)) continue;
-        if (stranger >= 0 && stranger != r) return false;
-        stranger = r;
-        first = &e;
-        continue;
-      }
-      if (e.op->seq != 1 || facts.model.PeerIssued(peer, OtherSideOf(e.op->kind), me) != 0) continue;
-      if (stranger >= 0 && stranger != r) return false;
-      stranger = r;
-      first = &e;
-    }
-  }
-  if (stranger < 0 || most < kUsedToEachOther) return false;
-  const Rank& rank = facts.bundle.ranks[stranger];
-  c->kind = P2P_UNMATCHED;
-  c->ranks = {stranger};
-  c->In(first->comm, first->op, stranger);
-  c->grade = GRADE_GOOD;
-  c->reason = REASON_NEW_PEER;
-  *c->detail.mutable_call() = CallOf(facts.bundle, rank, *first->op);
-  return true;
 }
 
 // All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
@@ -420,12 +375,38 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
 
 }  // namespace
 
+bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
+  int32_t stranger = -1;
+  const Edge* call = nullptr;
+  for (uint32_t node : sink) {
+    for (uint32_t waiter : facts.graph->back[node]) {
+      const int32_t r = facts.graph->RankOf(waiter);
+      if (r < 0 || facts.graph->IsHost(waiter)) continue;
+      for (const Edge& e : facts.graph->edges[waiter]) {
+        if (e.to != node || e.why != Why::kNotIssued || e.op == nullptr ||
+            !TookTheWrongPeer(facts.model, r, *e.op, sink.size() > 1))
+          continue;
+        if (stranger >= 0 && stranger != r) return false;
+        stranger = r;
+        call = &e;
+      }
+    }
+  }
+  if (stranger < 0) return false;
+  *c = CauseOf(P2P_UNMATCHED, REASON_NEW_PEER, GRADE_GOOD);
+  c->ranks = {stranger};
+  c->nodes = sink;
+  c->In(call->comm, call->op, stranger);
+  *c->detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[stranger], *call->op);
+  return true;
+}
+
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink) {
   Cause c = CauseOf(DEADLOCK_CYCLE, REASON_CIRCLE, GRADE_GOOD);
   c.nodes = sink;
   const Circle circle = ReadCircle(facts, sink, &c);
   if (!circle.launch_order.empty()) return {StreamCause(facts, sink, circle)};
-  if (circle.collectives.empty() && NarrowToStranger(facts, sink, &c)) return {c};
+  if (Cause wrong; circle.collectives.empty() && FromWrongPeer(facts, sink, &wrong)) return {wrong};
   const std::vector<Order> orders = OrdersOf(facts.model, circle.ranks, circle.collectives, true);
   AddOrders(facts, orders, circle.silent, &c);
   if (AnyTwo(orders, [](const Order& a, const Order& b) { return Swapped(a, b).has_value(); })) {

@@ -181,6 +181,7 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
     NarrowByCounts(facts, &causes);
     return causes;
   }
+  if (Cause wrong; FromWrongPeer(facts, sink, &wrong)) return {wrong};
   switch (facts.graph->Kind(node)) {
     case WaitGraph::NodeKind::kCollective:
       // A communicator is being created, and no rank is known to be missing. AddFromCreations handles this.

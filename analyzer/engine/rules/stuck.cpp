@@ -275,7 +275,7 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   AddQueues(facts, front.comm, &c);
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
   NarrowToMembers(facts, front.comm, inside, &c);
-  if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op)) {
+  if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op, true)) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_WRONG_PEER;
     c.ranks = {r};

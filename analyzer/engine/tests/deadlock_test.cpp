@@ -408,6 +408,27 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   }
 }
 
+// Without marks, no record shows on which call a GPU is. Calls of all ranks behind the exchanges show that the peer of
+// the odd send never received it, and that another rank waits for the send that its neighbor made elsewhere. The peer
+// may be a new one, or the neighbor on the other side.
+TEST(PointToPoint, TheSenderToAWrongPeerIsNamedWithoutMarks) {
+  for (const int wrong : {0, 3}) {
+    Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"pp", {0, 1, 2, 3}}});
+    for (int r = 0; r < 4; ++r) {
+      std::vector<Call>& program = job.ranks[static_cast<size_t>(r)].program;
+      for (int step = 0; step < 6; ++step) {
+        if (r > 0) program.push_back(P2p(1, CallKind::kRecv, r - 1));
+        if (r < 3) program.push_back(P2p(1, CallKind::kSend, step == 5 && r == 1 ? wrong : r + 1));
+        if (r < 3) program.push_back(P2p(1, CallKind::kRecv, r + 1));
+        if (r > 0) program.push_back(P2p(1, CallKind::kSend, r - 1));
+        program.push_back(On(0, CallKind::kAllReduce));
+        program.emplace_back();
+      }
+    }
+    Expect(Analyze(testing::WithoutMarks(job.Run())), P2P_UNMATCHED, {1});
+  }
+}
+
 // One rank closed the cycle: its send is its first ever to that peer, which has no receive for it.
 TEST(PointToPoint, ARankOfACycleThatSentToANewPeerIsNamed) {
   for (bool met : {false, true}) {

@@ -79,16 +79,6 @@ TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   }
 }
 
-Bundle WithoutMarks(Bundle b) {
-  for (Rank& rank : b.ranks) {
-    rank.gpu_marks = ring::GpuMarks::kOff;
-    rank.streams.clear();
-    for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
-    for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
-  }
-  return b;
-}
-
 // Without GPU progress markers, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which
 // rank is not.
 TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
@@ -96,7 +86,7 @@ TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
     Job job(4, 2, 2, 6);
     auto& program = job.ranks[skips].program;
     program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(skips, "dp", 2)));
-    const Verdict v = Analyze(WithoutMarks(job.Run()));
+    const Verdict v = Analyze(testing::WithoutMarks(job.Run()));
     for (const Finding& f : v.findings()) {
       EXPECT_EQ(Culprits(f), std::vector<int32_t>{skips}) << v.DebugString();
     }

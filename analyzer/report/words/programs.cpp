@@ -40,8 +40,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
           "Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
       break;
     case REASON_NEW_PEER:
-      words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
-                                ", its first call with that rank, which has no matching call");
+      words.what = absl::StrCat("issued ", CallAndSite(detail.call()), ", which has no matching call");
       words.more = {
           {": ", "most likely it used the wrong peer, and other ranks wait for the call that it should have made"}};
       words.refuted_by = "a matching call later in that rank's program";
