@@ -197,6 +197,7 @@ class Workshop final : public HostWorkshop {
       for (size_t at = 0; at < result->output.size(); at += kExaminedPart) {
         parts.push_back(Envelope(request));
         parts.back().set_dump(result->output.substr(at, kExaminedPart));
+        parts.back().set_dump_offset(at);
       }
       if (!parts.empty()) parts.back().set_dump_bytes(result->output.size());
     }

@@ -11,12 +11,14 @@ namespace {
 constexpr int64_t kLimit = 40 * kSecond;  // an agent gives up after 30 s
 constexpr int64_t kPause = 10 * kSecond;  // between the beginnings of two examinations
 constexpr size_t kMostName = 256;
+constexpr size_t kMostKept = size_t{128} << 20;  // bytes
 
 }  // namespace
 
 std::string Examination::Begin(const ClientRequest& request, const Address& to) {
   if (request_ != 0 && request.request() == client_request_) {  // sent again, perhaps after a reconnection
     to_ = to;
+    for (const ClientReply& reply : kept_) shared_.Send(to_, wire::Type::kClientReply, reply);
     return "";
   }
   if (request_ != 0) return "another job is being examined; try again when that is done";
@@ -31,6 +33,8 @@ std::string Examination::Begin(const ClientRequest& request, const Address& to) 
   began_ns_ = shared_.now;
   left_ = static_cast<int64_t>(reporters.size());
   answered_.clear();
+  kept_.clear();
+  kept_bytes_ = 0;
   CollectRequest collect;
   collect.set_request(request_);
   collect.mutable_job()->set_job(request.job());
@@ -55,6 +59,10 @@ bool Examination::Take(const wire::Received& received) {
   reply.set_request(client_request_);
   reply.mutable_examined()->Swap(&evidence);
   shared_.Send(to_, wire::Type::kClientReply, reply);
+  if (const size_t bytes = reply.ByteSizeLong(); kept_bytes_ + bytes <= kMostKept) {
+    kept_bytes_ += bytes;
+    kept_.push_back(std::move(reply));
+  }
   return true;
 }
 
@@ -69,6 +77,7 @@ void Examination::Tick() {
   reply.set_done(true);
   shared_.Send(to_, wire::Type::kClientReply, reply);
   request_ = 0;
+  kept_ = {};
 }
 
 }  // namespace lockstep

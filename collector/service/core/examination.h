@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "collector/service/core/shared.h"
 
@@ -24,8 +25,10 @@ class Examination {
   Address to_;
   uint64_t client_request_ = 0, request_ = 0;  // request_ 0: none is in progress
   int64_t began_ns_ = 0;
-  int64_t left_ = 0;            // how many have not answered yet
-  std::set<Address> answered_;  // each counts once
+  int64_t left_ = 0;               // how many have not answered yet
+  std::set<Address> answered_;     // each counts once
+  std::vector<ClientReply> kept_;  // for a client that asks again after a reconnection
+  size_t kept_bytes_ = 0;
   CoreShared& shared_;
 };
 

@@ -157,7 +157,9 @@ absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const 
     const HostEvidence& said = reply.examined();
     if (!reply.has_examined() || said.asked() > 0 || hosts.size() >= kMostHosts) return;
     Host& host = hosts[CleanUtf8(said.host(), 256)];
-    if (host.dump.size() + said.dump().size() <= kMostFromHost) host.dump += said.dump();
+    // After a reconnection, all answers come again.
+    if (said.dump_offset() == host.dump.size() && host.dump.size() + said.dump().size() <= kMostFromHost)
+      host.dump += said.dump();
     if (!said.problem().empty()) host.problem = CleanUtf8(said.problem(), 300);
     if (!said.last() || !said.problem().empty()) return;
     host.answered = true;
