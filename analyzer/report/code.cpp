@@ -51,7 +51,7 @@ CodeOfRanks ReadCode(const Bundle& bundle) {
 
 std::string ShownValue(const CodeDifference& difference, const std::string& value) {
   constexpr size_t kShown = 12;
-  const std::string text = Printable(value, 200);
+  std::string text = Printable(value, 200);
   switch (difference.kind()) {
     case CodeDifference::LIBRARY: return absl::StrCat("build ", text.substr(0, kShown));
     case CodeDifference::SCRIPT: return text.substr(0, std::string("sha256:").size() + kShown);

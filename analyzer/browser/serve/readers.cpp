@@ -126,7 +126,7 @@ absl::Status Readers::Load() {
 
 absl::Status Readers::Check() {
   const std::lock_guard lock(mutex_);
-  if (const absl::Status status = Load(); !status.ok()) return status;
+  if (absl::Status status = Load(); !status.ok()) return status;
   return hashes_.empty() ? absl::NotFoundError(absl::StrCat(path_, " has no readers")) : absl::OkStatus();
 }
 

@@ -514,7 +514,7 @@ std::string MembersText(const Communicator& comm, bool range) {
   constexpr size_t kColumns = 24;
   const bool known =
       !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
-  const std::string number = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
+  std::string number = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
   if (!known) return number;
   std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
   if (listed.size() <= kColumns) return listed;

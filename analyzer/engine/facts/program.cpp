@@ -419,7 +419,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
     const auto add = [&, size = family.size()](Divergence d, size_t agree) {
       d.siblings_agreeing = static_cast<int32_t>(agree);
       d.family_size = static_cast<int32_t>(size);
-      found.push_back(std::move(d));
+      found.push_back(d);
     };
     const size_t step = family.size() / kSample + 1;
     std::set<int32_t> turned;  // ranks that left the program together with the reference

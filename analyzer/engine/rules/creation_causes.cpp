@@ -97,8 +97,6 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     c.missing = p.unseen;
     c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
     c.reason = REASON_NO_DATA_IN_CREATION;
-  } else if (p.absent.empty() && p.unnamed > 0) {
-    c.kind = FINDING_UNSPECIFIED;  // no rank to name
   } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.grade = GRADE_WEAK;

@@ -53,6 +53,7 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;
+  deviations.reserve(steps.size());
   for (const int64_t value : steps) deviations.push_back(std::abs(static_cast<double>(value - middle)));
   std::sort(deviations.begin(), deviations.end());
   deviations.resize(steps.size() - steps.size() / 6);
@@ -209,6 +210,7 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   // still usual.
   for (const auto& role : paces_.roles) {
     std::vector<std::vector<int64_t>> of_role;
+    of_role.reserve(role.size());
     for (uint32_t r : role) of_role.push_back(paces_.ranks[r].beyond_ns);
     const double varies = VariationOf(of_role);
     for (uint32_t r : role) {
@@ -377,7 +379,7 @@ void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Strag
       Straggler added = s;
       added.cost_ns = std::min(s.excess_ns, other.cost_ns);
       added.comm = other.comm;
-      kept->push_back(std::move(added));
+      kept->push_back(added);
       break;
     }
   }

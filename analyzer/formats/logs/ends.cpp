@@ -265,6 +265,7 @@ class Ends {
     }
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
+      out.reserve(ends.size());
       for (const auto& [rank, end] : ends) out.push_back(end);
       return out;
     };

@@ -58,7 +58,7 @@ bool StallReader::TakeList(std::string_view text) {
   if (!fr::ParseNumber(before.substr(before.find_last_of(' ') + 1), &rank) || rank < 0 || rank > fr::kMaxRank)
     return false;
   std::string_view list = text.substr(open + 3);
-  list = list.substr(0, list.find_first_of("]"));
+  list = list.substr(0, list.find(']'));
   while (!list.empty() && stalled_.missing.size() < kMostTensors) {
     const size_t comma = list.find(',');
     std::string_view tensor = fr::Strip(list.substr(0, comma));
