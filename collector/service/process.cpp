@@ -141,7 +141,7 @@ class CollectorProcess : public CoreActions {
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
     // Runs a separate process, because the files came from the network, and to free its memory.
-    const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
+    absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
     // Nothing waits for the index, and nothing in the incident depends on it.

@@ -126,6 +126,7 @@ class Completed {
     if (members.size() != static_cast<size_t>(first.comm->size) || listed_ + first.comm->size > kMaxMemberEntries)
       return;
     std::vector<int32_t> ranks;
+    ranks.reserve(members.size());
     for (const auto& [inside, own] : members) ranks.push_back(rank_of_.at({own->comm->host, own->comm->pid}));
     fr::FileData& data = out_.ranks.at(ranks[0]);
     const std::vector<fr::UsedGroup> groups = data.used;
