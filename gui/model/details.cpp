@@ -208,6 +208,7 @@ void Maker::Stacks(int row) {
     for (const std::vector<const StackNode*>& stack : StacksOf(document_.facts(), document_.RankAt(row))) {
       if (shown++ == kMostStacks) break;
       std::vector<std::string> frames;
+      frames.reserve(stack.size());
       for (const StackNode* node : stack) frames.push_back(node->frame());
       const StackFrame::Kind kind = stack.front()->kind();
       Frames(kind == StackFrame::PYTHON ? "Python" : kind == StackFrame::KERNEL ? "kernel" : "native", frames);

@@ -115,7 +115,26 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   return c;
 }
 
-// The missing rank waits elsewhere as well, or its number is unknown.
+// Returns whether every rank is one of these or waits, directly or through others, for one of them.
+bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
+  if (facts.graph == nullptr || !RanksWithoutData(facts.bundle, 1).empty()) return false;
+  std::set<uint32_t> reached;
+  std::vector<uint32_t> next;
+  for (const int32_t r : ranks) next.push_back(WaitGraph::HostNode(r));
+  while (!next.empty()) {
+    const uint32_t node = next.back();
+    next.pop_back();
+    if (!reached.insert(node).second) continue;
+    next.insert(next.end(), facts.graph->back[node].begin(), facts.graph->back[node].end());
+  }
+  std::set<int32_t> waiting;
+  for (const uint32_t node : reached) waiting.insert(facts.graph->RankOf(node));
+  waiting.erase(-1);
+  return waiting.size() == facts.bundle.ranks.size() && waiting.size() > ranks.size();
+}
+
+// The missing rank waits elsewhere as well, or its number is unknown. If all other ranks wait for those in the
+// creation, none of them can make the call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
       absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",
@@ -130,6 +149,12 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
     c.reason = REASON_CREATION_LACKS_UNKNOWN;
     c.detail.set_count(p.unnamed);
     c.detail.set_of(p.size);
+    if (p.unseen.empty() && AllOthersWaitFor(facts, p.waiting)) {
+      c.kind = DEADLOCK_CYCLE;
+      c.ranks = p.waiting;
+      c.waiting.clear();
+      for (const int32_t r : c.ranks) c.nodes.push_back(WaitGraph::HostNode(r));
+    }
   } else {
     c.reason = REASON_ELSEWHERE_THAN_CREATION;
     c.detail.set_count(static_cast<int64_t>(p.waiting.size()));

@@ -60,6 +60,14 @@ std::optional<Words> CreationWords(const Finding& finding) {
           "Run with NCCL_DEBUG=INFO: the log shows how far the set-up of each rank went."};
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
+      if (finding.culprit_ranks_size() > 0) {
+        words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()),
+                                  " of ", CountText(detail.of()), " members never entered");
+        words.more = {{"; ", "all other ranks wait for this, so none of them can enter it"}};
+        words.refuted_by = "a rank that can still make the call";
+        words.advice = {"Find the rank that should create this communicator too, and why it made another call."};
+        break;
+      }
       words.own_subject = true;
       words.what = absl::StrCat("no record shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
                                 " members entered ", call);

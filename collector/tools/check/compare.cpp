@@ -61,6 +61,7 @@ void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
 
 std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t>& indexes) {
   std::vector<int32_t> ranks;
+  ranks.reserve(indexes.size());
   for (const int32_t r : indexes) ranks.push_back(bundle.ranks[static_cast<size_t>(r)].rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
