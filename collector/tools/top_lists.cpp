@@ -253,6 +253,7 @@ std::vector<RankRow> RankRows(const JobStatus& job) {
     }
   }
   std::vector<RankRow> sorted;
+  sorted.reserve(rows.size());
   for (auto& [rank, found] : rows) sorted.push_back(std::move(found));
   return sorted;
 }

@@ -49,7 +49,7 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
 void CollectorCore::OnStacks(const wire::Received& received) {
   auto report = std::make_shared<StackReport>();
   if (!shared_.Decode(received.message, report.get()) || clients_.fresh().Take(*report)) return;
-  incidents_.evidence().OnStacks(std::move(report));
+  incidents_.evidence().OnStacks(report);
 }
 
 void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {

@@ -99,7 +99,7 @@ void EvidenceGathering::LookWhetherDone(Gathering* incident, HostGathering* gath
   gathering->done |= gathering->last && incident->stacks_of.ContainsAll(all);
 }
 
-void EvidenceGathering::OnStacks(std::shared_ptr<StackReport> report) {
+void EvidenceGathering::OnStacks(const std::shared_ptr<StackReport>& report) {
   for (Gathering* incident : book_.All()) {
     if (incident->state.evidence_request != report->request() || report->request() == 0) continue;
     if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone)

@@ -20,7 +20,7 @@ class EvidenceGathering {
   void OnEvidence(const wire::Received& received);
   // Takes stacks that relays merged, or that come from one host. Keeps stacks that arrive after the time for evidence,
   // too.
-  void OnStacks(std::shared_ptr<StackReport> report);
+  void OnStacks(const std::shared_ptr<StackReport>& report);
   // Writes the stacks received so far to the incident's folder.
   void WriteStacksOf(Gathering* incident);
 
