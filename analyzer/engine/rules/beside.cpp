@@ -164,7 +164,7 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 // A victim without a dump is in an earlier operation that another rank delays. A rank with the same role that waits for
 // the missing rank has passed those operations in its own communicators. If these operations are over in the missing
 // rank's communicators too, or wait only for that rank, the missing rank had nothing to wait for.
-bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int32_t>& still) {
+bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
   if (own.empty()) return false;                    // part of the rank's data exists, and the rest is lost
@@ -215,9 +215,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
           continue;
         const Member& z = view.members[op.root_or_peer];
         const CallKind reverse = OtherSideOf(op.kind);
-        // A named rank must have failed to send data, or have sent it elsewhere, whatever its counts are.
-        const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
-        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged || owes) {
+        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged) {
           free = false;
         } else if (facts.bundle.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, facts.model.FindPointToPoint(z, reverse, me, op.seq),
