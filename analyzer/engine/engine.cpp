@@ -17,8 +17,6 @@
 #include "analyzer/engine/facts/waits.h"
 #include "analyzer/engine/legal.h"
 #include "analyzer/engine/not_seen.h"
-#include "analyzer/engine/rules/fold.h"
-#include "analyzer/engine/rules/one_sided.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
@@ -85,7 +83,7 @@ class StillSide {
     if (model.stalled) graph.emplace(model, mismatches);
     facts.emplace(model, mismatches, divergences_, graph ? &*graph : nullptr);
     causes = FromSinks(*facts);
-    AddOneSided(model, options.late_after_ns, &causes);
+    AddOneSided(*facts, options.late_after_ns, &causes);
     AddFromCreations(*facts, options.late_after_ns, &causes);
     if (disturbed) Append(FromDisagreement(*facts, causes));
     AddFromSplits(*facts, &causes);

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
-#include "analyzer/engine/facts/lost.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"
@@ -66,40 +65,18 @@ class Builder {
   }
 
  private:
-  // Adds the rank's current operations: the oldest of each communicator that is not known to be complete. Later ones
-  // add nothing.
+  // Adds the oldest operation of each communicator that is not known to be complete. Later ones add nothing. A watchdog
+  // aborts communicators before it ends the process, so nothing may count as in flight any more.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
-    const RankView& view = model_.ranks[r];
-    if (!view.in_flight.empty()) {
-      const auto& oldest = view.in_flight[0].ops;
-      bool behind = false;
-      for (uint32_t s = 0; rank.source != Source::kFlightRecorder && !rank.damaged && s < rank.streams.size(); ++s) {
-        const LostFront front = LostFrontOf(rank, view, s);
-        if (front.seq != kNone) AddCollective(r, rank.memberships[front.membership].comm, front.seq);
-        behind |= front.lost && rank.ops[oldest[0]].stream == s;
-      }
-      for (uint32_t i : oldest) {
-        if (!behind) AddOp(r, rank.ops[i]);
-      }
-      return;
-    }
-    if (view.host != HostState::kDead) return;
-    // A watchdog aborts communicators before it ends the process. Then nothing counts as in flight any more.
     absl::flat_hash_map<uint32_t, const Op*> oldest;
     for (const Op& op : rank.ops) {
-      const bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
+      const bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered || model_.InFlight(r, op);
       if (!flying || op.membership == kNoIndex || (!IsCollective(op.kind) && !IsPointToPoint(op.kind))) continue;
       const Op*& first = oldest[op.membership];
       if (first == nullptr || op.seq < first->seq) first = &op;
     }
     for (const auto& [membership, op] : oldest) AddOp(r, *op);
-  }
-
-  // The process has issued the operation, and its GPU is still in an older one.
-  bool Behind(const Member& member, const Op* theirs) const {
-    const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
-    return unit != kNoIndex && unit > 0;
   }
 
   void AddOp(int32_t r, const Op& op) {
@@ -113,14 +90,9 @@ class Builder {
         unseen_[r] = true;
         return;
       }
-      const auto reverse = OtherSideOf(op.kind);
-      const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
-      bool counted = false;
-      const Op* theirs = model_.OtherSide(r, op, peer, &counted);
+      const int64_t issued = model_.PeerIssued(peer, OtherSideOf(op.kind), rank.memberships[op.membership].member_rank);
       const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
-      if (ended || (issued >= 0 && issued < op.seq) || Behind(peer, theirs)) {
-        edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
-      }
+      if (ended || (issued >= 0 && issued < op.seq)) edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
       return;
     }
     AddCollective(r, comm, op.seq);
@@ -138,8 +110,7 @@ class Builder {
         // The GPU work of a process ends with the process. So others also wait for an ended member in operations that
         // it had already entered.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
-        if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq)))
-          lacking.push_back(static_cast<uint32_t>(m.rank_index));
+        if (ended || m.arrived < seq) lacking.push_back(static_cast<uint32_t>(m.rank_index));
       }
       it->second = static_cast<uint32_t>(edges_.size());
       edges_.push_back(std::move(lacking));

@@ -213,48 +213,14 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
         fits.push_back(&thing);
       }
     }
-    if (fits.size() == 1) {
-      out.thing = fits[0];
+    out.thing = fits.size() == 1 ? fits[0] : fits.empty() ? OneRail(bundle, things, bad, good) : nullptr;
+    if (out.thing != nullptr) {
       out.certain = true;
-      for (int32_t r : fits[0]->ranks) {
+      for (int32_t r : out.thing->ranks) {
         if (bad_of[r] > 0) out.ranks.push_back(r);
       }
       return out;
     }
-    if (fits.empty()) {
-      if (const Things::Thing* rail = OneRail(bundle, things, bad, good)) {
-        out.thing = rail;
-        out.certain = true;
-        for (int32_t r : rail->ranks) {
-          if (bad_of[r] > 0) out.ranks.push_back(r);
-        }
-        return out;
-      }
-    }
-  }
-  // All stuck communicators share two hosts, so the cause is the link between them.
-  std::map<std::string, int32_t> hosts;
-  std::set<int32_t> members;
-  for (const auto& ranks : bad) {
-    std::set<std::string> here;
-    for (int32_t r : ranks) {
-      here.insert(bundle.ranks[r].host);
-      members.insert(r);
-    }
-    for (const std::string& host : here) ++hosts[host];
-  }
-  std::vector<std::string> shared;
-  for (const auto& [host, count] : hosts) {
-    if (count * 10 >= all_bad * 9 && !host.empty()) shared.push_back(host);
-  }
-  if (shared.size() == 2) {
-    out.link = shared;
-    out.certain = all_bad >= 2;
-    for (int32_t r : members) {
-      const std::string& host = bundle.ranks[r].host;
-      if (host == shared[0] || host == shared[1]) out.ranks.push_back(r);
-    }
-    return out;
   }
   if (!common.empty()) {
     // A rank that is in no working communicator is more likely the culprit.
@@ -265,7 +231,9 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.ranks = unseen.empty() ? common : unseen;
     return out;
   }
-  out.ranks.assign(members.begin(), members.end());
+  for (size_t r = 0; r < bad_of.size(); ++r) {
+    if (bad_of[r] > 0) out.ranks.push_back(static_cast<int32_t>(r));
+  }
   return out;
 }
 
@@ -322,7 +290,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   // batches is not a finding either.
   if (const auto batches = Together(all); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
-    if (!again.certain || again.thing != crossing.thing || again.link != crossing.link) return;
+    if (!again.certain || again.thing != crossing.thing) return;
   }
   Cause& first = (*causes)[stuck[0]];
   std::vector<int32_t> ranks = crossing.ranks;
@@ -330,8 +298,6 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   if (crossing.thing != nullptr) {
     ranks = crossing.thing->ranks;
     where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
-  } else if (crossing.link.size() == 2) {
-    where = absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
   } else {
     where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   }
@@ -342,13 +308,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
                         EvidenceItem(Evidence::ALL_CROSS, ranks).Count(stuck.size()).Name(where));
   first.ranks = std::move(ranks);
   first.grade = GRADE_FAIR;
-  if (crossing.thing != nullptr) {
-    first.factor.emplace();
-    first.factor->set_kind(crossing.thing->kind);
-    first.factor->set_name(crossing.thing->name);
-    first.factor->set_culprits(static_cast<int32_t>(first.ranks.size()));
-    first.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
-  }
+  if (crossing.thing != nullptr) SetFactor(*crossing.thing, first.ranks.size(), &first);
   for (size_t k = stuck.size(); k-- > 1;) {
     Cause& other = (*causes)[stuck[k]];
     first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
@@ -387,6 +347,14 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
 
 }  // namespace
 
+void SetFactor(const Things::Thing& thing, size_t culprits, Cause* cause) {
+  cause->factor.emplace();
+  cause->factor->set_kind(thing.kind);
+  cause->factor->set_name(thing.name);
+  cause->factor->set_culprits(static_cast<int32_t>(culprits));
+  cause->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+}
+
 void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   if (causes->empty()) return;
   const Bundle& bundle = model.bundle;
@@ -396,21 +364,15 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     FoldStuck(bundle, *things, causes);
     JoinStuckSiblings(bundle, causes);
   }
-  // Counts the named ranks among those of the thing. A named rank elsewhere does not count.
-  const auto set = [&](Cause* c, const Things::Thing& thing) {
-    const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
-      return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
-    });
-    c->factor.emplace();
-    c->factor->set_kind(thing.kind);
-    c->factor->set_name(thing.name);
-    c->factor->set_culprits(static_cast<int32_t>(here));
-    c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
-  };
   for (Cause& c : *causes) {
     if (c.factor.has_value() || c.ranks.size() < 2 || !FindingFactsOf(c.kind).one_broken_thing) continue;
     if (!things.has_value()) things.emplace(bundle);
-    if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
+    const Things::Thing* thing = things->CommonTo(c.ranks);
+    if (thing == nullptr) continue;
+    const auto here = std::count_if(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
+      return std::binary_search(thing->ranks.begin(), thing->ranks.end(), r);
+    });
+    SetFactor(*thing, static_cast<size_t>(here), &c);
   }
 }
 

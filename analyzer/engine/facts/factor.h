@@ -39,12 +39,14 @@ class Things {
 struct Crossing {
   std::vector<int32_t>
       ranks;  // indexes into Bundle::ranks, ascending: all ranks of the suspect thing in stuck communicators
-  const Things::Thing* thing = nullptr;  // null for a single rank, a link between two hosts, or a plain set
-  std::vector<std::string> link;         // the two hosts of a link
+  const Things::Thing* thing = nullptr;  // null for a single rank or a plain set
   bool certain = false;                  // nothing else explains the stuck communicators
 };
 Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                       const std::vector<std::vector<int32_t>>& good);
+
+// Sets Cause::factor to a thing with this number of culprits.
+void SetFactor(const Things::Thing& thing, size_t culprits, Cause* cause);
 
 // Combines causes of one kind whose culprits share a thing, and sets Cause::factor.
 void FoldByFactor(const Model& model, std::vector<Cause>* causes);

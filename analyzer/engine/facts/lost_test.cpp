@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/engine/facts/lost.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/formats/fr/loader.h"
 #include "analyzer/testing/findings.h"
@@ -55,35 +54,6 @@ void Overwrite(size_t keep, Bundle* b) {
     const size_t lost = rank.ops.size() - std::min(keep, rank.ops.size());
     rank.ops.erase(rank.ops.begin(), rank.ops.begin() + static_cast<std::ptrdiff_t>(lost));
     rank.records_lost = lost;
-  }
-}
-
-// A communicator keeps its most recent operations separately. On a stream they come after what the ring lost.
-TEST(Lost, RecentOperationsAreNotTheFrontOfTheirStream) {
-  for (const bool ticket_known : {true, false}) {
-    Rank rank;
-    rank.gpu_marks = ring::GpuMarks::kFull;
-    rank.streams.resize(1);
-    rank.streams[0].marked = true;
-    rank.streams[0].issued = 20, rank.streams[0].started = 11, rank.streams[0].completed = 10;
-    RankView view;
-    for (int64_t ticket = 15; ticket <= 20; ++ticket) {
-      Op op;
-      op.kind = ring::CallKind::kAllReduce;
-      op.membership = 0;
-      op.stream = 0;
-      op.seq = ticket;
-      op.ticket = ticket_known ? ticket : 0;
-      op.recent_only = true;
-      op.state = OpState::kEnqueued;
-      view.in_flight.push_back({.ops = {static_cast<uint32_t>(rank.ops.size())}});
-      rank.ops.push_back(op);
-    }
-    const LostFront front = LostFrontOf(rank, view, 0);
-    EXPECT_EQ(front.lost, ticket_known);
-    if (ticket_known) {
-      EXPECT_EQ(front.seq, 11);
-    }
   }
 }
 

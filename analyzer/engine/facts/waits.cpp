@@ -5,7 +5,6 @@
 
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
-#include "analyzer/engine/facts/lost.h"
 
 namespace lockstep {
 
@@ -29,6 +28,38 @@ bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
     return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
   });
+}
+
+// Finds what Lockstep's own record lost: the oldest unfinished operation of a stream, known only from its tickets,
+// which count the work put on the stream, from 1.
+void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
+  for (uint32_t s = 0; s < rank.streams.size(); ++s) {
+    const ring::StreamSnapshot& stream = rank.streams[s];
+    if ((queue->stream != kNoIndex && queue->stream != s) || !stream.marked || stream.completed >= stream.issued)
+      continue;
+    const Op* oldest = nullptr;
+    bool recorded = false, one_lane = true;
+    for (const Unit& unit : view.in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& op = rank.ops[i];
+        if (op.stream != s) continue;
+        recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
+        if (op.ticket <= 0) continue;
+        one_lane &= IsCollective(op.kind) &&
+                    (oldest == nullptr ||
+                     (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
+        if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
+      }
+    }
+    if (recorded || oldest == nullptr) continue;
+    queue->overwritten = true;
+    queue->lost_started |= stream.started > stream.completed;
+    const uint32_t comm = rank.memberships[oldest->membership].comm;
+    if (IsPointToPoint(oldest->kind)) queue->lost_exchange = comm;
+    // If the stream also carries other work, tickets do not identify the operation.
+    const int64_t seq = oldest->seq - (oldest->ticket - static_cast<int64_t>(stream.completed + 1));
+    if (one_lane && seq >= 1) queue->lost.push_back({comm, seq});
+  }
 }
 
 }  // namespace
@@ -149,16 +180,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       continue;
     }
     if (queue.units.empty()) continue;
-    for (uint32_t s = 0; s < rank.streams.size(); ++s) {
-      if (queue.stream != kNoIndex && queue.stream != s) continue;
-      const LostFront front = LostFrontOf(rank, model_.ranks[rank_index], s);
-      if (!front.lost) continue;
-      queue.overwritten = true;
-      queue.lost_started |= front.started;
-      const uint32_t comm = rank.memberships[front.membership].comm;
-      if (front.exchange) queue.lost_exchange = comm;
-      if (front.seq != kNone) queue.lost.push_back({comm, front.seq});
-    }
+    FindLostOnStreams(rank, model_.ranks[rank_index], &queue);
   }
 }
 
@@ -499,16 +521,11 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
 
 void WaitGraph::BuildHost(size_t rank_index) {
   const RankView& view = model_.ranks[rank_index];
-  const Rank& rank = model_.bundle.ranks[rank_index];
   if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
   std::vector<Edge> out;
 
-  // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
-  // is known to be elsewhere is not, unless it uses CPU in unknown code: then it may be polling the GPU.
-  const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
-                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
-                       ClassifyActivity(rank.process).stall == Stall::kUnknown;
-  const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
+  // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked.
+  const bool held = view.host != HostState::kElsewhere && stopped[rank_index].witness < 0;
   for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
     const GpuFront& front = queues[q].front;
     // Whatever waits in another strand, the program does not wait for it.
@@ -533,12 +550,11 @@ void WaitGraph::AddCreations() {
       }
     }
     for (int32_t r : creation.waiting) {
+      // A rank that waits for its GPU is not in such a call, even if a damaged record says so. The program only polls a
+      // non-blocking call.
       const HostState host = model_.ranks[r].host;
-      // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
-      if (host == HostState::kInWait) continue;
-      // The program only polls a non-blocking call.
-      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
-      if (host != HostState::kDead && host != HostState::kStopped)
+      if (host == HostState::kInCall || host == HostState::kUnknown ||
+          (host == HostState::kElsewhere && MakesWithoutBlocking(model_.bundle.ranks[r])))
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }

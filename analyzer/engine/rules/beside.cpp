@@ -1,7 +1,6 @@
 // Faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would later
 // have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -25,25 +24,18 @@ namespace {
 // two may be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
-// For each communicator, the two members that issued the most collectives. A rank that is behind any member is behind
-// one of these.
-struct Furthest {
-  std::array<int32_t, 2> rank = {-1, -1};
-  std::array<int64_t, 2> issued = {-1, -1};
-};
+int64_t Issued(const Facts& facts, const Member& m) {
+  return facts.bundle.ranks[m.rank_index].memberships[m.membership].issued;
+}
 
-std::vector<Furthest> FurthestOfEach(const Facts& facts) {
-  std::vector<Furthest> furthest(facts.model.comms.size());
-  for (size_t c = 0; c < furthest.size(); ++c) {
-    Furthest& f = furthest[c];
-    for (const Member& m : facts.model.comms[c].members) {
+// For each communicator, the member that issued the most collectives, or null.
+std::vector<const Member*> FurthestOfEach(const Facts& facts) {
+  std::vector<const Member*> furthest;
+  for (const CommView& view : facts.model.comms) {
+    furthest.push_back(nullptr);
+    for (const Member& m : view.members) {
       if (m.rank_index < 0 || m.membership == kNoIndex || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
-      const int64_t issued = facts.bundle.ranks[m.rank_index].memberships[m.membership].issued;
-      if (issued > f.issued[0]) {
-        f = {{m.rank_index, f.rank[0]}, {issued, f.issued[0]}};
-      } else if (issued > f.issued[1]) {
-        f.rank[1] = m.rank_index, f.issued[1] = issued;
-      }
+      if (furthest.back() == nullptr || Issued(facts, m) > Issued(facts, *furthest.back())) furthest.back() = &m;
     }
   }
   return furthest;
@@ -51,19 +43,13 @@ std::vector<Furthest> FurthestOfEach(const Facts& facts) {
 
 // A member of one of the rank's communicators that issued a collective which the rank did not issue. If the rank had
 // continued like that member, it would have issued the collective too. Returns null if there is none.
-const Membership* SomebodyAheadOf(const Facts& facts, const std::vector<Furthest>& furthest, int32_t rank_index,
-                                  int32_t* who) {
+const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member*>& furthest, int32_t rank_index) {
   for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
-    if (ms.issued < 0 && ms.issued != kNone) continue;
-    const int64_t issued = std::max<int64_t>(ms.issued, 0);
-    if (facts.model.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted ||
-        ms.state == ring::CommState::kDestroyed)
-      continue;
-    const Furthest& f = furthest[ms.comm];
-    const int other = f.rank[0] == rank_index ? 1 : 0;
-    if (f.issued[other] <= issued) continue;
-    *who = f.rank[other];
-    return &ms;
+    const Member* ahead = furthest[ms.comm];
+    const bool known = ms.issued >= 0 || ms.issued == kNone;
+    const bool over = ms.state == ring::CommState::kAborted || ms.state == ring::CommState::kDestroyed;
+    if (!known || over || ahead == nullptr || facts.model.comms[ms.comm].used_for_p2p) continue;
+    if (Issued(facts, *ahead) > std::max<int64_t>(ms.issued, 0)) return ahead;
   }
   return nullptr;
 }
@@ -178,7 +164,7 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 // A victim without a dump is in an earlier operation that another rank delays. A rank with the same role that waits for
 // the missing rank has passed those operations in its own communicators. If these operations are over in the missing
 // rank's communicators too, or wait only for that rank, the missing rank had nothing to wait for.
-bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int32_t>& still) {
+bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
   if (own.empty()) return false;                    // part of the rank's data exists, and the rest is lost
@@ -229,9 +215,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
           continue;
         const Member& z = view.members[op.root_or_peer];
         const CallKind reverse = OtherSideOf(op.kind);
-        // A named rank must have failed to send data, or have sent it elsewhere, whatever its counts are.
-        const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
-        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged || owes) {
+        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged) {
           free = false;
         } else if (facts.bundle.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, facts.model.FindPointToPoint(z, reverse, me, op.seq),
@@ -263,7 +247,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int3
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known) {
   std::vector<Cause> causes;
   if (facts.graph == nullptr || known.empty() || !facts.model.stalled) return causes;
-  const std::vector<Furthest> furthest = FurthestOfEach(facts);
+  const std::vector<const Member*> furthest = FurthestOfEach(facts);
   for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
     const Rank& rank = facts.bundle.ranks[i];
@@ -278,16 +262,16 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
         rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
         (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
-    int32_t ahead = -1;
-    const Membership* behind = SomebodyAheadOf(facts, furthest, r, &ahead);
-    if (behind == nullptr) continue;
+    const Member* ahead = SomebodyAheadOf(facts, furthest, r);
+    if (ahead == nullptr) continue;
     Cause c = HostCause(facts, node);
     c.grade = std::min(c.grade, kBeside);
     c.beside = true;
-    if (c.comm == kNoIndex) c.comm = behind->comm;
-    c.Add(Evidence::WENT_ON, {ahead, r})
-        .Naming(facts.bundle, {ahead})
-        .On(facts.bundle, facts.bundle.comms[behind->comm]);
+    const uint32_t comm = facts.model.CommOf(*ahead);
+    if (c.comm == kNoIndex) c.comm = comm;
+    c.Add(Evidence::WENT_ON, {ahead->rank_index, r})
+        .Naming(facts.bundle, {ahead->rank_index})
+        .On(facts.bundle, facts.bundle.comms[comm]);
     Merge(facts, &causes, std::move(c));
   }
   for (const Divergence& d : facts.divergences) {

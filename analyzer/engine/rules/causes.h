@@ -76,9 +76,8 @@ struct Silent {
   std::vector<Wait> waits;
 };
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks);
-// Returns false if an operation before the one in which others wait may have delayed the rank without data. `still`:
-// the ranks that are already named. If only the rank's dump is lost, one of these would delay it.
-bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int32_t>& still);
+// Returns false if an operation before the one in which others wait may have delayed the rank without data.
+bool NothingHeldIt(const Facts& facts, const Silent& silent);
 // Combines two operations into one hypothesis: the same members are all in both, on different streams, and neither
 // ends.
 void JoinStuck(const Facts& facts, std::vector<Cause>* causes);

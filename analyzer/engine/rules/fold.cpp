@@ -1,11 +1,13 @@
-#include "analyzer/engine/rules/fold.h"
-
+// Joins causes that are one, and drops those that another one explains.
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
+
+constexpr Grade kProven = GRADE_GOOD;
 
 void DropDoubtful(std::vector<Cause>* causes) {
   const bool proven =

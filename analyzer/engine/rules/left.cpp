@@ -17,39 +17,8 @@ namespace {
 struct LeftOut {
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
-  std::set<int32_t> lacking, issuers;
+  std::set<int32_t> lacking;
 };
-
-// Returns a rank with the same role that waits in the same operation and made the call that this rank is missing. No
-// rank that waits there may miss the call. Returns -1 if there is none.
-int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
-  const Bundle& bundle = model.bundle;
-  const Rank& own = bundle.ranks[rank_index];
-  const Membership& at = own.memberships[front.membership];
-  const uint32_t kind = model.comms[at.comm].kind;
-  int32_t witness = -1;
-  for (size_t s = 0; s < model.ranks.size(); ++s) {
-    const Rank& rank = bundle.ranks[s];
-    if (static_cast<int32_t>(s) == rank_index || rank.damaged || rank.memberships.size() != own.memberships.size())
-      continue;
-    const bool there =
-        std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
-          return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
-            const Op& op = rank.ops[i];
-            if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].kind != kind)
-              return false;
-            return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer &&
-                                                      rank.memberships[op.membership].member_rank == at.member_rank);
-          });
-        });
-    if (!there) continue;
-    const Member* member = model.MemberOfKind(static_cast<int32_t>(s), model.comms[left.comm].kind);
-    if (member == nullptr) continue;
-    if (rank.memberships[member->membership].issued < left.seq) return -1;
-    if (witness < 0) witness = static_cast<int32_t>(s);
-  }
-  return witness;
-}
 
 // Most ranks that made both calls made `front` before the call that this rank is missing. So it left nothing out: it
 // has not reached that call yet.
@@ -170,7 +139,7 @@ class CircleLeavers {
       if (IsMany(issuers.size(), lacking.size())) {
         odd_.insert(lacking.begin(), lacking.end());
         if (const Edge* in = facts_.FirstIn(v).edge; in != nullptr && in->op != nullptr)
-          left_out_.push_back({in->comm, in->op->seq, lacking, issuers});
+          left_out_.push_back({in->comm, in->op->seq, lacking});
       }
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
@@ -228,22 +197,11 @@ class CircleLeavers {
     left_out_.clear();
   }
 
-  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong. The
-  // exception: a rank with the same role shows what comes before that place.
-  bool AreFew() {
-    const bool alone = !IsMinority(odd_);
-    for (const int32_t r : odd_) {
-      const LeftOut* left = odd_.size() > kFewLeavers ? nullptr : LeftOutBy(r);
-      const bool unclear = AnyFront(r, [&](uint32_t, const Op& op) {
-        const int32_t witness = left == nullptr ? -1 : WentByThere(facts_.model, r, op, *left);
-        if (witness < 0) return alone || ring::IsPointToPoint(op.kind);
-        witnesses_.push_back(witness);
-        all_.insert(left->issuers.begin(), left->issuers.end());
-        return false;
-      });
-      if (unclear) return false;
-    }
-    return IsMinority(odd_);
+  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong.
+  bool AreFew() const {
+    return IsMinority(odd_) && std::none_of(odd_.begin(), odd_.end(), [&](int32_t r) {
+             return AnyFront(r, [](uint32_t, const Op& op) { return ring::IsPointToPoint(op.kind); });
+           });
   }
 
   // Finds the operations that these ranks have not issued and others have. The first place that they left is in the
@@ -297,11 +255,7 @@ class CircleLeavers {
     const bool others_came =
         std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
     c.detail.set_count(others_came);
-    if (!witnesses_.empty()) {
-      c.Add(Evidence::ROLE_AT_PLACE, {witnesses_[0]}).Naming(bundle);
-    } else if (missed.issued.size() <= odd_.size() && others_came) {
-      NameBothSides(missed.issued, &c);
-    }
+    if (missed.issued.size() <= odd_.size() && others_came) NameBothSides(missed.issued, &c);
     return c;
   }
 
@@ -321,7 +275,6 @@ class CircleLeavers {
   const std::vector<uint32_t>& sink_;
   RankSet all_, odd_;  // ranks of the circle; the minority that left it
   std::vector<LeftOut> left_out_;
-  std::vector<int32_t> witnesses_;  // ranks with the same role that show what comes before the place
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-#include "analyzer/engine/rules/one_sided.h"
-
+// Finds waits for one-sided signals that were never sent.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
+
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -22,8 +23,8 @@ bool MayStillWait(const Op& op) {
 
 }  // namespace
 
-void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* causes) {
-  const Bundle& bundle = model.bundle;
+void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes) {
+  const Bundle& bundle = facts.bundle;
   std::vector<Cause> found;
   std::set<int32_t> waiters;
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
@@ -35,7 +36,7 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
     for (const auto& [place, op] : newest) {
       if (!bundle.known_stalled && (rank.captured_ns <= 0 || rank.captured_ns - op->enter_ns < late_after_ns)) continue;
       const Membership& own = rank.memberships[place.first];
-      const auto& members = model.comms[own.comm].members;
+      const auto& members = facts.model.comms[own.comm].members;
       if (own.member_rank < 0 || static_cast<size_t>(place.second) >= members.size()) continue;
       const Member& sender = members[place.second];
       const ring::PeerProgress* asked = PeerOf(own, place.second);

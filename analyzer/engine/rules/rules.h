@@ -42,6 +42,9 @@ std::vector<Cause> FromHashes(const Facts& facts);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);
 
+// Adds the ranks that owe a one-sided signal for which another rank has waited longer than `late_after_ns`, and removes
+// the waiting rank's stuck GPU from `causes`. A rank that itself waits for a signal is no cause if another rank is.
+void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
 // For communicators that were not created, adds the ranks that never arrived to `causes`, and removes what they
 // explain.
 void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
@@ -55,6 +58,17 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes);
 void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes);
 // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes);
+
+constexpr Grade kAnyone = GRADE_OPEN;  // below it, a set contains every rank that nothing clears
+// Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
+void DropDoubtful(std::vector<Cause>* causes);
+// If a process's stack shows that it waits for another process outside NCCL, it is a victim. The cause is a named rank
+// that does not wait in this way.
+void DropWaitersOutside(std::vector<Cause>* causes);
+// Hosts that wait for files at the same time have one cause, whether or not other ranks already wait for each of them.
+void JoinStorage(std::vector<Cause>* causes);
+// A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
+void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 
 Finding ToFinding(const Facts& facts, const Cause& cause);
 // Adds facts about the CUDA graph launch that issued the operation.

@@ -208,10 +208,9 @@ void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   for (const Cause& c : *causes) {
     if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
   }
-  const std::set<int32_t> still = KnownToHang(*causes);
   std::set<int32_t> by_itself;
   for (const auto& [rank, seen] : SilentRanks(facts, silent)) {
-    if (NothingHeldIt(facts, seen, still)) by_itself.insert(rank);
+    if (NothingHeldIt(facts, seen)) by_itself.insert(rank);
   }
   std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
   std::erase_if(*causes, [&](Cause& c) {

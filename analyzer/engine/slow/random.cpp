@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/chance.h"
 #include "analyzer/util/numbers.h"
@@ -92,11 +93,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.detail.set_of(static_cast<int64_t>(steps));
   c.detail.set_duration_ns(cost);
   c.detail.set_name(absl::StrCat(best->kind, " ", best->name));
-  c.factor.emplace();
-  c.factor->set_kind(best->kind);
-  c.factor->set_name(best->name);
-  c.factor->set_culprits(static_cast<int32_t>(by_rank.size()));
-  c.factor->set_members(static_cast<int32_t>(best->ranks.size()));
+  SetFactor(*best, by_rank.size(), &c);
   std::vector<int32_t> late;
   late.reserve(by_rank.size());
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/factor.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -156,11 +157,7 @@ std::vector<Cause> Slowness::Find() {
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";
-      c.factor.emplace();
-      c.factor->set_kind(thing.kind);
-      c.factor->set_name(thing.name);
-      c.factor->set_culprits(static_cast<int32_t>(group.size()));
-      c.factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+      SetFactor(thing, group.size(), &c);
       causes.push_back(std::move(c));
     };
     if (const Things::Thing* all = things.CommonTo(ranks)) take(*all);

@@ -227,7 +227,6 @@ int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const s
 
 std::string NameOf(const Bundle& bundle, const Crossing& crossing) {
   if (crossing.thing != nullptr) return absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
-  if (crossing.link.size() == 2) return absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
   if (crossing.ranks.size() == 1)
     return absl::StrCat("the links of rank ", bundle.ranks[static_cast<size_t>(crossing.ranks[0])].rank);
   return "the members of one communicator";
@@ -255,13 +254,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
       c.op_rank = m.rank_index;
     }
   }
-  if (crossing.thing != nullptr) {
-    c.factor.emplace();
-    c.factor->set_kind(crossing.thing->kind);
-    c.factor->set_name(crossing.thing->name);
-    c.factor->set_culprits(static_cast<int32_t>(crossing.ranks.size()));
-    c.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
-  }
+  if (crossing.thing != nullptr) SetFactor(*crossing.thing, crossing.ranks.size(), &c);
   c.reason = REASON_SLOW_TRANSFERS;
   *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle, bundle.comms[use.comm]));
   c.detail.set_flag(worst.since > 0);

@@ -63,6 +63,13 @@ TEST(Strands, CallsThatCompleteInAnyOrderDoNotBlockEachOther) {
   ExpectOnly(Of(dumps), RANK_NOT_ARRIVED, {2});
 }
 
+// Every rank is in the same calls, and has made them in an order of its own before.
+TEST(Strands, RanksThatCallInAnyOrderAreNotBlamedForIt) {
+  const Verdict v = Of(Training(6));
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  for (const Finding& finding : v.findings()) EXPECT_EQ(finding.kind(), COLLECTIVE_STUCK) << Show(v);
+}
+
 TEST(Strands, TheOrderOfOtherCallsStillShowsWhichRankLeftOutOne) {
   std::vector<FrDump> dumps = Training(6);
   auto& entries = dumps[3].entries;
