@@ -521,11 +521,16 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
 
 void WaitGraph::BuildHost(size_t rank_index) {
   const RankView& view = model_.ranks[rank_index];
+  const Rank& rank = model_.bundle.ranks[rank_index];
   if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
   std::vector<Edge> out;
 
-  // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked.
-  const bool held = view.host != HostState::kElsewhere && stopped[rank_index].witness < 0;
+  // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
+  // is known to be elsewhere is not, unless it uses CPU in unknown code: then it may be polling the GPU.
+  const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
+                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
+                       ClassifyActivity(rank.process).stall == Stall::kUnknown;
+  const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
   for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
     const GpuFront& front = queues[q].front;
     // Whatever waits in another strand, the program does not wait for it.
@@ -550,11 +555,12 @@ void WaitGraph::AddCreations() {
       }
     }
     for (int32_t r : creation.waiting) {
-      // A rank that waits for its GPU is not in such a call, even if a damaged record says so. The program only polls a
-      // non-blocking call.
       const HostState host = model_.ranks[r].host;
-      if (host == HostState::kInCall || host == HostState::kUnknown ||
-          (host == HostState::kElsewhere && MakesWithoutBlocking(model_.bundle.ranks[r])))
+      // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
+      if (host == HostState::kInWait) continue;
+      // The program only polls a non-blocking call.
+      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
+      if (host != HostState::kDead && host != HostState::kStopped)
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
