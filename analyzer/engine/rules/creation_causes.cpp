@@ -120,6 +120,7 @@ bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   if (facts.graph == nullptr || !RanksWithoutData(facts.bundle, 1).empty()) return false;
   std::set<uint32_t> reached;
   std::vector<uint32_t> next;
+  next.reserve(ranks.size());
   for (const int32_t r : ranks) next.push_back(WaitGraph::HostNode(r));
   while (!next.empty()) {
     const uint32_t node = next.back();
