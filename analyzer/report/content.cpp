@@ -50,10 +50,10 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
     parts.push_back(absl::StrCat("no data from ", RanksText(waited_for), ", which others wait for"));
   if (!unknown.empty())
     parts.push_back(
-        absl::StrCat("no data from ", RanksText(unknown), ": nothing shows another rank that delays the job"));
+        absl::StrCat("no data from ", RanksText(unknown), ": the data shows no other rank that delays the job"));
   if (!others.empty()) {
     parts.push_back(absl::StrCat("no data from ", RanksText(others),
-                                 verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
+                                 verdict.findings().empty() ? "" : ": the data does not show that they are the cause"));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -298,9 +298,9 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
     content.headline =
-        verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
+        verdict.ranks_read() == 0 ? "the data does not show how far any rank got"
         : told || !waited.empty()
-            ? absl::StrCat(who, " were read, and their data names no culprit")
+            ? absl::StrCat(who, " were read, and their data does not point to a culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; ",
                            missing.empty() ? "other data is missing or unreadable"
                                            : absl::StrCat("there is no data from ", RanksText(missing, 8)));
