@@ -199,7 +199,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   };
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
-    // One graph launch may be a whole step, and the first steps do not show how long that computes. The launch queue
+    // One graph launch may be a whole step, and the first steps do not show how long a step takes. The launch queue
     // limits other work of the GPU.
     const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
     int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
