@@ -205,7 +205,7 @@ class Keys {
       case 'd':
         if (job != nullptr) {
           asking_ = Asking::kDump;
-          state_->prompt = "take a dump of " + job->job().job() + " now? y/n";
+          state_->prompt = "request a dump of " + job->job().job() + " now? y/n";
         }
         break;
       case 'f':

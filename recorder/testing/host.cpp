@@ -301,7 +301,7 @@ int DefaultStreams() {
   return 0;
 }
 
-// Many operations on one stream, some of them in groups, and event records that fill the recorder's CUDA tables.
+// Many operations on one stream, some of them in groups, and events that the recorder's CUDA tables hold.
 int Long(int rounds) {
   cudaStream_t stream, other;
   float* buffer;
