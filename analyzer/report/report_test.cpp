@@ -461,7 +461,7 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   finding->mutable_detail()->mutable_call()->set_text("AllReduce #41");
   finding->mutable_detail()->mutable_call()->set_on("dp_1");
   PutIntoWords(finding);
-  EXPECT_THAT(Headline(*finding), HasSubstr("is not NCCL's; it never entered AllReduce #41 on dp_1"));
+  EXPECT_THAT(Headline(*finding), HasSubstr("for non-NCCL GPU work; it never entered AllReduce #41 on dp_1"));
   const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
   // The row `why` has the rest of the headline.

@@ -83,7 +83,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       } else {
         words.advice = {Step("Look for the out-of-memory killer and hardware errors in the host's kernel log",
                              KernelLogCommand(finding, "out of memory|oom-kill|xid|mce")),
-                        "If there are none, find out who sent the signal, such as the scheduler or an operator.",
+                        "If the log shows neither, find out who sent the signal, such as the scheduler or an operator.",
                         RestartStep(finding, "If it happens again, restart")};
       }
       break;
