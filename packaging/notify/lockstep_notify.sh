@@ -138,7 +138,7 @@ post() { # URL BODY: JSON, whose line breaks are between words
   case $answer in 2??) ;; *) failed "the server answered $answer" ;; esac
 }
 
-# Runs a command of the site within the time limit. If it fails, the program exits with status 1.
+# Runs a command of the site within the time limit. If it fails, exits with status 1.
 run() { timeout "$opt_seconds" "$@" || { echo "$1 exited with status $?" >&2; exit 1; }; }
 
 # actions.jsonl has a line for each action that was done, tried or refused.
