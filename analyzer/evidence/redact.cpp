@@ -175,7 +175,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths of every Linux system, which refusals mention.
+// Paths that exist on every Linux system and that refusal messages mention.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
