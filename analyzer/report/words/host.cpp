@@ -17,8 +17,8 @@ std::vector<std::string> StackAdvice(const Finding& finding) {
   if (AllEnded(finding))
     return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
                          finding.culprit_ranks_size() == 1 ? "'s log" : " in their logs", ": ",
-                         Pick(finding, "its process is over", "their processes are over"), " (common reasons: ", kUsual,
-                         ").")};
+                         Pick(finding, "its process has ended", "their processes have ended"),
+                         " (common reasons: ", kUsual, ").")};
   if (finding.place().empty())
     return {
         Step(absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), " (common reasons: ", kUsual, ")"),
