@@ -53,7 +53,7 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
         absl::StrCat("no data from ", RanksText(unknown), ": the data shows no other rank that delays the job"));
   if (!others.empty()) {
     parts.push_back(absl::StrCat("no data from ", RanksText(others),
-                                 verdict.findings().empty() ? "" : ": the data does not show that they are the cause"));
+                                 verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -298,7 +298,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
     content.headline =
-        verdict.ranks_read() == 0 ? "the data does not show how far any rank got"
+        verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
         : told || !waited.empty()
             ? absl::StrCat(who, " were read, and their data does not point to a culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; ",

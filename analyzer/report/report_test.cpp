@@ -421,7 +421,7 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   verdict.set_ranks_read(6);
   const std::string text = ReportText(verdict, bundle);
   EXPECT_THAT(text, StartsWith("HUNG 31 s  rank 5"));
-  EXPECT_THAT(text, HasSubstr("no data from ranks 6, 7: the data does not show that they are the cause"));
+  EXPECT_THAT(text, HasSubstr("no data from ranks 6, 7: nothing shows that they are the cause"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
   EXPECT_THAT(ReportText(verdict, bundle),
               HasSubstr("no data from rank 7, which others wait for; no data from rank 6"));
