@@ -199,7 +199,7 @@ def reference(table):
         others = [row for group in verb["groups"] for row in group["options"] if not row["option"]]
         if others:
             out += ["Without an option: " + "; ".join(f"{key(row)} or `{row['variable']}` (default {cell(row['default'])})" for row in others) + ".", ""]
-    out += ["## The recorder", "", "Settings of the library in the training processes: variables, or keys below `[recorder]`. [recorder.md](recorder.md) describes each.", "",
+    out += ["## The recorder", "", "Settings of the library in the training processes: variables, or keys below `[recorder]`. [recorder.md](recorder.md) explains the important ones.", "",
             "| variable | key | takes | default | meaning |", "| --- | --- | --- | --- | --- |"]
     for row in table["settings"]:
         if row["section"] == "recorder":

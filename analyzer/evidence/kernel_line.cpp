@@ -149,7 +149,7 @@ std::optional<KernelLine> ParseKernelLine(absl::string_view line) {
     text = line.substr(mark + kMark.size());
   }
   text = WithoutKernelTime(text);
-  // People also copy a message without what is before it.
+  // People also copy a message without its prefix.
   const bool bare = mark == line.npos && text.size() == line.size();
   constexpr absl::string_view kUnmistakable[] = {"NVRM: Xid (PCI", "Out of memory: Kill", "Memory cgroup out of memory",
                                                  "oom-kill:"};

@@ -175,7 +175,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths of every Linux system, which refusals mention.
+// Paths that exist on every Linux system and that refusal messages mention.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -543,7 +543,7 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
     return Redactor(level, key);
   }
   unsigned char key[32];
-  if (sodium_init() < 0) return absl::UnavailableError("the system provides no random key for --redact");
+  if (sodium_init() < 0) return absl::UnavailableError("the system did not provide a random key for --redact");
   randombytes_buf(key, sizeof key);
   *from = "random for this run: names cannot be compared with those of other hosts or runs";
   return Redactor(level, {reinterpret_cast<const char*>(key), sizeof key});

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may use if its slices overlap
 constexpr int64_t kMaxArrows = 4096;
-constexpr int64_t kArrowStep = 1'000;  // between the arrow ends of a waiting rank and of the rank that it waits for
+constexpr int64_t kArrowStep = 1'000;  // from an arrow's start at a waiting rank to its end at the awaited one
 
 // One rank in the verdict.
 struct Said {

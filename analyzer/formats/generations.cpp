@@ -152,7 +152,7 @@ struct Seen {
   int64_t sure = kNone;       // newest completed operation that no abort ended
 };
 
-// One rank completed operations with the other that this one never issued.
+// One rank completed operations with the other, although the other never issued them.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
 bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
@@ -253,9 +253,9 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
   return Later{later[later.size() / 2], later.back() - later.front(), last - first};
 }
 
-// Another attempt of the job ends at different numbers, and makes its calls at different intervals. Ranks that agree
-// with the others in both, except for a constant, made their calls together with them on a wrong clock. Corrects
-// this, and returns whether there were any.
+// A different attempt of the job ends at different numbers and makes its calls at different intervals. Ranks that agree
+// with the others in both, except for a constant time difference, belong to the same attempt but have a wrong clock.
+// Corrects their times, and returns whether there were any such ranks.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
   constexpr int64_t kPace = 300;  // two attempts take times that differ by more than one part in this

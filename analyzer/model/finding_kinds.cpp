@@ -6,12 +6,12 @@ namespace lockstep {
 namespace {
 
 constexpr char kCallSites[] =
-    "the program at the call sites above: which side does the same as other ranks with its role; longer records where "
-    "they are overwritten";
-constexpr char kStacks[] = "the named ranks' stacks, taken twice: which of them waits for another";
+    "the program at the call sites above, to see which side does the same as other ranks with its role; longer records "
+    "if they were overwritten";
+constexpr char kStacks[] = "the named ranks' stacks, taken twice, to see which of them waits for another";
 constexpr char kTimes[] =
     "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
-constexpr char kOrders[] = "the program at the call sites above: which of these orders is the intended one";
+constexpr char kOrders[] = "the program at the call sites above, to see which of these orders is intended";
 constexpr char kMismatch[] = "code mismatch";
 
 constexpr FindingFacts CallsDiffer(FindingKind kind, const char* argument) {
@@ -31,7 +31,7 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_CRASHED,
      .cause = "dead",
      .one_broken_thing = true,
-     .tells_apart = "which process ended first: exit times and the last lines of each one's log"},
+     .tells_apart = "exit times and the last log lines of each process, to see which one ended first"},
     {.kind = HOST_STALL,
      .order = 1,
      .cause = "host",
@@ -42,7 +42,7 @@ constexpr FindingFacts kFindings[] = {
     {.kind = GROUP_LEFT_OPEN,
      .order = 2,
      .cause = kMismatch,
-     .tells_apart = "stacks of the named ranks: which of them are between the group's start and its end"},
+     .tells_apart = "stacks of the named ranks, to see which of them are between the group's start and its end"},
     {.kind = GPU_STALL,
      .order = 3,
      .cause = "gpu",
@@ -119,7 +119,7 @@ constexpr FindingFacts kFindings[] = {
      .definite = true,
      .one_broken_thing = true,
      .tells_apart =
-         "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer its log names"},
+         "the named ranks' NCCL logs (NCCL_DEBUG=WARN), to see which rank reported first and which peer its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},
     {.kind = SLOW_LINK, .order = 14, .verdict = VERDICT_SLOW, .cause = "network", .tells_apart = kTimes},

@@ -159,7 +159,7 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
   if (fits(absl::StrCat(content.headline, ".", content.waiting.empty() ? "" : " ", content.waiting))) return head;
   head.says_waiting = content.waiting.empty();
   if (fits(absl::StrCat(content.headline, "."))) return head;
-  // Without a finding there is no advice to hold back for.
+  // Without a finding, no space needs to be kept for advice.
   if (!verdict.findings().empty()) {
     std::vector<Clause> clauses = HeadlineClauses(verdict.findings(0), /*pid=*/false);
     head.says_pid = verdict.findings(0).culprits_size() != 1 || verdict.findings(0).culprits(0).pid() == 0;

@@ -50,7 +50,7 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
     parts.push_back(absl::StrCat("no data from ", RanksText(waited_for), ", which others wait for"));
   if (!unknown.empty())
     parts.push_back(
-        absl::StrCat("no data from ", RanksText(unknown), ": nothing shows another rank that delays the job"));
+        absl::StrCat("no data from ", RanksText(unknown), ": the data shows no other rank that delays the job"));
   if (!others.empty()) {
     parts.push_back(absl::StrCat("no data from ", RanksText(others),
                                  verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
@@ -300,7 +300,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline =
         verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
         : told || !waited.empty()
-            ? absl::StrCat(who, " were read, and their data names no culprit")
+            ? absl::StrCat(who, " were read, and their data does not point to a culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; ",
                            missing.empty() ? "other data is missing or unreadable"
                                            : absl::StrCat("there is no data from ", RanksText(missing, 8)));

@@ -461,7 +461,7 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   finding->mutable_detail()->mutable_call()->set_text("AllReduce #41");
   finding->mutable_detail()->mutable_call()->set_on("dp_1");
   PutIntoWords(finding);
-  EXPECT_THAT(Headline(*finding), HasSubstr("is not NCCL's; it never entered AllReduce #41 on dp_1"));
+  EXPECT_THAT(Headline(*finding), HasSubstr("for non-NCCL GPU work; it never entered AllReduce #41 on dp_1"));
   const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
   // The row `why` has the rest of the headline.
@@ -532,7 +532,8 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
     problem->set_rank(-1);
   }
   const std::string text = ReportText(verdict, MakeBundle(7));
-  EXPECT_THAT(text, StartsWith("INCOMPLETE DATA  8 ranks were read, and their data names no culprit. cut off\n"));
+  EXPECT_THAT(text,
+              StartsWith("INCOMPLETE DATA  8 ranks were read, and their data does not point to a culprit. cut off\n"));
   EXPECT_EQ(text.find("cut off", text.find('\n')), std::string::npos);
   EXPECT_THAT(text, HasSubstr("not a dump."));
   EXPECT_EQ(ExitStatus(verdict), 1);

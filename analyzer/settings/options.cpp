@@ -71,7 +71,7 @@ std::string ReadOption(const Verb& verb, const std::vector<std::string>& words, 
   if (IsFlag(*row)) {
     bool on = true;
     if (attached && !ParseFlag(value, &on))
-      return absl::StrCat(name, " takes yes or no or no value, not ", Quoted(value));
+      return absl::StrCat(name, " takes yes, no or no value, not ", Quoted(value));
     return Take(*row, (row->kind == Kind::kFlag) == on ? "yes" : "no", options);
   }
   if (!attached && *at + 1 < words.size()) value = words[++*at];

@@ -191,7 +191,7 @@ TEST_F(SettingsTest, FlagsCanBeCancelled) {
   EXPECT_THAT(Set("agent"), ElementsAre("insecure=yes", "containers=no"));
   EXPECT_THAT(Set("agent", {"--insecure=no"}), ElementsAre("insecure=no", "containers=no"));
   EXPECT_THAT(Set("agent", {"--no-containers=no", "--insecure=yes"}), ElementsAre("insecure=yes", "containers=yes"));
-  EXPECT_THAT(Set("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes yes or no or no value"));
+  EXPECT_THAT(Set("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes yes, no or no value"));
   setenv("LOCKSTEP_AGENT_INSECURE", "off", 1);
   EXPECT_FALSE(Parse("agent", {})->Flag("insecure"));
 }

@@ -271,9 +271,9 @@ Verb Agent() {
                     "stacks: also the names of files, functions and threads, except those of public libraries and "
                     "Python packages"),
              Rack(), Switch(), RuntimeDir()}}},
-      .notes = {
-          "SIGTERM ends the agent: it finishes what it is writing, and sends for at most 3 s. SIGHUP reopens the log.",
-          kKeysNote, "Exit status: 0 ended by a signal; 1 cannot run here; 2 wrong usage."}};
+      .notes = {"On SIGTERM, the agent finishes what it is writing, sends for at most 3 s, and exits. SIGHUP reopens "
+                "the log.",
+                kKeysNote, "Exit status: 0 ended by a signal; 1 cannot run here; 2 wrong usage."}};
 }
 
 Verb Analyze() {
@@ -292,8 +292,8 @@ Verb Analyze() {
       .groups = {{"Output",
                   {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
                    File("output", "write the report to FILE").Default("standard output"),
-                   Flag("full", "print everything: all evidence, stacks, the whole chain, what is not known"),
-                   Flag("start", "after the text, show what the start of the job spent its time on"),
+                   Flag("full", "print everything: all evidence, stacks, the whole chain, and what is unknown"),
+                   Flag("start", "after the text, show what the job's start-up spent its time on"),
                    Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
                    Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                    Redact(kRedactHelp)}},
@@ -308,7 +308,7 @@ Verb Analyze() {
                            "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
                    Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
-                "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
+                "report cannot be written; 130 ended by Ctrl-C, without a partial file."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
       .least_operands = 0,
@@ -323,8 +323,9 @@ Verb ArchiveVerb() {
                 "send [OPTIONS]"},
       .text = {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times "
                "and aggregates of operations. Each incident is stored once, even if it is sent several times.",
-               "send sends what earlier runs left in the spool. query queries the archive; NAME is clusters, culprits, "
-               "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, so that queries "
+               "The command send sends what earlier runs left in the spool; query queries the archive, where NAME is "
+               "clusters, culprits, "
+               "hangs, host, links, list, operations, speed or startup; jobs stores how long jobs ran, so that queries "
                "can compute rates per job-day. FILE (- is standard input) has lines JOB|START|END|RANKS, as sacct -X "
                "-n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
@@ -348,17 +349,17 @@ Verb ArchiveVerb() {
              Seconds("every", "with --follow: look for new incidents at this interval").Default("5").Limits(0.05, 1e6),
              Folder("spool", "folder for data not yet sent").Default("~/.local/state/lockstep/archive"),
              Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
-             Redact("remove names from code places, as lockstep analyze does"), Keys()}},
+             Redact("redact names in code locations, as lockstep analyze does"), Keys()}},
            {"Queries",
             {Number("days", "only the last N days").Default("90; host, links: 7").Limits(1, 1e6),
              Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
              Text("host", "NAME", "only this host").Default("all"),
-             Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),
+             Text("place", "TEXT", "for culprits: only lines of code that contain TEXT").Default("all"),
              Text("job", "NAME", "only this job").Default("all"), Flag("json", "print JSON"),
              Flag("sql", "print the SQL statement and do not send it"),
              Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
              Text("password", "", "").Lone().Hidden()}}},
-      .notes = {"Exit status: 0 everything was sent or answered; 1 something was refused or cannot be read; 2 wrong "
+      .notes = {"Exit status: 0 everything was sent or answered; 1 something was refused or could not be read; 2 wrong "
                 "usage; 3 the server was down, and unsent data is in the spool."},
       .operand = "DIR",
       .operand_kind = Kind::kFolder,
@@ -482,25 +483,26 @@ Verb Collector() {
 }
 
 Verb Config() {
-  return {.name = "config",
-          .purpose = "show every setting and where it comes from",
-          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder means the library in the "
-                   "training processes), or of all verbs, with its value and its source: a configuration file, the "
-                   "environment, an option among ARGUMENTS, or the default."},
-          .examples = {{"lockstep config", "all settings, and where each comes from"},
-                       {"lockstep config agent", "settings of the agent"},
-                       {"lockstep config --check", "look for mistakes in the configuration files"}},
-          .groups = {{"",
-                      {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
-                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
-          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
-                    "files, and options override both.",
-                    "Exit status: 0 no mistakes; 1 a mistake in a file or the environment, or a file that cannot be "
-                    "used; 2 wrong usage."},
-          .operand = "VERB",
-          .most_operands = kAnyNumber,
-          .command = true};
+  return {
+      .name = "config",
+      .purpose = "show every setting and where it comes from",
+      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder means the library in the "
+               "training processes), or of all verbs, with its value and its source: a configuration file, the "
+               "environment, an option among ARGUMENTS, or the default."},
+      .examples = {{"lockstep config", "all settings, and where each comes from"},
+                   {"lockstep config agent", "settings of the agent"},
+                   {"lockstep config --check", "look for mistakes in the configuration files"}},
+      .groups = {{"",
+                  {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
+                   Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+      .notes = {"The files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
+                "files, and options override both.",
+                "Exit status: 0 no mistakes; 1 a mistake in a file or the environment, or a file that cannot be "
+                "used; 2 wrong usage."},
+      .operand = "VERB",
+      .most_operands = kAnyNumber,
+      .command = true};
 }
 
 Verb Attach() {
@@ -513,8 +515,9 @@ Verb Attach() {
            "their stacks twice, reads the end of their output files and recent dumps of PyTorch's Flight Recorder, and "
            "asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each thread for a moment "
            "(under 50 ms, usually under 1), and writes nothing into a process.",
-           "JOB chooses among several jobs, like --job. PID: only these processes. Without either: every process with "
-           "a rank from a launcher (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else every process with "
+           "JOB chooses one of several jobs, like --job, and PID examines only these processes. Without either, "
+           "Lockstep examines every process with a rank from a launcher (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, "
+           "PMI_RANK), or else every process with "
            "NCCL loaded or a GPU open. Run it as root or as the job's user, while the job still hangs."},
       .examples = {{"lockstep attach", "the only job on this host"},
                    {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"},
@@ -563,8 +566,9 @@ Verb Doctor() {
   return {.name = "doctor",
           .purpose = "check this host",
           .usage = {"[OPTIONS]"},
-          .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are the "
-                   "keys valid, does the collector answer. To test recording, a small program makes NCCL calls with "
+          .text = {"Checks this host: whether there is room for rings, whether NCCL calls are recorded and stacks can "
+                   "be read, whether the keys are valid, and whether the collector answers. To test recording, a small "
+                   "program makes NCCL calls with "
                    "all GPUs hidden. Run it where the job runs: in its container, with its environment."},
           .examples = {{"lockstep doctor", "check this host"},
                        {"lockstep doctor --ranks 16", "a host with 16 ranks"},
@@ -590,7 +594,7 @@ Verb Dump() {
                        {"lockstep dump train", "the job named train"},
                        {"lockstep dump --everything train", "with the rings of all ranks"}},
           .groups = {{"Incident",
-                      {Flag("everything", "take the whole rings of all ranks, not only of the suspects"),
+                      {Flag("everything", "include the whole rings of all ranks, not only of the suspects"),
                        Flag("json", "print the verdict as JSON"),
                        Seconds("timeout", "give up after this time, even if the collector does not answer")
                            .Default("600")
@@ -604,28 +608,29 @@ Verb Dump() {
 }
 
 Verb Evidence() {
-  return {.name = "evidence",
-          .purpose = "print a process's stacks and state",
-          .usage = {"[OPTIONS] PID"},
-          .text = {"Prints what is visible about a process from outside: native and Python stacks of all its threads, "
-                   "whether it makes progress, its memory, its GPUs, this host's hardware errors. It stops each thread "
-                   "for a moment (under 50 ms, usually under 1)."},
-          .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
-                       {"lockstep evidence --redact stacks 4711", "to share with others"},
-                       {"lockstep evidence --ring /dev/shm/lockstep-UID/JOB.0/HOST.PID.RANDOM.ring 4711",
-                        "where ptrace is refused"}},
-          .groups = {{"",
-                      {File("ring",
-                            "ring of the process. If ptrace is refused, the recorder answers instead, if it runs with "
-                            "LOCKSTEP_HELPER=on"),
-                       Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
-                       Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
-                       Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
-                       Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
-                       Flag("no-stop", "").Lone().Hidden()}}},
-          .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
-          .operand = "PID",
-          .most_operands = 1};
+  return {
+      .name = "evidence",
+      .purpose = "print a process's stacks and state",
+      .usage = {"[OPTIONS] PID"},
+      .text = {"Prints what is visible about a process from outside: native and Python stacks of all its threads, "
+               "whether it makes progress, its memory, its GPUs, and this host's hardware errors. It stops each thread "
+               "for a moment (under 50 ms, usually under 1)."},
+      .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
+                   {"lockstep evidence --redact stacks 4711", "to share with others"},
+                   {"lockstep evidence --ring /dev/shm/lockstep-UID/JOB.0/HOST.PID.RANDOM.ring 4711",
+                    "where ptrace is refused"}},
+      .groups = {{"",
+                  {File("ring",
+                        "ring of the process. If ptrace is refused, the recorder answers instead, if it runs with "
+                        "LOCKSTEP_HELPER=on"),
+                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                   Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                   Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
+                   Flag("no-stop", "").Lone().Hidden()}}},
+      .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
+      .operand = "PID",
+      .most_operands = 1};
 }
 
 Verb Export() {
@@ -651,9 +656,9 @@ Verb Export() {
                        .Default("all")
                        .Limits(0, 1e9),
                    Redact(kRedactHelp), Keys()}}},
-      .notes = {"FILE is complete or not created at all; - is standard output.",
+      .notes = {"FILE is either complete or not created; - means standard output.",
                 "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended by "
-                "Ctrl-C, with nothing half-written."},
+                "Ctrl-C, without a partial file."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
       .least_operands = 1,
@@ -668,13 +673,13 @@ Verb Keygen() {
                    "goes. Creates FOLDER if it is missing; the default is the current folder. Never overwrites a key."},
           .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
                        {"lockstep keygen --role agent keys", "one key for all agents"},
-                       {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
+                       {"lockstep keygen --role operator --name alice keys", "alice may request dumps"}},
           .groups = {{"",
                       {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
                               "collector: identifies a collector or a relay to others\n"
                               "relay: forwards the reports of agents\n"
                               "agent: may only report; for one host or a fleet\n"
-                              "operator: may take dumps (lockstep dump, top)\n"
+                              "operator: may request dumps (lockstep dump, top)\n"
                               "reader: read-only (lockstep top)"),
                        Text("name", "NAME", "file name of the keys").Default("the role")}}},
           .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},

@@ -155,7 +155,7 @@ absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   const absl::Span<const char> bytes = index.facts();
   if (bytes.empty())
     return absl::FailedPreconditionError(
-        "this index contains no facts; delete it: Lockstep re-creates it from the dumps");
+        "this index contains no facts; delete it, and Lockstep re-creates it from the dumps");
   const auto size = static_cast<int>(bytes.size());
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
   in.PushLimit(size);  // so that the end of the buffer is the end of the message
@@ -163,10 +163,10 @@ absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   ViewFacts facts;
   if (!CountMessages(&in, ViewFacts::descriptor(), 0, &left) || !facts.ParseFromArray(bytes.data(), size)) {
     return absl::DataLossError(
-        "the facts of this index are unreadable; delete the index: Lockstep re-creates it from the dumps");
+        "the facts of this index are unreadable; delete the index, and Lockstep re-creates it from the dumps");
   }
   if (const std::string why = Checker(facts, index).Check(); !why.empty()) {
-    return absl::DataLossError(absl::StrCat(why, "; delete the index: Lockstep re-creates it from the dumps"));
+    return absl::DataLossError(absl::StrCat(why, "; delete the index, and Lockstep re-creates it from the dumps"));
   }
   return facts;
 }

@@ -1,4 +1,4 @@
-// A viewer's facts about each rank.
+// The facts about each rank that the viewer shows.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -22,7 +22,7 @@ const char* ViewStateName(ViewState state) {
 
 const char* ViewStateMeaning(ViewState state) {
   switch (state) {
-    case ViewState::kMissing: return "peers made this call, the rank did not";
+    case ViewState::kMissing: return "peers made this call, but the rank did not";
     case ViewState::kMismatch: return "the rank made a different call than its peers";
     case ViewState::kFailed: return "the call returned an error";
     case ViewState::kNoData: return "nothing is known about this rank; it may be healthy";

@@ -458,7 +458,7 @@ TEST_F(AgentVerbTest, OnAFullDiskItContinuesAndReportsWhatIsMissing) {
   ASSERT_TRUE(collector_->Until([&] {
     const std::string log = support::ReadFile(folder_ + "/agent.log");
     return log.find("could not save the ring") != std::string::npos ||
-           log.find("no room in the spool") != std::string::npos;
+           log.find("no space in the spool") != std::string::npos;
   }));
   const size_t beats = collector_->heartbeats.size();
   ASSERT_TRUE(collector_->Until([&] { return collector_->heartbeats.size() > beats + 1; }));

@@ -33,7 +33,7 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
-  size_t most_bytes_of_user = size_t{128} << 20;  // limit for what is kept of one user's rings
+  size_t most_bytes_of_user = size_t{128} << 20;  // maximum size of the data kept from one user's rings
   // How long to keep a job without living processes, for late requests.
   int64_t linger_ns = 600'000'000'000;
   // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only /proc is read.
@@ -85,7 +85,7 @@ class HostSource final : public AgentSource {
   struct User {
     UserShare share;
     uint64_t next_ring = 0;  // where the next scan begins
-    size_t bytes = 0;        // size of the data that is kept of the user's rings
+    size_t bytes = 0;        // size of the data kept from the user's rings
     bool too_much = false;   // the user's rings exceed the limit, and this was logged
   };
 

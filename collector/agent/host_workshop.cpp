@@ -75,7 +75,7 @@ class Workshop final : public HostWorkshop {
   }
 
   absl::Status Begin() {
-    if (!event_.ok()) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+    if (!event_.ok()) return absl::UnavailableError(absl::StrCat("cannot create an eventfd: ", strerror(errno)));
     threads_.emplace_back([this] { MakeDumps(); });
     for (size_t i = 0; i < options_.evidence_at_once; ++i) threads_.emplace_back([this] { MakeEvidence(); });
     return absl::OkStatus();

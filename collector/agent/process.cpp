@@ -315,7 +315,7 @@ class AgentProcess {
     source_->Handle();
     session_->Leave(MonotonicNs(), RealtimeNs());
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
-    if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing it");
+    if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing the data");
     ending_ = false;
     // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);

@@ -240,7 +240,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
     case CollectRequest::EXAMINE:
       Log(absl::StrCat("examining the processes of job '", Printable(request.job().job(), 256), "'",
                        request.slurm().empty() ? "" : ", Slurm ", Printable(request.slurm(), 256),
-                       ", as an operator asks the collector"));
+                       ", because an operator requested it"));
       source_->Gather(request);
       break;
     case CollectRequest::EVERYTHING: source_->Gather(request); break;

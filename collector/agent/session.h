@@ -84,7 +84,7 @@ class AgentSession {
   bool welcome() const { return welcome_; }
   // Returns why the collector refuses this agent. Empty if it accepts the agent, or has not answered yet.
   const std::string& refused() const { return refused_; }
-  // The fallback endpoints from the collector, for the case that it goes silent.
+  // Fallback endpoints that the collector sent, for when it goes silent.
   const std::vector<std::string>& fallback() const { return fallback_; }
   const AgentSessionCounters& counters() const { return counters_; }
   // Number of waits that are late now, over all jobs.

@@ -358,7 +358,7 @@ class DiskSpool final : public Spool {
     removals_.push_back(file.folder);
     counters_.bytes -= bytes;
     ++counters_.files_dropped;
-    Problem(absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes,
+    Problem(absl::StrCat("no space in the spool: dropped ", file.name, " (", bytes,
                          " bytes that the collector did not have yet)"));
     files_.erase(key);
   }
@@ -400,7 +400,7 @@ class DiskSpool final : public Spool {
     const auto oldest = std::min_element(rings_.begin(), rings_.end(),
                                          [&](const auto& a, const auto& b) { return order(a) < order(b); });
     if (oldest != rings_.end()) {
-      DropRing(oldest, "no room in the spool");
+      DropRing(oldest, "no space in the spool");
       return true;
     }
     if (need != Need::kEvidence || files_.empty()) return false;

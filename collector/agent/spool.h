@@ -60,7 +60,7 @@ class Spool : public ChunkStore {
   // Splits the file at `path` (in FOLDER/work) into chunks and removes it. The spool's thread does this later;
   // NextProblem() reports errors.
   virtual void PutFile(const SpoolFile& file, const std::string& path) = 0;
-  // Call if the disk has no room for a new file in FOLDER/work. Drops the smallest item that is not more valuable.
+  // Call if the disk has no space for a new file in FOLDER/work. Drops the smallest item that is not more valuable.
   // Returns false if there is none. May wait for the disk.
   virtual bool MakeRoom(SpoolClass kind) = 0;
   // Returns whether a file with this request and name is in the spool, is being added, or was acknowledged completely.

@@ -38,7 +38,7 @@ class Namesakes {
   // Appends to *moves the senders that now belong to another job (neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
-  // Until the sender's next report, its ranks may have been started elsewhere.
+  // The sender is silent: until its next report, its ranks may have been started elsewhere.
   void Silent(const std::string& sender);
   void Leave(const std::string& sender);
   int Of(const std::string& sender) const;

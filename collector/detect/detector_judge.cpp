@@ -199,7 +199,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   };
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
-    // One graph launch may be a whole step, and the first steps do not show how long that computes. The launch queue
+    // One graph launch may be a whole step, and the first steps do not show how long a step takes. The launch queue
     // limits other work of the GPU.
     const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
     int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
@@ -236,7 +236,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   const int64_t for_size = limits_.warm_up_per_rank * std::max(0, finding.comm_size);
   if (roots.unknown || finding.kind == RANK_NO_DATA || finding.roots.empty()) {
     return After(decision, init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
-                 "nothing is known about the root's process");
+                 "the state of the root's process is unknown");
   }
   // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for the work of
   // another process.
@@ -245,8 +245,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);
   }
   if (roots.compute || roots.behind_nccl) decision.age_ns = std::min(decision.age_ns, roots.least_activity_ns);
-  if (roots.compute)
-    return After(decision, limits_.compute_after, "compute", "its GPU does not finish work that is not NCCL's");
+  if (roots.compute) return After(decision, limits_.compute_after, "compute", "its GPU is not finishing non-NCCL work");
   if (finding.kind == GPU_STALL || finding.kind == COLLECTIVE_STUCK) {
     const bool collective = finding.kind == COLLECTIVE_STUCK;
     if (collective && finding.first_operation) {

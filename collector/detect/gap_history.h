@@ -14,7 +14,7 @@ class GapHistory {
  public:
   static constexpr size_t kMost = 256;
 
-  // Stored in whole microseconds; more than 71 minutes counts as 71 minutes.
+  // Gaps are stored in whole microseconds; longer ones than 71 minutes count as 71 minutes.
   void Add(int64_t gap_ns);
   // 99th percentile, rounded down, so that a single pause does not set the limit; 0 without data.
   int64_t P99() const;

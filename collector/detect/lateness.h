@@ -58,8 +58,8 @@ class Lateness {
   const GapMeter* MeterOf(uint64_t comm) const;  // null if the communicator was never seen
   // Returns when an observation first showed the latest progress (issued or finished operations); 0 if there was none.
   int64_t ProgressOf(int32_t slot) const;
-  // The same for all activity of the rank's threads in recorded calls and waits. A process may be active between two
-  // operations; CPU and I/O show that.
+  // Like ProgressOf, but for all activity of the rank's threads in recorded calls and waits. CPU and I/O show whether a
+  // process is active between two operations.
   int64_t ActivityOf(int32_t slot) const;
   // Returns the longest wait of a running process at the last observation, late or not. `waiting` is the number of
   // waiting processes; `doing`: the operation of the longest wait. Both may be null.

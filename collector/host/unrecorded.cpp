@@ -81,7 +81,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
                         ", but LOCKSTEP_HOOK=symbols records only linked calls: if the program opens NCCL with dlopen "
                         "(ctypes, vLLM, JAX, nccl4py), set LOCKSTEP_HOOK=dlsym");
   }
-  if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator or no ring could be created";
+  if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator was created, or a ring could not be created";
   if (without > 0 && loaded == 0) {
     const char* why = other_machine > 0 ? "the program and liblockstep.so have different architectures: set "
                                           "LOCKSTEP_LIBRARY to the library for the program's architecture"

@@ -82,7 +82,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   absl::Status Begin() {
     if (!event_.ok() || !stop_event_.ok())
-      return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+      return absl::UnavailableError(absl::StrCat("cannot create an eventfd: ", strerror(errno)));
     inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without inotify, folders are listed repeatedly
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;

@@ -182,7 +182,7 @@ int EndDescendants(int64_t grace_ns, int64_t limit_ns) {
 absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot make a socket pair: ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create a socket pair: ", strerror(errno)));
   }
   const pid_t group = getpgrp();
   const pid_t pid = fork();

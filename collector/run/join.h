@@ -47,8 +47,8 @@ class Join {
   // Returns whether the collector reported the job as hung, and not as moving since.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // Call when the job has ended. Gives agent and collector time: after an abnormal end, until they have handled it,
-  // otherwise a moment.
+  // Call when the job has ended. After an abnormal end, waits until agent and collector have handled it, otherwise only
+  // a moment.
   void Finish(bool badly);
 
  private:

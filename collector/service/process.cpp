@@ -328,7 +328,7 @@ class CollectorProcess : public CoreActions {
     const wire::ServerCounters& server = server_->counters();
     MetricSet set;
     for (const JobState& job : core_->States()) {
-      set.GaugeOf("job_state", "1 for the current state of the job: moving, late, hung, ended.",
+      set.GaugeOf("job_state", "1 for the job's current state (moving, late, hung or ended).",
                   {{"job", job.job}, {"state", job.state}}, 1);
       for (const Culprit& culprit : job.culprits) {
         set.GaugeOf("job_culprit_info", "1 for each culprit of a hung job.",
@@ -338,14 +338,14 @@ class CollectorProcess : public CoreActions {
     set.Gauge("collector_jobs", "Jobs that agents report.", core.jobs);
     set.Gauge("collector_ranks", "Ranks of the jobs that agents report.", core.ranks);
     set.Gauge("collector_agents", "Agents, including those behind relays.", core.agents);
-    set.Gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
+    set.Gauge("collector_agents_silent", "Agents that have stopped reporting.", core.agents_silent);
     set.Gauge("collector_peers", "Open connections.", server_->peers());
     set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
               core.heartbeat_lag_ns / 1e9);
     set.Counter("collector_heartbeats", "Heartbeats received.", core.heartbeats);
     set.Counter("collector_late_reports", "Reports of waits that became late, or ended.", core.late);
     set.Counter("collector_hung", "Jobs declared hung.", core.hung);
-    set.Counter("collector_recovered", "Hung jobs that moved again.", core.recovered);
+    set.Counter("collector_recovered", "Hung jobs that made progress again.", core.recovered);
     set.Counter("collector_verdicts", "Incidents started.", core.verdicts);
     set.Counter("collector_rounds", "Rounds of digest requests.", core.rounds);
     set.Counter("collector_digests", "Messages with digests.", core.digests);
@@ -465,7 +465,8 @@ int RunRelay(const CollectorOptions& options) {
       const RelayCounters& counters = (*started)->counters();
       MetricSet set;
       set.Gauge("relay_children", "Agents and relays connected.", counters.children);
-      set.Gauge("relay_children_silent", "Connected agents and relays that do not report.", counters.children_silent);
+      set.Gauge("relay_children_silent", "Connected agents and relays that have stopped reporting.",
+                counters.children_silent);
       set.Counter("relay_forwarded", "Messages forwarded.", counters.forwarded);
       set.Counter("relay_forwarded_bytes", "Bytes forwarded.", counters.forwarded_bytes);
       set.Counter("relay_heartbeats_in", "Heartbeats received from children.", counters.heartbeats_in);

@@ -28,8 +28,8 @@ struct FleetAgent {
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
-  // Returns how long each digest takes to arrive after it is made at the request. Negative: the digest is lost. Null:
-  // no delay.
+  // Returns how long a digest takes to arrive after the request for it; a negative value means that it is lost. Null
+  // means no delay.
   std::function<int64_t(const CollectRequest& request)> digest_delay;
   std::vector<CollectRequest> requests;  // requests that the agent received
   std::map<std::string, Chunk> unacknowledged;

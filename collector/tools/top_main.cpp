@@ -205,7 +205,7 @@ class Keys {
       case 'd':
         if (job != nullptr) {
           asking_ = Asking::kDump;
-          state_->prompt = "take a dump of " + job->job().job() + " now? y/n";
+          state_->prompt = "request a dump of " + job->job().job() + " now? y/n";
         }
         break;
       case 'f':
@@ -264,7 +264,7 @@ class Keys {
     Back();
     state_->text_title = "WHY";
     if (job.last_incident().text().empty()) {
-      state_->text = {"This job has no verdict yet. d takes a dump and shows its verdict."};
+      state_->text = {"This job has no verdict yet. Press d to request a dump and show its verdict."};
       return;
     }
     state_->report = true;

@@ -108,7 +108,7 @@ Lines Help() {
            "w        why: the last verdict of this job",
            "s        stacks of the ranks that the others wait for, from the last incident",
            "S        the same, taken now (needs an operator key, because it stops processes for a moment)",
-           "d        take a dump now (needs an operator key)",
+           "d        request a dump now (needs an operator key)",
            "g        group: communicators, ranks, roles, hosts, rails, pipeline stages",
            "o        sort the ranks: trouble first, by rank, by host",
            "f        find a rank: its host, its state and its missing calls",

@@ -197,7 +197,7 @@ absl::Status RouterServer::Start() {
     }
   } else if (open) {
     Say("WARNING: --insecure: listening without keys. Anyone who reaches the port can send any data, read stacks and "
-        "take dumps");
+        "request dumps");
   }
   RaiseFileLimit();
   absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Start(context_, curve_ ? security.known_keys : "");
@@ -355,7 +355,8 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key is read-only (role reader); taking a dump or examining a job needs a key of role operator");
+  reply.set_error(
+      "this key is read-only (role reader); requesting a dump or examining a job needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);

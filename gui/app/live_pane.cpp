@@ -63,10 +63,10 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  dump_ = new QPushButton("Take an incident &now", this);
-  dump_->setAccessibleName("Take an incident now");
+  dump_ = new QPushButton("Capture an incident &now", this);
+  dump_->setAccessibleName("Capture an incident now");
   dump_->setToolTip(
-      "Asks the collector to take an incident of this job, and opens it if its folder can be read from here");
+      "Asks the collector to capture an incident of this job, and opens it if its folder can be read from here");
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
@@ -169,7 +169,7 @@ void LivePane::Dump() {
   if (table_->item(row, 0)->text().startsWith('-'))
     return Say("A job with this name cannot be requested");  // it would be parsed as an option
   dump_->setEnabled(false);
-  Say("The collector is taking an incident ..");
+  Say("The collector is capturing an incident ..");
   dumping_.start(programs_ + "/lockstep-dump",
                  QStringList("--json") + Arguments() + QStringList(table_->item(row, 0)->text()));
 }

@@ -24,7 +24,7 @@ class LivePane : public QWidget {
 
   void Ask();       // queries now, not at the next tick; waits for a running query
   void AskAgain();  // cancels the current query and starts a new one
-  void Dump();      // takes an incident of the job in the current row
+  void Dump();      // captures an incident of the job in the current row
   QTableWidget* table() const { return table_; }
   QPushButton* again() const { return again_; }  // visible while the collector does not answer
   QString state() const { return state_->text(); }

@@ -132,7 +132,7 @@ void Maker::Operation(int row, int64_t record) {
     Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
   if (op.enter_ns > 0)
     Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns))
-                                         : QString("has not returned, or that was not recorded"));
+                                         : QString("has not returned, or its return was not recorded"));
   if (op.started_ns > 0) Line("started", Duration(Apart(op.started_ns, op.enter_ns)) + " after the call");
   if (op.completed_ns > 0) {
     Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");

@@ -56,8 +56,8 @@ Speeds SpeedsOf(const Verdict& verdict) {
   if (out.rows.empty()) return out;
   if (!out.shares) {
     out.note =
-        "The possible speed is unknown here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests "
-        "FILE shows shares.";
+        "The possible speed is unknown here, so there is no 100 %. To see shares, use lockstep analyze --line-rate "
+        "GBITS or --nccl-tests FILE.";
     return out;
   }
   out.note = "100 % is the possible speed: " + rooflines.mid(0, kRooflinesShown).join("; ") +

@@ -136,7 +136,7 @@ QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RanksOf(node).Text())};
-  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "few ranks differ from many: look here");
+  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "a few ranks differ from the others here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
 }

@@ -76,7 +76,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
   }
   // Most rows of a large table share their texts, so words are compared once per distinct text.
   QHash<QString, uint32_t> words;
-  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of its word, row
+  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of the word, and row
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i % 1024 == 0 && Stopped(cancel)) return;
     const QString text = rows.Text(static_cast<int>((*order)[i]), column);

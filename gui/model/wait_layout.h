@@ -42,8 +42,9 @@ struct WaitGraph {
   std::vector<WaitArrow> arrows;  // no two have the same ends, and none leads from a node to itself
 };
 
-// Accepts hostile facts: drops invalid references. Beyond `most` classes, those of one kind in one communicator become
-// one node; if that is still too many, those of one kind and one distance from the causes. At most 2,000 arrows.
+// Accepts hostile facts and drops invalid references. If there are more than `most` classes, combines those of one kind
+// in one communicator into one node, or if that is still too many, those of one kind and distance from the causes.
+// Draws at most 2,000 arrows.
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
 

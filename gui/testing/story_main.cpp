@@ -2,7 +2,7 @@
 // selection and the status as one JSON object per line. Exit status 1 if a path could not be opened.
 // viewer_story --live PROGRAMS ENDPOINT: the window follows a collector. Prints each incident that it opens by itself,
 // and again when a growing one is complete, until standard input ends. A line on standard input presses the button that
-// takes an incident.
+// captures an incident.
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QJsonDocument>

@@ -57,10 +57,10 @@ QString BandwidthPane::NotMeasured() const {
                   ? "No kind and size of operation occurs often enough to measure its bandwidth."
                   : "There are no bandwidths to show:");
   } else if (s->clock().empty()) {
-    lines << "Not measured, because the GPU times of these operations were not recorded: no marks, no "
-             "profiler, no framework's times.";
+    lines << "Not measured, because neither markers, the profiler nor the framework recorded the GPU times of these "
+             "operations.";
   } else {
-    lines << "Not measured: no operation has both times.";
+    lines << "Not measured: no operation has both a start and a completion time.";
   }
   for (const std::string& text : document_->verdict().not_measured()) lines << QString::fromStdString(text);
   return lines.mid(0, 6).join('\n');

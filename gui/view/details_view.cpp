@@ -104,7 +104,8 @@ DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent
     : View(navigator, "Details", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription("What is known about the selected operation, rank, ranks or communicator");
   impl_->records = records;
-  impl_->page = new LinkPane("Details text", "Fields, members by state, stacks; links select what they name", this);
+  impl_->page =
+      new LinkPane("Details text", "Fields, members by state, and stacks. A link selects what it names", this);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->addWidget(impl_->page);

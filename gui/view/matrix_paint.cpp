@@ -81,7 +81,7 @@ QString TitleText(const MatrixScene& scene) {
     parts << "All ranks" << Count(cells.rows)
           << QString("last %1 calls of each").arg(Count(std::max(cells.columns - 1, 0)));
   }
-  if (data.order.lines() < cells.rows) parts << QString("%1 rows left by filters").arg(Count(data.order.lines()));
+  if (data.order.lines() < cells.rows) parts << QString("%1 rows match the filters").arg(Count(data.order.lines()));
   if (scene.grouping != RowGrouping::kRank) parts << QString("by %1").arg(RowGroupingName(scene.grouping));
   return parts.join(QString::fromUtf8("  \u00b7  "));
 }

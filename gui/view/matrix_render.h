@@ -45,7 +45,7 @@ PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> row
 // over another fault.
 void GrowFaults(const ViewTransform& transform, PixelStates* states);
 
-// The transform uses the image's own pixels: for a screen with more pixels than points, pass it Magnified.
+// The transform is in the image's own pixels. For a screen with several pixels per point, pass a Magnified one.
 QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                     const Theme& theme, int threads = 1);
 // A sample of a state as the matrix draws it, for legends.

@@ -526,7 +526,7 @@ void MatrixView::paintEvent(QPaintEvent*) {
   } else if (d.data() == nullptr) {
     d.scene.empty_text = "Building the picture ..";
   } else if (d.lines() == 0 && d.data()->cells->rows > 0) {
-    d.scene.empty_text = "No rank is left by the filters. Esc clears them.";
+    d.scene.empty_text = "The filters hide every rank. Esc clears them.";
   } else {
     d.scene.empty_text = d.data()->cells->mode == MatrixMode::kCommunicator
                              ? "No collective of this communicator is recorded. J shows all ranks."

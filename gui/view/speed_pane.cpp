@@ -282,7 +282,7 @@ QString SpeedPane::HostTitle() const {
   if (shown == 0) return row.name + ": unknown by host, or all its hosts have the same speed";
   return row.name + (shown < row.hosts_measured
                          ? QString(": the slowest %L1 of %L2 hosts").arg(shown).arg(row.hosts_measured)
-                         : QString(": %L1 hosts, the slowest first").arg(shown));
+                         : QString(": %L1 hosts, slowest first").arg(shown));
 }
 
 void SpeedPane::DrawHosts(const Drawing& d, const QRect& plot, bool whole) const {

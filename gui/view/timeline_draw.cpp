@@ -642,7 +642,7 @@ void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
                  .arg(100 * done / std::max(1, document_->rank_count()));
       if (building_) QTimer::singleShot(100, this, [this] { update(); });
     } else if (document_ != nullptr) {
-      text = "The filters leave no rank.";
+      text = "The filters hide every rank.";
     }
     painter->setPen(theme.faint_text);
     painter->drawText(QRect(QPoint(0, 0), size), Qt::AlignCenter, text);

@@ -159,7 +159,7 @@ void VerdictPanel::Impl::Fill() {
 
 VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
     : View(navigator, "Verdict", parent), impl_(std::make_unique<Impl>()) {
-  setAccessibleDescription("What happened, who caused it and how sure that is");
+  setAccessibleDescription("What happened, which rank caused it, and how sure that is");
   Impl& p = *impl_;
   p.badge = new Badge(this);
   p.badge->setAccessibleDescription("What happened to the job, in one word");

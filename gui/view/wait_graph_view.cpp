@@ -63,7 +63,8 @@ WaitGraphView::WaitGraphView(Navigator* navigator, QWidget* parent) : View(navig
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(false);
   setMinimumSize(160, 120);
-  setAccessibleDescription("Ranks in equal wait states as nodes. Arrow keys follow who waits for whom, Enter selects.");
+  setAccessibleDescription(
+      "Each node is a set of ranks in the same wait state. Arrow keys follow who waits for whom, Enter selects.");
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     Mark();
     update();

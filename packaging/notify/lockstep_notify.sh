@@ -1,5 +1,5 @@
-# What the programs for --on-verdict share: options, the verdict's variables, JSON, curl, the record of what was done.
-# Names in a verdict come from the job and are hostile. Each is one quoted word or JSON text, where it looks like what it should be.
+# Shared by the programs for --on-verdict: options, the verdict's variables, JSON, curl, and the record of what was done.
+# Names in a verdict come from the job and are untrusted. Each is used only as one quoted word or JSON text, and only if it has the expected form.
 set -fu
 umask 077
 export LC_ALL=C
@@ -11,10 +11,10 @@ newline='
 say() { printf 'lockstep %s: %s\n' "$program" "$(printf '%.600s' "$*" | tr '\000-\037\177' ' ')" >&2; }
 wrong() { say "$1 (--help lists the options)"; exit 2; }
 failed() { say "$1"; exit 1; }  # Lockstep starts the program again.
-refused() { say "$1"; exit 0; } # Nothing is done, and trying again changes nothing.
+refused() { say "$1"; exit 0; } # Does nothing, because trying again would not help.
 
-# A row of $options: --NAME|VALUE|DEFAULT|HELP. VALUE: none for a switch, N for a number, P for 0 to 1, words with commas between, or any other word
-# for a text. With "..." after it the option may be repeated.
+# A row of $options: --NAME|VALUE|DEFAULT|HELP. VALUE: none for a switch, N for a number, P for 0 to 1, words separated by commas, or any other word
+# for a text. If "..." follows, the option may be repeated.
 row() { # NAME
   while IFS='|' read -r name value default help; do [ "$name" != "$1" ] || return 0; done <<ROWS
 $options
@@ -61,7 +61,7 @@ ROWS
   done
 }
 
-# json MOST TEXT: a JSON string of ASCII. What is no UTF-8 becomes U+FFFD, and longer text is cut.
+# json MOST TEXT: prints a JSON string of ASCII. Replaces invalid UTF-8 by U+FFFD, and cuts longer text.
 json() {
   printf %s "$2" | od -An -v -tu1 | awk -v most="$1" '
     function put(c) {
@@ -89,7 +89,7 @@ json() {
 
 joined() { printf %s "$1" | cut -d ' ' -f "1-$2" | sed 's/ /, /g'; } # WORDS MOST
 
-# The facts that Lockstep hands over (docs/options.md), as $kind, $job and so on.
+# The facts that Lockstep passes (docs/options.md), as $kind, $job and so on.
 verdict() {
   kind=${LOCKSTEP_VERDICT-} finding=${LOCKSTEP_VERDICT_FINDING-} job=${LOCKSTEP_VERDICT_JOB-} job_id=${LOCKSTEP_VERDICT_JOB_ID-}
   action=${LOCKSTEP_VERDICT_ACTION-} confidence=${LOCKSTEP_VERDICT_CONFIDENCE-} why=${LOCKSTEP_VERDICT_WHY-} ranks=${LOCKSTEP_VERDICT_RANKS-}
@@ -111,7 +111,7 @@ verdict() {
   esac
   subject=$kind${job:+: job $job}
   text=$subject$newline${why:+$why$newline}"Recommended: $recommendation (confidence ${confidence%??})."${incident:+${newline}Incident: $incident}
-  # The same if Lockstep starts the program again for the same verdict.
+  # Stays the same if Lockstep starts the program again for the same verdict.
   id=$(printf '%s\n' "$kind" "$job" "$action" "$hosts" "$ranks" "$confidence" "$why" "$incident" | sha256sum | cut -c 1-16)
 }
 
@@ -122,7 +122,7 @@ recommended() {
     "$(json 2000 "$why")" "$confidence"
 }
 
-# The first line of a file, so that a secret is on no command line.
+# Prints the first line of a file, so that a secret appears on no command line.
 secret() { # FILE WHAT
   secret=$(head -n 1 -- "$1" | tr -d '[:space:]')
   [ -n "$secret" ] || failed "$1 holds no $2"
@@ -138,10 +138,10 @@ post() { # URL BODY: JSON, whose line breaks are between words
   case $answer in 2??) ;; *) failed "the server answered $answer" ;; esac
 }
 
-# A command of the site, within the time limit. If it fails, so does what called it.
+# Runs a command of the site within the time limit. If it fails, exits with status 1.
 run() { timeout "$opt_seconds" "$@" || { echo "$1 exited with status $?" >&2; exit 1; }; }
 
-# actions.jsonl has a line for each thing that was done, tried or refused.
+# actions.jsonl has a line for each action that was done, tried or refused.
 write() { # STATE WHAT
   record=$opt_state/actions.jsonl
   mkdir -p -- "$opt_state" &&
@@ -152,7 +152,7 @@ write() { # STATE WHAT
 }
 
 # Sets the last day's $taken nodes, how many of $nodes are $fresh, and the $restarts of the job for other verdicts: all, or those before the last
-# "begun" of this verdict. A text of the record has no other quotes than those around it.
+# "begun" of this verdict. Texts in the record contain no quotes themselves.
 count() { # [begun]
   counted=$(cat "$opt_state/actions.jsonl" 2>/dev/null | begun=${1-} job=$(json 300 "$job") nodes=$nodes awk -F '"' \
     -v since=$(($(date +%s) - 86400)) -v verdict="$id" '
@@ -175,7 +175,7 @@ too_many() {
   [ "$fresh" -gt 0 ] && [ $((taken + fresh)) -gt "$opt_most_nodes" ]
 }
 
-# act WHAT COMMAND: runs it if that is allowed. Writes what was done, or would be.
+# act WHAT COMMAND: runs the command if that is allowed. Records what was done, or would have been.
 act() {
   count
   why_not=

@@ -1,5 +1,5 @@
-// Lists of NCCL's public functions and RCCL's additions, by name. Every such function that this library exports must
-// be in one of the lists. Otherwise dlsym finds it where it must not (library_test.py checks this).
+// Lists of NCCL's public functions and RCCL's additions, by name. Every such function that this library exports must be
+// in one of the lists. Otherwise dlsym would find it where it must not (library_test.py checks this).
 //
 // The exports have the hidden version LOCKSTEP, the first that the library defines. The linker resolves references
 // without a version, such as those in programs and in NCCL itself, to such a symbol. dlsym never finds it, so dlsym

@@ -141,7 +141,7 @@ bool ReadConfig(const char* path, ConfigValues* values, const char** problem) no
              info.st_uid != 65534) {  // 65534: root, seen from inside a user namespace
     wrong = "a configuration file does not belong to root, and was not read";
   } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
-    wrong = "a configuration file is larger than 32 KiB, and was not read";
+    wrong = "a configuration file is larger than 32 KiB and was not read";
   }
   if (wrong == nullptr) {
     ConfigScan scan;

@@ -151,7 +151,7 @@ void ReadEnvironment(Environment* env) noexcept {
     env->gpu_sample = usual_sample;
     if (sample != nullptr && *sample != 0 && env->note[0] == 0)
       snprintf(env->note, sizeof(env->note),
-               "LOCKSTEP_GPU_SAMPLE is not a number from 1 to 1000000; one operation in %u is timed", usual_sample);
+               "LOCKSTEP_GPU_SAMPLE is not a number from 1 to 1000000; one in %u operations is timed", usual_sample);
   }
   env->cuda = ReadCudaLayers();
   const char* hook = Setting("LOCKSTEP_HOOK");

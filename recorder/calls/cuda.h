@@ -5,7 +5,7 @@
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/core/real.h"
 
-// Finds the real function as `real`, and only calls it if nothing is recorded.
+// Finds the real function as `real`. If nothing is recorded, calls it and returns.
 #define LOCKSTEP_RUNTIME(NAME, ARGUMENTS)                                                    \
   static RealFunction function = {#NAME};                                                    \
   const void* caller = LOCKSTEP_CALLER;                                                      \

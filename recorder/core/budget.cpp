@@ -119,7 +119,7 @@ LOCKSTEP_COLD void JudgeOwnTime(ThreadState* thread) noexcept {
     if (own->since == 0) {
       *own = OwnTimes{};
       own->since = now;
-      own->ops.done = 1;  // of the round that begins now, whose first call is the current one
+      own->ops.done = 1;  // calls in the round that begins now, the current one included
     }
     return;
   }

@@ -39,7 +39,7 @@ struct Budget {
 Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
 
-// Returns whether this piece of work is to be measured.
+// Returns whether to measure this piece of work.
 inline bool SampleNow(OwnTime* own) noexcept { return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0); }
 // Adds a measured piece of work that took `ticks`.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;

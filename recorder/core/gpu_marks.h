@@ -66,7 +66,7 @@ int32_t CurrentDevice() noexcept;
 // Writes driver version, GPU index, UUID and PCI id into the header, once.
 void DescribeGpu(int32_t device) noexcept;
 
-// Around a call that destroys a device's contexts, with all their streams and events.
+// Called before and after a call that destroys a device's contexts with all their streams and events.
 void BeginDeviceReset(int32_t device) noexcept;
 void EndDeviceReset() noexcept;
 class DeviceResetting {

@@ -331,7 +331,7 @@ void Issue(Lane* lane, uint64_t now) noexcept {
   const uint64_t hash = lane->steps.After(entry->signature_hash);
   lane->before_issued = before;
   lane->before_hash = entry->signature_hash;
-  // As in BeginOp: a reader that twice sees issued_seq and issued_check equal has the hash that belongs to them.
+  // As in BeginOp, a reader that finds issued_seq and issued_check equal in two reads has the matching hash.
   StoreRelease(&entry->issued_seq, after);
   FenceRelease();
   Store(&entry->signature_hash, hash);

@@ -1,4 +1,4 @@
-// The header's note, for people to read: settings that could not be applied.
+// The note in the ring's header, which tells people which settings could not be applied.
 #pragma once
 
 namespace lockstep::recorder {

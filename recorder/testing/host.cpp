@@ -301,7 +301,7 @@ int DefaultStreams() {
   return 0;
 }
 
-// Many operations on one stream, some of them in groups, with events that CUDA's tables hold.
+// Many operations on one stream, some of them in groups, and events that the recorder's CUDA tables hold.
 int Long(int rounds) {
   cudaStream_t stream, other;
   float* buffer;

@@ -165,7 +165,7 @@ void Write(Writer* writer) {
 __attribute__((noinline)) void WriteInChild(Writer* writer) {
 #if defined(__x86_64__)
   long result;
-  register long stack asm("rsi") = 0;  // also passes the stack
+  register long stack asm("rsi") = 0;  // the child's stack: 0 means that it shares this thread's
   asm volatile("syscall"
                : "=a"(result)
                : "a"(SYS_clone), "D"(static_cast<long>(CLONE_VM | CLONE_VFORK | SIGCHLD)), "r"(stack)

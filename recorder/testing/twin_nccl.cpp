@@ -83,7 +83,7 @@ API int ncclRecv(void*, size_t, int, int, Comm* comm, void*) {
   return ncclCommGetAsyncError(comm, &error);
 }
 
-// The second names, at the same addresses.
+// The functions' second names (pncclX), at the same addresses.
 #define SECOND(NAME) __asm__(".globl p" #NAME "\n.set p" #NAME ", " #NAME "\n.type p" #NAME ", %function")
 SECOND(ncclGetVersion);
 SECOND(ncclGetUniqueId);

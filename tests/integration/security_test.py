@@ -78,7 +78,7 @@ PROMISES = {
     "collector |": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "Everything else is dropped": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "A tool refuses to start with": ("collector/wire/tool_client_test.cpp:OnPortsKeysAreRequiredAndFound",),
-    "Only an operator has agents": ("tests/integration/examine_test.py:test_agents_examine_a_job_for_an_operator_and_for_nobody_else",
+    "Only an operator can have agents": ("tests/integration/examine_test.py:test_agents_examine_a_job_for_an_operator_and_for_nobody_else",
                                     "collector/service/core/core_test.cpp:AnExaminationIsForOneOperatorAtATimeAndLogged"),
     "An agent's key cannot": ("tests/integration/access_test.py:test_every_key_allows_only_what_its_role_permits",),
     "Neither can write outside": ("collector/incident/store_test.cpp:HostileChunksAreRefused",),
@@ -123,7 +123,7 @@ PROMISES = {
 }
 
 # Advice, explanations, and statements of what the page does not promise.
-REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incident", "Set `redact`", "Make one with", "Anyone with the key", "Never hidden",
+REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incident", "Set `redact`", "Create one with", "Anyone with the key", "Redaction never hides",
         "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "Control who can read",
         "Limit the memory of", "A new certificate", "The traffic pattern", "Replace keys yourself")
 

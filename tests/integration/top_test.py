@@ -116,7 +116,7 @@ class TopTest(FolderTest):
         self.press("g")
         self.see("STAGE", "2,048", "1736", "group: stages")
         self.press("d")
-        self.see("take a dump of llama-70b now? y/n")
+        self.see("request a dump of llama-70b now? y/n")
         self.press("n")
         self.see("q quit")
         self.press("d", "y")
@@ -145,7 +145,7 @@ class TopTest(FolderTest):
         self.press("Down")
         self.see("  eval", "> llama-70b")
         self.press("d")
-        self.see("take a dump of llama-70b now? y/n")
+        self.see("request a dump of llama-70b now? y/n")
         self.press("n")
         self.write("status", jobs=[hung_job(10)] + [{**healthy, "job": {"job": f"more{n}"}} for n in range(3)])
         self.see("4 jobs", "> llama-70b", "  more2")  # the selection stays with its job

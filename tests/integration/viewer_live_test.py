@@ -77,7 +77,7 @@ class Live(unittest.TestCase):
 
         said = wait_for(by_the_button, 180)
         self.assertTrue(said, made.log("viewer") + made.logs())
-        # Rank 2 hangs, and the collector takes an incident. The window opens the incident, and reads it again when
+        # Rank 2 hangs, and the collector captures an incident. The window opens the incident, and reads it again when
         # it is complete.
         whole = lambda: [folder for folder in made.whole() if hung(folder)]
         self.assertTrue(wait_for(whole, 240), made.logs())

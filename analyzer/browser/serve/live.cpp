@@ -102,7 +102,7 @@ LiveJobs::Answer LiveJobs::Get() {
   const std::lock_guard lock(mutex_);
   if (answered_ns_ != 0 && MonotonicNs() - answered_ns_ < kAgain) return last_;
   Answer answer = Ask();
-  // Count the second from the end of the query, so that requests that waited for a slow answer use it.
+  // The second counts from the end of the query, so that requests that waited for a slow answer use that answer.
   const int64_t now = MonotonicNs();
   const double seconds = static_cast<double>(now - answered_ns_) / 1e9;
   for (LiveJob& job : answer.jobs) {

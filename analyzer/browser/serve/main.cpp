@@ -54,7 +54,7 @@ int Run(int argc, char** argv) {
   }
   if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers must be used together");
   const std::string token = MakeToken();
-  if (token.empty()) return Fail("the system provides no random numbers");
+  if (token.empty()) return Fail("the system did not provide random numbers");
   std::unique_ptr<Tls> tls;
   std::unique_ptr<Readers> readers;
   if (secured != 0) {

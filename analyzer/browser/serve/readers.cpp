@@ -90,7 +90,7 @@ absl::StatusOr<std::string> Readers::Add(const std::string& path, const std::str
         absl::StrCat("a reader's name consists of letters, digits and -_.@+, at most ", kMostName, " of them"));
   }
   const std::string key = MakeToken();
-  if (key.empty()) return absl::InternalError("the system provides no random numbers");
+  if (key.empty()) return absl::InternalError("the system did not provide random numbers");
   const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   if (!fd.ok() || flock(fd.get(), LOCK_EX) != 0) return FileError("write", path, errno);
   const absl::StatusOr<std::string> text = ReadPrivateFile(fd.get(), path, kMostReadersFile);

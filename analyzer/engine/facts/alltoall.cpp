@@ -10,7 +10,7 @@ namespace {
 using ring::CallKind;
 using ring::IsPointToPoint;
 
-constexpr double kHolds = 0.9;  // share of the others for which a rule must hold
+constexpr double kHolds = 0.9;  // a rule must hold for this share of the other members
 
 // One member's part in one exchange: the number of elements for each peer, or -1 if it has no such call.
 struct Part {
@@ -120,7 +120,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
       return found;
     }
   }
-  // On the way back, each rank gets from a peer what it sent there before.
+  // In the return exchange, each rank gets back from a peer as much as it sent there before.
   int64_t mirrored = 0, pairs = 0;
   for (int32_t i = 0; i < size; ++i) {
     for (int32_t j = 0; j < size; ++j) {

@@ -27,8 +27,8 @@ struct SplitVerdict {
 // from all other members of a communicator of three or more.
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op);
 
-// Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` with another count. Both are part of
-// an all-to-all.
+// Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` although their counts differ. Both
+// calls must be part of an all-to-all.
 SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send,
                          const Op& recv);
 

@@ -18,8 +18,8 @@ struct EvidenceItem {
   EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
-  // Set which ranks (indexes) the sentence names: these, in this order, or all of the item's own. The others set its
-  // other fields.
+  // These set which ranks (indexes) the sentence names: those given, in that order, or all of the item's own. The other
+  // functions set other fields.
   EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
   EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
   EvidenceItem& On(const Bundle& bundle, const Communicator& comm);
@@ -58,7 +58,7 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 
 // Returns a rank's call for sentences: "AllReduce #935", and its place in the code.
 CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
-// The same without the place in the code.
+// Like CallOf, but without the call's place in the code.
 CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op);
 // Returns any other call, by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
@@ -88,7 +88,7 @@ struct Cause {
   bool first_only = false;
   // Communicator whose first operation all named ranks are in, although the record is lost.
   uint32_t first_lost = kNoIndex;
-  bool not_begun = false;  // no GPU is in the operation: computation ahead of it still runs, which may be normal
+  bool not_begun = false;  // no GPU has started the operation: earlier computation still runs, perhaps normally
   std::optional<CommonFactor> factor;  // what the named ranks share
   // Set only for slowness findings. The fields mean the same as in Finding.
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Number of operations of one communicator that are used; they are spread over its record.
+// Number of operations used from one communicator, spread over its record.
 constexpr uint32_t kMostShared = 256;
 // The maximum drift between two clocks per second, if nobody sets them: that of quartz and its steering, with a margin.
 constexpr double kMostDrift = 200e-6;
@@ -66,8 +66,8 @@ void Clocks::Add(uint32_t comm, bool estimated, std::vector<Seen>* members) {
       ++shared.count;
     }
   }
-  // Even on one clock, no member leaves before the last one enters. If an operation contradicts this, it is damaged, or
-  // the clock was set in between.
+  // Even on a single clock, no member leaves before the last one has entered. If an operation contradicts this, its
+  // record is damaged, or the clock was set in the meantime.
   uint32_t kept = 0;
   for (uint32_t i = 0; i < shared.count; ++i) {
     const Seen& seen = seen_[shared.first + i];

@@ -15,7 +15,7 @@ namespace {
 using Counts = std::vector<int64_t>;
 
 constexpr size_t kFew = 2;         // if more ranks of one role differ, there is another reason
-constexpr size_t kReferences = 6;  // ranks of the same role that a rank is compared with
+constexpr size_t kReferences = 6;  // number of ranks with the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
 
 bool AtMost(const Counts& a, const Counts& b) {
@@ -83,7 +83,8 @@ bool Differ(const Counted& a, const Counted& b) {
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
-// Communicators of a rank that the other is not in. Ranks that share theirs count alike, so they are one witness.
+// Communicators of a rank that the other is not in. Ranks that share theirs have equal counts, so together they are one
+// piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
   const auto& theirs = model.bundle.ranks[other].memberships;
@@ -98,7 +99,7 @@ std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
-  // The counts of another strand grow at any place of the program.
+  // Counts of another strand may grow at any place in the program.
   std::vector<bool> left_out = FindGivenUp(model);
   for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = left_out[c] || model.comms[c].strand != 0;
   std::map<std::vector<uint32_t>, std::vector<Counted>> roles;

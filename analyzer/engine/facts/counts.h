@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// Returns indexes into Model::ranks, ascending: ranks that exchanged otherwise than most ranks of their role, although
-// they have issued the same number of collectives on each communicator. So they are at the same place of the program.
-// Needs a majority of at least three ranks.
+// Returns indexes into Model::ranks, ascending: ranks whose sends and receives differ from those of most ranks with
+// their role, although they issued the same number of collectives on each communicator, which means that they are at
+// the same place in the program. Needs a majority of at least three ranks.
 std::vector<int32_t> FindOddlyCounted(const Model& model);
 
 // Finds ranks whose counts never occur in the program of the ranks with their role. The counts of one program only
@@ -20,9 +20,9 @@ std::vector<int32_t> FindOddlyCounted(const Model& model);
 // at most two ranks of a role, and needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
-// For a rank's send or receive in flight that has no other side. Returns whether it was meant for another member, which
-// waits for such a call of this rank: either both the peer and that member issued a collective that the rank issued
-// after the call, or the peer itself waits (`peer_waits`), and the two ranks have only this call for each other,
+// Takes a rank's send or receive in flight that has no counterpart. Returns whether it was meant for another member,
+// which waits for such a call of this rank: either both the peer and that member issued a collective that the rank
+// issued after the call, or the peer itself waits (`peer_waits`), and the two ranks have only this call for each other,
 // although both have exchanged with others.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits);
 

@@ -23,7 +23,7 @@ struct PendingCreation {
   // unique id. `other` is that communicator.
   std::vector<int32_t> astray;
   uint32_t other = kNoIndex;
-  bool dated = false;     // a rank whose source records times waits in it; frameworks' dumps and logs do not
+  bool dated = false;     // a waiting rank's source records times, which frameworks' dumps and logs do not
   int64_t oldest_ns = 0;  // the longest time that a waiting rank has been in the creation
 };
 

@@ -94,7 +94,8 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   // The largest class is the call that most members issued.
   std::vector<Alike> classes;
   const auto larger = [](const Alike& a, const Alike& b) { return a.size() > b.size(); };
-  // A log shows fewer facts, with which a call may agree with several that differ: then with most of them.
+  // A log contains fewer facts, so its call may agree with several calls that differ. It then counts for the most
+  // common one.
   for (const bool whole : {true, false}) {
     for (const Seen& s : calls) {
       if ((s.op->dtypes != kNoIndex || s.op->count >= 0) != whole) continue;

@@ -63,7 +63,7 @@ struct RankView {
   std::vector<Unit> in_flight;   // in program order: oldest first
   uint32_t first_in_flight = 0;  // smallest Rank::ops index of an operation in flight
   std::vector<uint32_t>
-      unit_of_op;  // from there on: maps a Rank::ops index to an index into in_flight; kNoIndex if not in flight
+      unit_of_op;  // for Rank::ops indexes from first_in_flight on: index into in_flight; kNoIndex if not in flight
   // For each membership: operation indexes, ascending by sequence number.
   std::vector<std::vector<uint32_t>> collectives;
   const ring::ThreadSnapshot* thread = nullptr;          // the thread that shows most about the process, or null

@@ -113,7 +113,7 @@ class Split {
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
     fault.grade = strong ? (best.exact >= 4 ? GRADE_RECORDED : GRADE_STRONG) : GRADE_FAIR;
-    // Less is known about ranks that left no data.
+    // Ranks that left no data give weaker evidence.
     if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.grade = std::min(fault.grade, kUnseen);
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
@@ -221,7 +221,7 @@ class Split {
     Pattern pattern;
     std::vector<size_t> odd;  // indexes into entries_
     size_t exact = 0;         // communicators that are exactly one class
-    size_t elsewhere = 0;     // unseen members that have no space in the communicator of their class
+    size_t elsewhere = 0;     // unseen members for which the communicator of their class has no room
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }

@@ -22,7 +22,7 @@ constexpr size_t kMaxRanks = 256;
 constexpr size_t kMostNames = 3;
 // A creation that begins longer than this after the previous one belongs to training, not to the start.
 constexpr int64_t kPause = 60'000'000'000;
-// A rank later than the median member by less than this is not late.
+// A rank that trails the median member by less than this is not late.
 constexpr int64_t kWorthSaying = 1'000'000'000;
 
 // One member's part in a creation. Times are on its host's clock, and converted to the common clock later.
@@ -89,7 +89,7 @@ class StartUpStory {
   bool Collect() {
     absl::flat_hash_map<std::string, uint32_t> comm_of_id;
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id.try_emplace(bundle_.comms[c].id, c);
-    // A split is one call on its parent, whatever its colors.
+    // A split is a single call on its parent, regardless of its colors.
     std::map<std::pair<std::string, uint32_t>, uint32_t> calls;
     call_of_comm_.assign(bundle_.comms.size(), kNoIndex);
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) {

@@ -11,9 +11,9 @@
 namespace lockstep {
 namespace {
 
-// A few ranks that share communicators show the orders of a kind of communicator.
+// A few ranks that share communicators suffice to find the order in which a kind of communicator is used.
 constexpr size_t kCommsOfClass = 4, kMembersOfComm = 8;
-constexpr size_t kNewestCalls = 512;  // newest calls that are read of each of these ranks
+constexpr size_t kNewestCalls = 512;  // number of newest calls read from each of these ranks
 constexpr size_t kMostComms = 32;     // communicators of one rank
 
 // Finds pairs of classes whose operations completed in the order in which they were issued, whichever class came first.

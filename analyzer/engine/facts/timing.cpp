@@ -64,7 +64,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   TimedRank& timed = ranks[rank_index];
   const int64_t late_by_ns = rank.time_uncertainty_ns;
   timed.late_by_ns = late_by_ns > 0 && late_by_ns < TimedRank::kReach ? late_by_ns : UsualLateness(rank);
-  // Most records of most jobs have no times, which a sample shows.
+  // In most jobs, most records contain no times. A sample shows whether that is the case.
   constexpr size_t kProbes = 64;
   if (rank.ops.size() > 4 * kProbes) {
     bool any = false;

@@ -30,7 +30,7 @@ enum class Why : uint8_t {
   kInit,         // the target has not entered the creation of the communicator
   kIn,           // from a queue to the collective that it is in, or from a process to the creation of a communicator
   kStreamOrder,  // another stream of the same GPU must first advance
-  kLaunchOrder,  // another stream of the same GPU executes later work, which perhaps must end first
+  kLaunchOrder,  // another stream of the same GPU executes later work, which may have to end first
   kOutside,      // the process waits outside NCCL for another process: for one of those that are stuck by themselves
 };
 
@@ -42,13 +42,13 @@ struct Edge {
   uint32_t comm = kNoIndex;
 };
 
-// Why a queue that waits for no rank does not continue.
+// Why a queue is stuck although it waits for no rank.
 enum class Front : uint8_t {
   kIdle,           // nothing in flight
   kWaits,          // has edges
   kAllArrived,     // every member is in the operation, and none completes it
   kNotReached,     // this rank's stream did not reach the operation; its peers' streams did, or the peers left no data
-  kPeersFinished,  // peers completed the operation, this rank's GPU did not
+  kPeersFinished,  // peers completed the operation, but this rank's GPU did not
   kMismatched,     // the members' calls differ
   kOverwritten,    // the record of the current operation was overwritten
   kFailed,         // the GPU reported an error, so none of the rank's work will complete, even if another rank is late

@@ -12,7 +12,7 @@ namespace {
 
 using ring::IsCollective;
 
-// Names are interned, so equal indexes are equal names. A log shows only the kind of most calls.
+// Names are interned, so equal indexes mean equal names. For most calls, a log contains only the kind.
 bool SameName(const Op& a, const Op& b) {
   return a.name == kNoIndex || b.name == kNoIndex ? a.kind == b.kind : a.name == b.name;
 }

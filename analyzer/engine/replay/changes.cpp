@@ -207,7 +207,8 @@ bool Siblings::Differ(uint32_t comm, int32_t member, const Op& op, size_t* work)
     const Member& m = members[static_cast<size_t>(member)];
     const Op* theirs = ring::IsPointToPoint(op.kind) ? model_.FindPointToPoint(m, op.kind, op.root_or_peer, op.seq)
                                                      : model_.FindCollective(m, op.seq);
-    // A framework's sends are found without their number. Ranks that make another call there run another program.
+    // A framework's sends are found without their number. Ranks that make a different call there run a different
+    // program.
     if (theirs == nullptr || theirs->seq != op.seq || theirs->kind != op.kind) continue;
     ++all;
     unlike += !CallsAgree(model_.bundle, op, *theirs);

@@ -23,7 +23,7 @@ struct JudgeOptions {
   std::vector<int32_t> suspects;  // if not empty, used instead of those that the verdict names
   size_t most_candidates = 64;
   size_t most_ranks = 32'768;           // a larger job is not tried
-  size_t most_parts = size_t{1} << 26;  // calls and members of meetings, over all plays: some seconds
+  size_t most_parts = size_t{1} << 26;  // calls and members of meetings in all replays: takes some seconds
 };
 
 // Judges the first finding of the verdict. The answer depends on nothing else: no clock, no machine.

@@ -27,8 +27,8 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   return false;
 }
 
-// Whatever keeps these ranks from an operation, the other members all stop at one place behind it. If they are at
-// several places, the data of a running job was taken at different times.
+// If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
+// several places, the job was running and its data was taken at different times.
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
@@ -66,7 +66,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
-        if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
+        if (facts.model.ranks[member.rank_index].seen_moving) continue;  // because other ranks may have been read later
         if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
         if (list[m] > 0 && member.arrived > seq) continue;
         if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;

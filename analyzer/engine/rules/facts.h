@@ -15,14 +15,14 @@
 
 namespace lockstep {
 
-// Refers to its arguments, which must live longer. One thread at a time.
+// Refers to its arguments, which must outlive it. Used by one thread at a time.
 class Facts {
  public:
   // `graph` is null if nothing is stuck.
   Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
         const WaitGraph* graph);
 
-  // Where the program of the rank differs from that of its role; null: nowhere.
+  // Where the rank's program differs from that of its role; null if it does not differ.
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for a node: the one closest to the place in the program where that node stopped.
   struct Waiter {

@@ -120,7 +120,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(facts, front);
     if (!counted.empty()) {
-      // Peers whose files lack this call may have made another, which can end while this one cannot.
+      // Peers whose files do not contain this call may have made a different one, which can complete although this one
+      // cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.reason = REASON_GPU_OR_OTHER_CALL;

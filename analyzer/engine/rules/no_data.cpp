@@ -26,7 +26,7 @@ std::vector<Cause> FromMissing(const Facts& facts) {
       if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
     }
   }
-  // The current operations of ranks whose records lost that part are unknown too.
+  // If a rank's record lost its newest part, the rank's current operations are unknown, too.
   for (size_t r = 0; r < facts.bundle.ranks.size() && !missing.empty(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);

@@ -16,7 +16,7 @@ std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const RankView& view = facts.model.ranks[r];
-    // For a rank in NCCL, or one that waits for its GPU, the wait there decides.
+    // For a rank in NCCL, or one that waits for its GPU, that wait is what counts.
     if (!view.in_flight.empty() || view.host == HostState::kInCall || view.host == HostState::kInWait) return {};
     if (ClassifyActivity(rank.process).stall != Stall::kRendezvous) {
       standing.push_back(static_cast<int32_t>(r));

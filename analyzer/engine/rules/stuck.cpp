@@ -43,14 +43,14 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   return unseen;
 }
 
-// An unknown rank has this place among the members, and no record shows that rank in an operation there.
+// An unknown rank holds this place among the members, and no record shows it in an operation there.
 bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   return std::any_of(members.begin(), members.end(),
                      [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
 }
 
-// No source names the members, and only ranks that still wait there are known to be some. A rank that never came is not
+// No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
 // among them.
 bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
   if (comm == kNoIndex || !model.bundle.comms[comm].members_inferred) return false;

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kLeastMeetings = 12;
 // Maximum number of a rank's meetings from which chance is computed, and of ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;
-// From this many communicators of a class on, what all members at one position do is by design.
+// If a class has at least this many communicators, what all members at one position do is intended.
 constexpr size_t kLeastSiblings = 3;
 
 int64_t MiddleOf(std::vector<int64_t>* values) {

@@ -142,7 +142,7 @@ void Paces::GiveRoles() {
       role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
     }
     std::sort(role.begin(), role.end());
-    // Own time that is only the rest that durations leave of a step is not compared with measured own time.
+    // Own time that was computed as the remainder of a step is not compared with measured own time.
     role.push_back({kNoIndex, DurationsOnly(rank)});
     const auto [it, fresh] = known.try_emplace(std::move(role), static_cast<uint32_t>(roles.size()));
     if (fresh) roles.emplace_back();
@@ -387,7 +387,7 @@ void Paces::Measure(uint32_t r) {
     std::vector<int64_t> lengths;
     std::vector<int64_t> least;
     uint32_t end = repeat.end;
-    // The rest that operation times leave of a step is the rank's own work only if almost all of them are known. A
+    // The part of a step outside operations is the rank's own work only if almost all operation times are known. A
     // watchdog that has not checked since, or was delayed, records none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;

@@ -19,7 +19,7 @@ namespace lockstep {
 inline constexpr int64_t kLongestOperationNs = int64_t{1} << 40;
 // Shares of a step, and of a rank's own work, from which a cost is reported.
 inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
-// From this many collectives with others on, how often a rank was last distinguishes habit from chance.
+// With at least this many shared collectives, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
 
 // Returns the middle value, or the smaller of two middle ones, so that a single delay in two steps does not count as

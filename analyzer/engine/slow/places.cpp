@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kLeastOthers = 2, kLeastPlaces = 6;
-// From this ratio on, work takes longer than that of others: computations differ by a few percent.
+// From this ratio on, work counts as longer than that of others; smaller differences are normal.
 constexpr double kLonger = 1.08;
 
 struct Work {

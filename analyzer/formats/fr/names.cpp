@@ -111,7 +111,8 @@ OpName ParseOpName(std::string_view profiling_name) {
     ParsePair(rest, "<-", &out);
   } else {
     out.kind = CollectiveKind(squeezed);
-    // The end of a batch has the batch's operation in capitals; "allreduce_coalesced" is an operation itself.
+    // The record of a batch's end has the batch's operation in capitals; "allreduce_coalesced" is an operation of its
+    // own.
     out.batch_end = word == "coalesced" || (word.ends_with("_coalesced") && IsUpper(word[0]));
   }
   return out;

@@ -157,7 +157,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
 
 namespace {
 
-// An operation that nothing else counts: ranks are in it (true) or did not arrive. The problem names the file.
+// An operation that no other line counts; ranks are in it (true) or did not arrive. The problem names the file.
 void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came, const std::string& group,
              ring::CallKind kind, const std::string& name, Ranks* ranks) {
   for (const auto& [rank, how] : came) {

@@ -419,7 +419,7 @@ class Watchdogs {
     fr::UsedGroup& used = data->used[index];
     used.own_group_rank = group.inside;
     used.counted_inside = true;
-    used.size_hint = std::max({group.inside + 1, SizeOf(name), 2});  // nobody waits for itself
+    used.size_hint = std::max({group.inside + 1, SizeOf(name), 2});  // no rank waits for itself
     // One rank's list is enough.
     used.may_have_more = SizeOf(name) == 0 && (IsWhole(name, DescOf(name)) || counted_.contains(name));
     if (auto claim = claimed_.extract(name); !claim.empty())
@@ -427,7 +427,8 @@ class Watchdogs {
     AddOps(group, index, data);
   }
 
-  // When the rank's last line was printed, if the age of every operation that the rank is in is known.
+  // Sets the capture time to when the rank's last line was printed, if the age of each of the rank's current operations
+  // is known.
   static void SetTaken(const OfRank& of, fr::FileData* data) {
     int64_t last = 0;
     for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);

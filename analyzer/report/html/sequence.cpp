@@ -298,7 +298,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                   "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div "
                   "class=\"bar axis\" style=\"",
                   "grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
-  // The number at issue has a label. The ends have one too, if a phone has room for it.
+  // The number at issue has a label. So do the ends, if there is room on a phone.
   const int64_t columns = panel.last - panel.first + 1, at = panel.marked - panel.first;
   const bool marked = panel.marked >= panel.first && panel.marked <= panel.last;
   const double room =

@@ -33,8 +33,8 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   }
   if (activity == "garbage collection") {
     return {
-        "Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or call gc.freeze after "
-        "the start.",
+        "Collect garbage on all ranks at the same step (gc.disable, then gc.collect every N steps), or call gc.freeze "
+        "after start-up.",
         "Check whether the number of Python objects grows on this rank."};
   }
   if (activity == "interpreter lock") {

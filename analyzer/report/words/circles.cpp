@@ -51,8 +51,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
       words.refuted_by = kOneOrderRuns;
-      words.advice = {kImplicitOrder,
-                      "Read link and Xid errors on these hosts: if there are any, they are more likely the cause."};
+      words.advice = {
+          kImplicitOrder,
+          "Check these hosts for link and Xid errors: if there are any, they are more likely to be the cause."};
       break;
     case REASON_SENDS_FACE_EACH_OTHER:
       words.what = "wait for each other in sends: each must receive before the other's send completes";

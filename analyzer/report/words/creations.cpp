@@ -12,7 +12,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
   constexpr char kUniqueId[] =
-      "Check how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's id.";
+      "Check how the unique id reaches these ranks. It may come from a stale key in the store, a wrong source rank or "
+      "another group.";
   constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
   Words words;
   words.refuted_by = "a record showing that the named ranks made that call";

@@ -16,7 +16,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
   constexpr char kEarlierKernel[] = "an earlier kernel does not finish";
   constexpr char kStart[] = "a record showing that this operation started on that GPU";
   constexpr char kSlowWatchdog[] = "a watchdog that notices completions late on this rank";
-  constexpr char kByEnd[] = "a record showing that the error only followed from the job's end";
+  constexpr char kByEnd[] = "a record showing that the error was only a consequence of the job's end";
   const std::vector<Clause> error =
       detail.name().empty() ? std::vector<Clause>() : std::vector<Clause>{{"; ", detail.name()}};
   Words words;

@@ -17,8 +17,8 @@ std::vector<std::string> StackAdvice(const Finding& finding) {
   if (AllEnded(finding))
     return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
                          finding.culprit_ranks_size() == 1 ? "'s log" : " in their logs", ": ",
-                         Pick(finding, "its process is over", "their processes are over"), " (common reasons: ", kUsual,
-                         ").")};
+                         Pick(finding, "its process has ended", "their processes have ended"),
+                         " (common reasons: ", kUsual, ").")};
   if (finding.place().empty())
     return {
         Step(absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), " (common reasons: ", kUsual, ")"),
@@ -60,13 +60,14 @@ std::optional<Words> HostWords(const Finding& finding) {
           "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
           "(depth ", detail.count(), ") without ncclGroupEnd", detail.flag() ? " and exited with status 0" : "");
       words.more = {{": ", "NCCL launched none of its calls"}};
-      words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
+      words.advice = {
+          "Find the path that leaves the group without ncclGroupEnd (such as an early return or an exception)."};
       break;
     case REASON_BATCH_OPEN:
       words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()));
       words.more = {{": ", "NCCL launched none of them"}};
       words.advice = {
-          "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
+          "Find the path that leaves the group of calls without ending it (such as an early return or an exception)."};
       break;
     case REASON_LEFT_LOOP:
       words.what = absl::StrCat(Joined(never), never.empty() ? "" : ", ",
@@ -85,8 +86,7 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = {Step("See where inside the call its threads are", LookCommand(finding))};
       break;
     case REASON_WAITS_FOR_OTHER_WORK:
-      words.what =
-          absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for GPU work that is not NCCL's");
+      words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for non-NCCL GPU work");
       words.more = AndNeverEntered(finding);
       words.advice = KernelAdvice(finding);
       break;
@@ -120,10 +120,11 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
       words.tells_apart = "the key or barrier that the others wait for, and the process that must set it";
       words.refuted_by = "stacks that show the named ranks in the same wait";
-      words.advice = {Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
-                                        " doing, instead of what the others wait for"),
-                           LookCommand(finding)),
-                      "At the start of a job: must this rank send the unique id of a group to the others?"};
+      words.advice = {
+          Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
+                            " doing, instead of what the others wait for"),
+               LookCommand(finding)),
+          "If the job has just started, check whether this rank must send a group's unique id to the others."};
       break;
     case REASON_FEWER_LAUNCHES:
       words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",

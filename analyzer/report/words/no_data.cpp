@@ -12,7 +12,8 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       "Add the missing dump and analyze again."};
   words.refuted_by = "data showing that the rank arrived";
   const std::vector<std::string> started = {
-      "Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
+      "Check that this rank was started and is alive: see the scheduler, the launcher's log and the rank's own error "
+      "output.",
       "A process that never called NCCL leaves no ring."};
   switch (finding.reason()) {
     case REASON_NO_DATA: words.what = "left no data"; break;
@@ -42,7 +43,7 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what =
           absl::StrCat("left no data, and the ", CountText(detail.count()), " other ranks wait for peers or a GPU");
       words.rivals = {"all ranks are in one operation that does not finish, because of a GPU or the network"};
-      words.tells_apart = "the stack of the rank without data: it is in the same wait, or elsewhere";
+      words.tells_apart = "the stack of the rank without data, which shows whether it is in the same wait";
       words.refuted_by = "a stack showing the rank in the same wait";
       words.advice = started;
       break;

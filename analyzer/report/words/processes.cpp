@@ -48,7 +48,7 @@ std::vector<std::string> ExitAdvice(const Finding& finding) {
     return {absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
                          ", which failed first.")};
   return {absl::StrCat("Read the end of the output of ", RankNames(finding.culprit_ranks()),
-                       ": did the data run out, was an exception swallowed?"),
+                       ": did the data run out, or was an exception swallowed?"),
           "Make every rank run the same number of steps."};
 }
 
@@ -59,7 +59,7 @@ std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
   return {absl::StrCat("Continue ", RankNames(finding.culprit_ranks()), ": ",
                        command.empty() ? "`kill -CONT PID`" : command),
-          "Find out what stopped the process: a debugger, a SIGSTOP, a job manager."};
+          "Find out what stopped the process, such as a debugger, a SIGSTOP or a job manager."};
 }
 
 }  // namespace
@@ -77,13 +77,13 @@ std::optional<Words> ProcessWords(const Finding& finding) {
                              LookForCore(finding))};
       } else if (detail.flag()) {
         words.advice = {
-            "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel log shows no "
+            "Find out who sent the signal (the scheduler, a memory watchdog, an operator): the kernel log shows no "
             "out-of-memory kill.",
             RestartStep(finding, "If it happens again, restart")};
       } else {
         words.advice = {Step("Look for the out-of-memory killer and hardware errors in the host's kernel log",
                              KernelLogCommand(finding, "out of memory|oom-kill|xid|mce")),
-                        "If it shows nothing, ask who sent the signal: the scheduler, an operator.",
+                        "If the log shows neither, find out who sent the signal, such as the scheduler or an operator.",
                         RestartStep(finding, "If it happens again, restart")};
       }
       break;
@@ -121,7 +121,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.tells_apart =
           "the exit status in the log of the launcher or scheduler; the hosts' kernel logs from that time";
       words.refuted_by = "an exit status of 0 in the launcher's log";
-      words.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
+      words.advice = {"Look for the exit status or the signal in the logs of the launcher and the scheduler.",
                       Step("Look for the out-of-memory killer in the kernel log",
                            KernelLogCommand(finding, "out of memory|oom-kill")),
                       "Next time, start the job under `lockstep run` or an agent: they record how each process ends."};
@@ -130,7 +130,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat("exited with status ", detail.number());
       words.rivals = {"an operation hangs on a GPU or in the network, and the process ended for another reason"};
       words.tells_apart =
-          "GPU progress markers: they show whether the rank's last operations were complete when it ended";
+          "GPU progress markers, which show whether the rank's last operations were complete when it ended";
       words.refuted_by = "a record showing that the rank's last operations were complete when it ended";
       words.advice = ExitAdvice(finding);
       break;
@@ -143,7 +143,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")");
       words.more = {{", and ", "all other ranks wait for their GPUs"}};
       words.rivals = {"an operation hangs on a GPU or in the network, and somebody stopped the process to examine it"};
-      words.tells_apart = "GPU progress markers: they show which operation each GPU is in";
+      words.tells_apart = "GPU progress markers, which show which operation each GPU is in";
       words.refuted_by = "the job remaining stuck after the process continues";
       words.advice = ContinueAdvice(finding);
       break;

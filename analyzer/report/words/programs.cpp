@@ -10,7 +10,8 @@ namespace lockstep {
 std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
-  constexpr char kBranch[] = "Find the branch that skips this call: a condition on local data, an early continue.";
+  constexpr char kBranch[] =
+      "Find the branch that skips this call, such as a condition on local data or an early continue.";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
@@ -23,7 +24,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_EXTRA:
       words.what = absl::StrCat("issued an extra ", call, ", which no rank with the same role issued");
-      words.advice = {"Find the code path on which only this rank makes the call: logging, evaluation, a retry."};
+      words.advice = {
+          "Find the code path on which only this rank makes the call, such as logging, evaluation or a retry."};
       break;
     case REASON_REORDERED:
       words.what = Pick(finding, "issued its calls in a different order from its peers",
@@ -58,7 +60,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.refuted_by = detail.flag() ? "a program in which the other ranks still have steps to run"
                                        : "the other ranks making that call";
       words.advice = {
-          "Find the code path on which only the named rank makes an extra call: logging, evaluation, a retry.",
+          "Find the code path on which only the named rank makes an extra call, such as logging, evaluation or a "
+          "retry.",
           "If the named rank runs the right number of steps, the others left the training loop too early, for example "
           "because their data ran out."};
       break;
@@ -99,10 +102,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
                                         detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
                                                              "wait for their GPUs where the others did not wait")
                                                       : "stopped before that call, or skipped it")}};
-      words.rivals = {"the process waits for GPU work that is not NCCL's and never finishes"};
+      words.rivals = {"the process waits for non-NCCL GPU work that never finishes"};
       words.tells_apart =
-          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a kernel "
-          "trace of its GPU";
+          "the stacks of the named rank and of a rank with the same role, which show whether both are in the same "
+          "wait; a kernel trace of its GPU";
       words.refuted_by = kEntered;
       words.advice = {kBranch, "Look for a kernel that never finishes on the named rank's GPU."};
       break;

@@ -67,7 +67,8 @@ std::string WhyText(const Proof& proof) {
       return "the recorded calls also complete if only the further findings are corrected";
     case Proof::CALLS_DO_NOT_HANG:
       return "the recorded calls do not hang on their own: no rank that left data keeps its peers waiting";
-    case Proof::ALL_INSIDE: return "all members are in an operation that does not finish, and no call explains why";
+    case Proof::ALL_INSIDE:
+      return "all members are in an operation that does not finish, and none of the recorded calls explains why";
     case Proof::CALLS_NOT_RECORDED:
       return absl::StrCat(Is(ranks),
                           " idle, and may be waiting for another rank in a send, receive or barrier: this backend does "

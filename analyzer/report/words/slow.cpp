@@ -57,11 +57,11 @@ std::optional<Words> SlowWords(const Finding& finding) {
                                         " steps one or more of them took longer than usual, by ",
                                         Milliseconds(detail.duration_ns()), " per step on average")},
                     {"; ", absl::StrCat("they share ", detail.name())}};
-      words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
+      words.tells_apart = "the profiler, or stacks of a rank taken while it is late, which show what delays it";
       words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {
           absl::StrCat("Look for what runs on ", detail.name(),
-                       " besides the job: daemons, the traffic of another job, monitoring."),
+                       " besides the job, such as daemons, another job's traffic or monitoring."),
           absl::StrCat("Compare interrupts, page faults and power there with the neighbors of ", detail.name(), ".")};
       break;
     case REASON_SLOW_TRANSFERS:

@@ -98,7 +98,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
         words.more = {{"; ", "its record is gone"}};
       } else {
         words.what = "are in operations whose records are gone";
-        words.more = {{", and ", "no data shows another rank delaying the job"}};
+        words.more = {{", and ", "the data shows no other rank that delays the job"}};
       }
       words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";

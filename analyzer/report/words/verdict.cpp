@@ -110,7 +110,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
                           " moving (CPU time, I/O, or a different stack in the second sample). Look again later");
     case NotSeen::ONLY_STACKS:
       return "not known what the ranks wait for: only stacks are available, and no small group of ranks is in a "
-             "different place from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
+             "different place from all others. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
              "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it";
     case NotSeen::CALLS_BY_STACKS:
       return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "

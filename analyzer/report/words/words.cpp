@@ -118,8 +118,8 @@ RivalWords WordsOf(const Rival& rival) {
           ""};
     case Rival::JOB_MOVED:
       return {
-          "the job was running when its data was taken, or until something ended its processes: nothing shows when "
-          "that was, or how long the job had been stuck",
+          "the job was still running when its data was taken, or until something ended its processes; the data does "
+          "not show when that was, or how long the job had been stuck",
           "when the files were written; the job's last output, and what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
@@ -127,10 +127,10 @@ RivalWords WordsOf(const Rival& rival) {
       return {"the cause is another rank that is in an operation whose record is gone",
               "a longer record (a larger ring), or a dump taken earlier"};
     case Rival::LOST_FILE:
-      return {
-          absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
-                       " stuck for another reason, and only the file of the rank without data is missing"),
-          absl::StrCat("the stacks of ", RankNames(detail.ranks()), "; whether the process without data still runs")};
+      return {absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
+                           " stuck for another reason, and only the file of the rank without data is missing"),
+              absl::StrCat("the stacks of ", RankNames(detail.ranks()),
+                           "; whether the process without data is still running")};
     case Rival::ROOTS_DIFFER:
       return {"the members name different roots, or none of them is the root: the record does not contain roots",
               "the root that each member passes to that call"};
@@ -138,7 +138,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {"the fault is in another port or link between these ranks",
               "NCCL's profiler with network steps, or the ports' own counters"};
     case Rival::ORDER_IN_CIRCLE:
-      return {"any rank of the cycle issued its calls in the wrong order",
+      return {"another rank in the cycle issued its calls in the wrong order",
               "a longer record (a larger ring), or a dump taken earlier"};
     default: return {};
   }

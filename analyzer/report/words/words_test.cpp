@@ -398,9 +398,10 @@ TEST(WordsTest, NothingIsLeftToLookAtIfTheProcessIsOver) {
   culprit->set_ended(true);
   PutIntoWords(&finding);
   for (const std::string& step : finding.advice_steps()) EXPECT_EQ(step.find("32082"), std::string::npos) << step;
-  EXPECT_EQ(finding.advice_steps(0),
-            "Read the last lines of rank 0's log: its process is over (common reasons: data loader, checkpoint, lock, "
-            "exception, garbage collection).");
+  EXPECT_EQ(
+      finding.advice_steps(0),
+      "Read the last lines of rank 0's log: its process has ended (common reasons: data loader, checkpoint, lock, "
+      "exception, garbage collection).");
 }
 
 TEST(WordsTest, CommandsAreOfHostNamesAlone) {

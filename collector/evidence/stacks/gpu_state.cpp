@@ -137,7 +137,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
     evidence->set_gpus_unread(absl::StrCat("NVML does not report the number of GPUs: ", library.Error(result)));
     return;
   }
-  if (count == 0) evidence->set_gpus_unread("the driver shows no GPU");
+  if (count == 0) evidence->set_gpus_unread("the driver reports no GPU");
   for (unsigned int i = 0; i < std::min(count, kMostGpus); ++i) {
     GpuState* gpu = evidence->add_gpus();
     gpu->set_index(static_cast<int>(i));

@@ -137,7 +137,8 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
   if (!f.own_ptrace_capability)
     return absl::StrCat(refused, "the kernel gives no reason; run Lockstep as root, ", kGrantCapability);
   return absl::StrCat(
-      refused, "although Lockstep has CAP_SYS_PTRACE: it is a kernel thread, or a security module forbids ptrace");
+      refused,
+      "although Lockstep has CAP_SYS_PTRACE: the process is a kernel thread, or a security module forbids ptrace");
 }
 
 }  // namespace lockstep

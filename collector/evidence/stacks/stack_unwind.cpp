@@ -55,7 +55,7 @@ bool IsNcclLibrary(const std::string& path) {
 // Returns the error text of libdw's last call, which may have none.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
-  return text == nullptr ? "the unwinder failed without a reason" : text;
+  return text == nullptr ? "the unwinder failed without giving a reason" : text;
 }
 
 bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {

@@ -131,7 +131,7 @@ void Clients::OnRequest(const wire::Received& received) {
       return shared_.Send(from, wire::Type::kClientReply, reply);
     }
     case ClientRequest::DUMP: {
-      if (!may_dump) return fail("this key is read-only (role reader); taking a dump needs a key of role operator");
+      if (!may_dump) return fail("this key is read-only (role reader); requesting a dump needs a key of role operator");
       if (jobs.empty()) {
         return fail(request.job().empty() ? std::string("no job is known. Does an agent run on the job's hosts, and "
                                                         "does this collector accept the agent's key?")

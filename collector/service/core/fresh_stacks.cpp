@@ -30,7 +30,7 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
     }
   });
   if (fresh.wanted.empty())
-    return "no rank is waiting for another rank, so there are no stacks to take (f finds a rank, d takes a dump)";
+    return "no rank is waiting for another rank, so there are no stacks to take (f finds a rank, d requests a dump)";
   fresh.to = to;
   fresh.client_request = client_request;
   fresh.request = shared_.NextRequest();

@@ -299,7 +299,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
   }
   if (request.missing_stacks()) {
     if (job.last_incident == nullptr) {
-      reply->add_lines("this job has no incident yet: lockstep dump takes one");
+      reply->add_lines("this job has no incident yet; lockstep dump creates one");
       return;
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {

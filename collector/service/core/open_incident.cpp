@@ -379,8 +379,8 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Returns the index of the analysis's finding about this communicator that names fewer ranks than the hashes do: the
-// same event, more exactly. Returns -1 if there is none.
+// Returns the index of the analysis's finding about the same event that is more exact, because it names fewer ranks
+// than the hashes do. Returns -1 if there is none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);

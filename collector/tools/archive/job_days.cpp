@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
     if (!Time(fields[1], &begin)) return wrong("no start");
     if (fields[2] != "Unknown" && !Time(fields[2], &end)) return wrong("no end");
     if (fields.size() > 3 && !fields[3].empty() && !absl::SimpleAtoi(fields[3], &day.ranks))
-      return wrong("the number of ranks is not a number");
+      return wrong("the number of ranks is invalid");
     if (end < begin || end - begin > kLongest) return wrong("it ends before it starts, or runs for more than 400 days");
     for (int64_t at = begin; at < end;) {
       const int64_t next = std::min(end, (at / kDay + 1) * kDay);

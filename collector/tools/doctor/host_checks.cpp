@@ -84,13 +84,13 @@ Check PtraceCheck() {
   Check check = Good(name, "native and Python stacks of suspects can be read");
   if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
     check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)),
-                 "verdicts have no stacks then; everything else works");
+                 "without this, verdicts have no stacks, but everything else works");
   } else if (!HasPtraceCapability() && scope >= 1) {
     check = Note(
         name,
         absl::StrCat("kernel.yama.ptrace_scope is ", scope,
                      ": lockstep run can read the stacks of its own children, but an agent next to the job cannot"),
-        scope == 3 ? "only a reboot ends scope 3"
+        scope == 3 ? "only a reboot can change ptrace_scope 3"
                    : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
   } else if (!HasPtraceCapability()) {
     check.text += " for this user's processes";
@@ -111,7 +111,8 @@ Check NamespaceCheck() {
   if (other_users) inside.push_back("a user namespace");
   if (inside.empty()) return Good("container", "none: all processes on the host are visible");
   return Note("container", absl::StrCat("inside ", absl::StrJoin(inside, " and ")),
-              "an agent here sees only this container's ranks; an agent on the host, or with hostPID, sees all");
+              "an agent here sees only this container's ranks; an agent on the host, or with hostPID, sees those of "
+              "all containers");
 }
 
 Check CgroupCheck() {

@@ -402,7 +402,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     }
     if (!ran.error.empty()) {
       const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);
-      checks.push_back(named.empty() ? Note("NCCL", text, "irrelevant if the job has its own NCCL")
+      checks.push_back(named.empty() ? Note("NCCL", text, "this does not matter if the job has its own NCCL")
                                      : Bad("NCCL", text, "give the path of the library that the job loads"));
       continue;
     }
@@ -416,7 +416,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       }
       if (!recorded) {
         checks.push_back(
-            Note("NCCL", what + ": unknown whether its calls are recorded", "first fix the bad items above"));
+            Note("NCCL", what + ": unknown whether its calls are recorded", "fix the failed checks above first"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
