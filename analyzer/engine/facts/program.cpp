@@ -103,8 +103,6 @@ class Aligner {
         Comparison c = Compare(mine, theirs);
         if (c.same) continue;
         c.a = &mine, c.b = &theirs;
-        if (!c.divergence && WentElsewhere(b.rank, theirs[c.j], mine[c.i]))
-          c.divergence = Divergence{.type = Divergence::Type::kSkipped, .own = theirs[c.j].op, .sibling = mine[c.i].op};
         if (c.divergence) {
           c.divergence->rank = b.rank;
           c.divergence->sibling_rank = a.rank;
@@ -113,6 +111,14 @@ class Aligner {
       }
     }
     return {};
+  }
+
+  // Fills in the divergence of two programs that differ, if only the members of communicators show what it is.
+  void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
+    if (c->same || c->divergence || !WentElsewhere(rank, (*c->b)[c->j], (*c->a)[c->i])) return;
+    c->divergence = Divergence{.type = Divergence::Type::kSkipped, .rank = rank, .own = (*c->b)[c->j].op};
+    c->divergence->sibling = (*c->a)[c->i].op;
+    c->divergence->sibling_rank = sibling_rank;
   }
 
   // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
@@ -446,7 +452,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
       const int keeps = c.same ? -1 : aligner.Precedent(c);
       if (keeps < 0) continue;
-      const Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      aligner.AskMembers(family[keeps].rank, family[1 - keeps].rank, &told);
       if (!told.divergence) continue;
       found.push_back(*told.divergence);
       found.back().siblings_agreeing = 1;
@@ -491,6 +498,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       if (asked > kMostAsked) break;
       const Program& own = *program;
       Aligner::Comparison c = aligner.Compare(*reference, own);
+      int32_t sibling = reference->rank;
       Votes votes;
       for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
         ++asked;
@@ -500,9 +508,11 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
         const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
         if (!legal) break;
         c = first ? aligner.Compare(*votes.fellow, own) : Aligner::Comparison();
+        sibling = votes.fellow->rank;
         votes = Votes();
       }
       if (c.same) continue;
+      aligner.AskMembers(sibling, own.rank, &c);
       if (votes.like_own.empty() && votes.like_reference.empty()) {  // no call before shows who left
         if (c.divergence && 2 * agreeing > family.size()) add(*c.divergence, agreeing);
         continue;

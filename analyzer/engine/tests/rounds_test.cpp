@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,10 +34,13 @@ class RoundDumps {
       dumps_[r].AsVersion("2.9");
       dumps_[r].groups.clear();
       for (size_t g = 0; g < groups_.size(); ++g) {
+        const bool member = std::ranges::count(groups_[g].ranks, static_cast<int32_t>(r)) > 0;
         dumps_[r].groups.push_back({.name = std::to_string(g),
                                     .desc = groups_[g].desc,
                                     .ranks = groups_[g].ranks,
-                                    .pg_id = static_cast<int64_t>(g)});
+                                    .pg_id = static_cast<int64_t>(g),
+                                    .in_config = member,
+                                    .in_status = member});
       }
     }
   }
@@ -57,6 +61,14 @@ class RoundDumps {
     for (const std::string& op : ops) Record(rank, g, op, false);
     Record(rank, g, "coalesced", done);
     dumps_[rank].entries.back().input = dumps_[rank].entries.back().output = {};
+  }
+  // The watchdog saw that call of the group start.
+  void Start(size_t rank, size_t group, int64_t number) { dumps_[rank].groups[group].started = number; }
+  // The GPU is in the rank's last call.
+  void Enter(size_t rank) {
+    FrEntry& e = dumps_[rank].entries.back();
+    e.state = "started";
+    e.started_ns = fr_test::kFirstEntryNs + 1'000'000'000;
   }
   // Keeps the rank's newest records only.
   void Overwrite(size_t rank, size_t keep) {
@@ -171,6 +183,29 @@ TEST(Rounds, AnOlderCallOfAnotherStrandExplainsACallThatAllAreIn) {
     }
   }
   EXPECT_EQ(NamedBy(job.Judge()), "RANK_NOT_ARRIVED 2");
+}
+
+// Rank 3 is in a call of all ranks that nobody else makes. The records of what the others are in are overwritten.
+TEST(Rounds, ARankThatLeftIsNamedIfTheRecordsOfTheOthersAreOverwritten) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"across", {0, 2}}});
+  for (size_t r = 0; r < 4; ++r) {
+    job.Call(r, 0, 64);
+    job.Start(r, 0, 1);
+    for (int step = 0; r < 3 && step < 6; ++step) {
+      job.Call(r, 1 + r / 2, 8, r < 2 && step == 0);
+      if (r % 2 == 0) job.Call(r, 3, 8, false);
+      job.Call(r, 1 + r / 2, 8, false);
+    }
+    job.Overwrite(r, 6);
+  }
+  job.Call(3, 0, 100, false);
+  job.Start(3, 0, 1);
+  job.Enter(3);
+  job.Start(0, 1, 1);
+  job.Start(0, 3, 1);
+  job.Start(1, 1, 2);
+  job.Start(2, 2, 1);
+  EXPECT_EQ(NamedBy(job.Judge()), "DEADLOCK_CYCLE 3");
 }
 
 // Rank 2 makes a call of all ranks too early. Rank 1's records of its first exchanges are overwritten. Its second batch
