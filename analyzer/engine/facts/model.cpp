@@ -399,9 +399,53 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
   return found != nullptr && found->seq == seq ? found : nullptr;
 }
 
+namespace {
+
+size_t CountBefore(const Model::Exchanges::Lane& lane, uint32_t index) {
+  return static_cast<size_t>(std::lower_bound(lane.begin(), lane.end(), index) - lane.begin());
+}
+
+// Returns how many entries of both lanes precede the last collective that both ranks completed before the operation.
+// Both must have exchanged as often since the first one that both recorded: then all before it have matched. `sure`:
+// there are two such collectives at least.
+std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t rank, uint32_t index,
+                                                   const Model::Exchanges::Lane& lane, int32_t peer,
+                                                   const Model::Exchanges::Lane& other, bool* sure) {
+  const Rank &own = model.bundle.ranks[rank], &theirs = model.bundle.ranks[peer];
+  std::optional<std::pair<size_t, size_t>> met;
+  uint32_t newest = 0;
+  for (const Membership& ms : own.memberships) {
+    const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(),
+                                   [&](const Membership& m) { return m.comm == ms.comm && m.member_rank >= 0; });
+    if (also == theirs.memberships.end()) continue;
+    const Member& there = model.comms[ms.comm].members[also->member_rank];
+    if (there.rank_index != peer) continue;
+    const auto& calls = model.ranks[rank].collectives[&ms - own.memberships.data()];
+    const auto both = [&](uint32_t i) {
+      const Op* same = model.FindCollective(there, own.ops[i].seq);
+      return i < index && same != nullptr && own.ops[i].state == OpState::kCompleted &&
+             same->state == OpState::kCompleted;
+    };
+    const auto first = std::find_if(calls.begin(), calls.end(), both);
+    const auto last = std::find_if(calls.rbegin(), calls.rend(), both);
+    if (first == calls.end()) continue;
+    const auto across = [&](uint32_t i) {
+      return CountBefore(other, static_cast<uint32_t>(model.FindCollective(there, own.ops[i].seq) - theirs.ops.data()));
+    };
+    const std::pair<size_t, size_t> here(CountBefore(lane, *last), across(*last));
+    if (here.first - CountBefore(lane, *first) != here.second - across(*first)) return std::nullopt;
+    if (!met || *last > newest) met = here, newest = *last;
+    *sure |= *first != *last;
+  }
+  return met;
+}
+
+}  // namespace
+
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
 // its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
-// were overwritten, the oldest unfinished ones of both sides are assumed to match.
+// were overwritten, both sides count from the last collective in which they met. If they never met, the oldest
+// unfinished ones of both sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
@@ -413,12 +457,20 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   }
   const Exchanges &own = ExchangesOf(rank_index), &theirs = ExchangesOf(peer.rank_index);
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
-  if (lane == nullptr || !own.whole[op.membership] || !theirs.whole[peer.membership])
-    return FindPointToPoint(peer, reverse, me, op.seq);
-  *counted = true;
-  const auto at = std::lower_bound(lane->begin(), lane->end(), static_cast<uint32_t>(&op - rank.ops.data()));
-  const auto number = static_cast<size_t>(at - lane->begin());
   const Exchanges::Lane* other = theirs.Find({peer.membership, reverse, me});
+  const auto index = static_cast<uint32_t>(&op - rank.ops.data());
+  std::optional<std::pair<size_t, size_t>> from;  // in both lanes
+  if (lane != nullptr && own.whole[op.membership] && theirs.whole[peer.membership]) {
+    from = {0, 0};
+    *counted = true;
+  } else if (lane != nullptr && other != nullptr) {
+    from = MetBefore(*this, rank_index, index, *lane, peer.rank_index, *other, counted);
+  }
+  if (!from) {
+    *counted = false;
+    return FindPointToPoint(peer, reverse, me, op.seq);
+  }
+  const size_t number = CountBefore(*lane, index) - from->first + from->second;
   return other == nullptr || number >= other->size() ? nullptr : &bundle.ranks[peer.rank_index].ops[(*other)[number]];
 }
 

@@ -113,6 +113,14 @@ class Aligner {
     return {};
   }
 
+  // Fills in the divergence of two programs that differ, if only the members of communicators show what it is.
+  void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
+    if (c->same || c->divergence || !WentElsewhere(rank, (*c->b)[c->j], (*c->a)[c->i])) return;
+    c->divergence = Divergence{.type = Divergence::Type::kSkipped, .rank = rank, .own = (*c->b)[c->j].op};
+    c->divergence->sibling = (*c->a)[c->i].op;
+    c->divergence->sibling_rank = sibling_rank;
+  }
+
   // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
   // unknown.
   int Precedent(const Comparison& c) const {
@@ -194,6 +202,29 @@ class Aligner {
     return {};
   }
 
+  // Returns whether members wait for the rank in the call that its siblings made, while it is in a call that most
+  // members of that communicator did not make.
+  bool WentElsewhere(int32_t rank_index, const Token& own, const Token& sibling) const {
+    const Rank& rank = model_.bundle.ranks[rank_index];
+    const Member* missing = model_.MemberOfKind(rank_index, sibling.klass);
+    if (missing == nullptr || !IsCollective(own.op->kind) || !IsCollective(sibling.op->kind)) return false;
+    const auto others = [&](uint32_t comm, const auto& made) {
+      const auto& members = model_.comms[comm].members;
+      return 2 * std::count_if(members.begin(), members.end(), [&](const Member& m) {
+               return m.rank_index >= 0 && m.rank_index != rank_index && m.membership != kNoIndex && made(m);
+             });
+    };
+    const int64_t next = rank.memberships[missing->membership].issued + 1;
+    const auto waits = [&](const Member& m) {
+      const Op* op = model_.FindCollective(m, next);
+      return op != nullptr && op->kind == sibling.op->kind && IsUnfinished(op->state);
+    };
+    const uint32_t comm = model_.CommOf(rank, *own.op);
+    return others(model_.CommOf(*missing), waits) > 0 && others(comm, [&](const Member& m) {
+                                                           return m.arrived >= own.op->seq;
+                                                         }) < static_cast<ptrdiff_t>(model_.comms[comm].members.size());
+  }
+
   // Returns whether `a` also makes the remaining calls of `b`, but some calls later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
@@ -233,8 +264,8 @@ class Aligner {
   const bool strands_;
 };
 
-// The call of most members of a communicator at that number, if they differ; null if they agree or it is unknown.
-const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
+// The call of most members of a communicator at that number, and whether others differ; null if it is unknown.
+const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* differ) {
   constexpr size_t kMostCalls = 8;  // with more calls, each rank has its own
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
@@ -249,8 +280,9 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
     if (same == calls.end()) same = calls.insert(calls.end(), {op, 0});
     ++same->second;
   }
+  *differ = calls.size() > 1;
   for (const auto& [op, n] : calls) {
-    if (calls.size() > 1 && 2 * n > seen) return op;
+    if (seen > 1 && 2 * n > seen) return op;
   }
   return nullptr;
 }
@@ -345,8 +377,38 @@ Votes Ask(const Model& model, const Aligner& aligner, const std::vector<Program>
   return votes;
 }
 
-// Returns whether most members of the communicator made this rank's call at its number, if they differ there. Then the
-// rank left nothing out and added nothing.
+// Returns the number of the member's newest recorded collective before this call of the rank, or kUnknown.
+int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
+  const Rank& rank = model.bundle.ranks[member.rank_index];
+  const auto& calls = model.ranks[member.rank_index].collectives[member.membership];
+  const auto after = std::lower_bound(calls.begin(), calls.end(), static_cast<uint32_t>(&op - rank.ops.data()));
+  return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
+}
+
+// Returns whether most ranks with which this rank would have made its sibling's call came to the rank's own call after
+// as many of those calls as the rank. Then they all have their own number of rounds.
+bool FellowsCameAlike(const Model& model, const Divergence& d) {
+  if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
+    return false;
+  const uint32_t own = model.CommOf(model.bundle.ranks[d.rank], *d.own);
+  const uint32_t other = model.comms[model.CommOf(model.bundle.ranks[d.sibling_rank], *d.sibling)].kind;
+  const Member* member = model.comms[own].kind == other ? nullptr : model.MemberOfKind(d.rank, other);
+  const int64_t before = member == nullptr ? kUnknown : NewestBefore(model, *member, *d.own);
+  if (before == kUnknown) return false;
+  int alike = 0, others = 0;
+  for (const Member& m : model.comms[model.CommOf(*member)].members) {
+    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
+    ++others;
+    const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
+    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators say nothing
+    const Op* call = both ? model.FindCollective(*also, d.own->seq) : nullptr;
+    if (call != nullptr && NewestBefore(model, m, *call) == before) ++alike;
+  }
+  return 2 * alike > others;
+}
+
+// Returns whether most members of the communicator made this rank's call at its number, where others, or the sibling in
+// its own communicator, made another. Then the rank left nothing out and added nothing.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
   const bool own = d.type != Divergence::Type::kSkipped;
   const Op* op = own ? d.own : d.sibling;
@@ -355,8 +417,15 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
   const Member* member = model.MemberOfKind(d.rank, kind);
   const Op* call = own || member == nullptr ? (own ? op : nullptr) : model.FindCollective(*member, op->seq);
   if (call == nullptr || member == nullptr) return false;
-  const Op* majority = MajorityCall(model, model.CommOf(*member), call->seq);
-  return majority != nullptr && CompareCalls(model.bundle, *call, *majority, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  const auto same = [&](const Op& other) {
+    return CompareCalls(model.bundle, *call, other, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  };
+  bool differ = false;
+  const Op* majority = MajorityCall(model, model.CommOf(*member), call->seq, &differ);
+  if (majority == nullptr || !same(*majority)) return false;
+  const Member* sibling = model.MemberOfKind(d.sibling_rank, kind);
+  const Op* theirs = sibling == nullptr ? nullptr : model.FindCollective(*sibling, call->seq);
+  return differ || (theirs != nullptr && !same(*theirs));
 }
 
 // Returns whether no other member with data is in the rank's communicator in which it left a call out or added one.
@@ -383,7 +452,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
       const int keeps = c.same ? -1 : aligner.Precedent(c);
       if (keeps < 0) continue;
-      const Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      aligner.AskMembers(family[keeps].rank, family[1 - keeps].rank, &told);
       if (!told.divergence) continue;
       found.push_back(*told.divergence);
       found.back().siblings_agreeing = 1;
@@ -428,6 +498,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       if (asked > kMostAsked) break;
       const Program& own = *program;
       Aligner::Comparison c = aligner.Compare(*reference, own);
+      int32_t sibling = reference->rank;
       Votes votes;
       for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
         ++asked;
@@ -437,9 +508,11 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
         const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
         if (!legal) break;
         c = first ? aligner.Compare(*votes.fellow, own) : Aligner::Comparison();
+        sibling = votes.fellow->rank;
         votes = Votes();
       }
       if (c.same) continue;
+      aligner.AskMembers(sibling, own.rank, &c);
       if (votes.like_own.empty() && votes.like_reference.empty()) {  // no call before shows who left
         if (c.divergence && 2 * agreeing > family.size()) add(*c.divergence, agreeing);
         continue;
@@ -491,7 +564,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   // A rank that changed the order of two communicators made each call like the other members. If the job hangs, the
   // waits show such a rank; in a job that continued, only the order does.
   std::erase_if(found, [&](const Divergence& d) {
-    return (strands || d.type != Divergence::Type::kReordered) && MajorityAgrees(model, d);
+    return (strands || d.type != Divergence::Type::kReordered) &&
+           (MajorityAgrees(model, d) || FellowsCameAlike(model, d));
   });
   return found;
 }

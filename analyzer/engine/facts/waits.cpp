@@ -158,7 +158,8 @@ void WaitGraph::FindLost(size_t rank_index) {
           begun |= ms.started > ms.completed;
         }
         // Sends and receives end out of order, so only what is older than all of them is certainly gone.
-        if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
+        const bool told = !mixed || ms.p2p_completed > ms.issued;  // it is no number of a collective
+        if (gone && told && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
             if (op.membership != &ms - rank.memberships.data() || !IsPointToPoint(op.kind)) continue;

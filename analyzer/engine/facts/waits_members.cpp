@@ -10,6 +10,33 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
+namespace {
+
+// Returns another queue of the rank that its thread filled earlier and in which it waits for a rank that never came.
+// The GPU may make this operation wait for that one, without a record. kNoIndex if there is none.
+uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t queue, const Op& op,
+                           absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
+  const int32_t r = graph.queues[queue].rank;
+  const Rank& rank = model.bundle.ranks[r];
+  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1) && op.record_id >= 0; ++q) {
+    const Queue& other = graph.queues[q];
+    if (q == queue || other.units.empty() || other.strand == graph.queues[queue].strand) continue;
+    const Op& first = rank.ops[model.ranks[r].in_flight[other.units[0]].ops[0]];
+    if (!NeedsEveryMember(first.kind) || first.thread != op.thread || first.record_id >= op.record_id) continue;
+    const uint32_t comm = model.CommOf(rank, first);
+    const auto [least, fresh] = least_arrived->try_emplace(comm, INT64_MAX);
+    if (fresh) {
+      for (const Member& m : model.comms[comm].members) {
+        if (m.rank_index >= 0 && m.membership != kNoIndex) least->second = std::min(least->second, m.arrived);
+      }
+    }
+    if (least->second < first.seq) return q;
+  }
+  return kNoIndex;
+}
+
+}  // namespace
+
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   // A group ends as a whole, so an operation that the other side has completed does not block it.
@@ -114,6 +141,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
   if (!fresh) return it->second;
   Collective collective;
   std::vector<Edge> lacking, unknown, not_started;
+  absl::flat_hash_map<uint32_t, int64_t> least_arrived;
   size_t inside = 0;
   for (const Member& member : model_.comms[comm].members) {
     if (member.rank_index < 0) {
@@ -162,7 +190,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       } else if (NothingRuns(member.rank_index)) {
         not_started.push_back({QueueNode(lost_in), Why::kNotStarted, nullptr, comm});
       }
-      continue;
+      // If the next operations of several communicators are lost, any of them may be at the front.
+      if (queues[lost_in].lost.size() == 1 || collective.any_started) continue;
     }
     if (unit == kNoIndex) {
       // Not known to be in flight on this rank although it is on others. If a record is missing, that proves nothing.
@@ -176,7 +205,9 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (IsBehind(queue, place)) {
+    if (const uint32_t held = HeldInOtherStrand(*this, model_, queue, *theirs, &least_arrived); held != kNoIndex) {
+      if (!absent_only) lacking.push_back({QueueNode(held), Why::kBehind, nullptr, comm});
+    } else if (IsBehind(queue, place)) {
       // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
       // nothing.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});

@@ -352,7 +352,10 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
   c.reason = REASON_ELSEWHERE_IN_CIRCLE;
   *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
-  *c.detail.mutable_other() = CallOf(facts.bundle, facts.bundle.ranks[others->ranks[0]], *others->ops[0]);
+  // The records of the others may be overwritten.
+  *c.detail.mutable_other() = others == orders.end()
+                                  ? CallNamed("earlier operations", "")
+                                  : CallOf(facts.bundle, facts.bundle.ranks[others->ranks[0]], *others->ops[0]);
   return c;
 }
 

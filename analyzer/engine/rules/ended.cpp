@@ -109,6 +109,27 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
   return c;
 }
 
+// Returns whether each of the ranks waits for one of the others, directly or through more ranks.
+static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
+  std::vector<bool> waits(graph.back.size());
+  std::vector<uint32_t> next;
+  for (int32_t r : others) next.push_back(WaitGraph::HostNode(r));
+  while (!next.empty()) {
+    const uint32_t at = next.back();
+    next.pop_back();
+    for (uint32_t from : graph.back[at]) {
+      if (!waits[from]) next.push_back(from);
+      waits[from] = true;
+    }
+  }
+  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(static_cast<size_t>(r) + 1); ++q) {
+      if (waits[graph.QueueNode(q)]) return true;
+    }
+    return false;
+  });
+}
+
 void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
   if (facts.graph == nullptr) return;
   for (Cause& c : *causes) {
@@ -121,7 +142,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     }
     if (!ring::IsCollective(c.op->kind)) continue;
     const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
-    std::vector<int32_t> ahead, behind;
+    std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
     bool agree = true, exited = true, untold = false;
     for (const Member& m : facts.model.comms[comm].members) {
@@ -135,7 +156,12 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
       // Nothing is in flight, and nothing shows the activity of the rank's process.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
-      const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
+      const bool before = known && m.arrived == c.op->seq - 1;
+      const bool done = before && (ended || idle);
+      if (before && !ended && !view->in_flight.empty()) {
+        waiting.push_back(m.rank_index);
+        continue;
+      }
       agree &= done || (known && m.arrived >= c.op->seq);
       exited &= !done || ended;
       untold |= done && facts.bundle.ranks[m.rank_index].ends_untold;
@@ -146,6 +172,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     // Where a backend records no sends and receives, idle ranks may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
+    if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
     // If there are only two, either may be at fault; the other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1)) continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);

@@ -436,6 +436,29 @@ TEST(FrLoader, AFullRingWithoutCompletionsIsNotADumpOfActiveOperations) {
   EXPECT_EQ(bundle.ranks[0].records_lost, 131u);
 }
 
+TEST(FrLoader, AStartedOperationThatIsMissingWasOverwritten) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 28, .started = 21, .completed = 20}};
+  for (int seq = 23; seq <= 28; ++seq) dump.entries.push_back({.seq = seq, .record_id = 100 + seq});
+  EXPECT_FALSE(LoadDumps({dump}).ranks[0].only_active);
+  // Without starts, the watchdog may not have counted the newest ends yet.
+  dump.groups[0].started = -1;
+  EXPECT_TRUE(LoadDumps({dump}).ranks[0].only_active);
+}
+
+TEST(FrLoader, ACounterOfCompletedCollectivesLeavesNoBatchOpen) {
+  // The group's only collective completed after its batches, so the dump of active operations omits it.
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 1, .completed = 1};
+  for (int batch = 1; batch <= 3; batch++) {
+    dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = batch});
+    dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = batch});
+  }
+  const Bundle bundle = LoadDumps({dump, dump});
+  EXPECT_TRUE(bundle.ranks[0].only_active);
+  for (const Op& op : bundle.ranks[0].ops) EXPECT_NE(op.state, OpState::kQueued);
+}
+
 TEST(FrLoader, TheNewerOfTwoDumpsOfARankIsKept) {
   FrDump old_dump, new_dump;
   old_dump.entries = {{.seq = 1, .created_ns = 100}};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -221,17 +222,33 @@ class StateJudge {
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
     if (!rank_.only_active || rank_.ops.empty()) return false;
     std::vector<int64_t> oldest(views_.size(), INT64_MAX);
-    for (const Op& op : rank_.ops) {
-      if (op.seq >= 0) oldest[op.membership] = std::min(oldest[op.membership], op.seq);
+    const auto exchanges_in = [&](size_t i) { return file_.used[i].has_p2p || file_.used[i].p2ps > 0; };
+    for (size_t i = 0; i < rank_.ops.size(); i++) {
+      const Op& op = rank_.ops[i];
+      if (op.seq >= 0 && raw_[i].p2p == exchanges_in(op.membership))
+        oldest[op.membership] = std::min(oldest[op.membership], op.seq);
     }
     for (size_t i = 0; i < views_.size(); i++) {
-      const bool exchanges = file_.used[i].has_p2p || file_.used[i].p2ps > 0;
-      if (exchanges && file_.used[i].collectives > 0) continue;
+      const bool exchanges = exchanges_in(i);
+      // What completed last may be a collective, unless the number is too high.
+      if (exchanges && file_.used[i].collectives > 0 && views_[i].p2p_completed <= file_.used[i].collectives) continue;
       const int64_t completed = exchanges ? views_[i].p2p_completed : views_[i].collective_completed;
       if (completed < 0 || oldest[i] == INT64_MAX) continue;
+      // What started and has not completed is active.
+      const int64_t started = views_[i].status->started;
+      if (!exchanges && started > completed && started < oldest[i]) return true;
       if (oldest[i] > completed + 1 + kNotNoticedYet + (exchanges ? kOutOfOrder : 0)) return true;
     }
     return false;
+  }
+
+  // Returns how many numbers of the group's recorded sends and receives are above this one.
+  size_t BatchesBeyond(size_t index, int64_t number) const {
+    std::set<int64_t> beyond;
+    for (const Op& op : rank_.ops) {
+      if (op.membership == index && op.seq > number) beyond.insert(op.seq);
+    }
+    return number == kUnknown || !rank_.only_active ? 0 : beyond.size();
   }
 
   // Decides which counter the numbers in pg_status belong to.
@@ -242,6 +259,12 @@ class StateJudge {
     int64_t enqueued = Plain(view.status->enqueued), completed = Plain(view.status->completed);
     bool has_p2p = group.has_p2p || group.p2ps > 0;
     if (!has_p2p) {
+      view.collective_completed = completed;
+      return;
+    }
+    if (group.collectives <= 0 && BatchesBeyond(index, enqueued) > 1) {
+      // Only one batch can be open, so these numbers are those of later collectives, which completed and were not
+      // dumped.
       view.collective_completed = completed;
       return;
     }
