@@ -68,6 +68,7 @@ Rank RankOf(const FoundJob& job, const std::string& host, int32_t number, int32_
   rank.pid = pid;
   rank.process = std::move(process);
   rank.source = Source::kFlightRecorder;
+  rank.captured_ns = RealtimeNs();
   SetGpu(&rank);
   return rank;
 }
