@@ -67,6 +67,73 @@ TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
 }
 
+// A few seconds do not show whether the rank will continue. A stopped process does not.
+TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
+  Bundle bundle = Waiting(8);
+  bundle.ranks[3].process = At(kInLoader);
+  for (Rank& rank : bundle.ranks) rank.captured_ns = 1'800'000'000'000'000'000;
+  const Finding finding = Analyze(bundle, {}).findings(0);
+  EXPECT_TRUE(finding.hypothesis());
+  EXPECT_LE(finding.confidence(), 0.6);
+  EXPECT_THAT(finding.alternatives(0), HasSubstr("its processes were watched for only 2.0 s"));
+  bundle.ranks[3].process.state = "T";
+  EXPECT_FALSE(Analyze(bundle, {}).findings(0).hypothesis());
+}
+
+// As py-spy prints them, without native frames.
+Bundle Printed(const std::vector<std::vector<std::string>>& stacks) {
+  Bundle bundle = Waiting(static_cast<int>(stacks.size()));
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    bundle.ranks[i].process = Process();
+    bundle.ranks[i].process.python_stack = stacks[i];
+  }
+  return bundle;
+}
+
+const std::vector<std::string> kPrintedReduce = {"all_reduce (torch/distributed/distributed_c10d.py:3190)",
+                                                 "step (train.py:40)", "<module> (train.py:90)"};
+
+TEST(Processes, NobodyWaitsForTheOnlyRankThatWaits) {
+  const std::vector<std::string> asleep = {"<module> (train.py:95)"},
+                                 backward = {"_engine_run_backward (torch/autograd/graph.py:1113)",
+                                             "step (train.py:41)", "<module> (train.py:90)"};
+  for (const std::vector<std::string>& waits : {kPrintedReduce, backward})
+    EXPECT_EQ(Analyze(Printed({asleep, waits, asleep, asleep}), {}).findings_size(), 0);
+  const Verdict verdict = Analyze(Printed({backward, kPrintedReduce, backward, backward}), {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("in all_reduce < step (train.py:40)"));
+}
+
+// Rank 0 serves the store, so it is in another part of the call.
+TEST(Processes, PartsOfOneLibraryCallNameNobody) {
+  const std::vector<std::string> call = {"init_process_group (torch/distributed/distributed_c10d.py:2714)",
+                                         "<module> (train.py:3)"};
+  std::vector<std::string> server = call, client = call;
+  server.insert(server.begin(), "_create_c10d_store (torch/distributed/rendezvous.py:215)");
+  client.insert(client.begin(), "_create_gloo_process_group (torch/distributed/distributed_c10d.py:757)");
+  EXPECT_EQ(Analyze(Printed({server, client, client}), {}).findings_size(), 0);
+}
+
+// Only rank 0 has a dump. The stacks of the others show that they wait, but not in which call.
+TEST(Processes, ARankWithoutADumpMayHaveMadeTheCall) {
+  Bundle bundle = Waiting(4);
+  for (Rank& rank : bundle.ranks) rank.process = At(kInAllReduce);
+  bundle.ranks[0].process = At(kInLoader);
+  bundle.comms.push_back({.id = "0/1", .name = "default_pg", .size = 4, .members = {0, 1, 2, 3}});
+  bundle.ranks[0].ends_untold = true;
+  bundle.ranks[0].memberships.push_back({.comm = 0, .member_rank = 0, .issued = 1});
+  Op op;
+  op.membership = 0;
+  op.kind = ring::CallKind::kAllReduce;
+  op.seq = 1;
+  op.retired = true;
+  op.state = OpState::kCompleted;
+  bundle.ranks[0].ops.push_back(op);
+  for (const Finding& finding : Analyze(bundle, {}).findings())
+    EXPECT_THAT(finding.summary(), ::testing::Not(HasSubstr("never issued")));
+}
+
 TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process.state = "T";
