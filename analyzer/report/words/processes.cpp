@@ -106,8 +106,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       break;
     case REASON_GONE:
       words.what = Pick(finding, "is gone", "are gone");
-      words.more = {{"; ", Pick(finding, "the recording does not show how its process ended",
-                                "the recording does not show how their processes ended")}};
+      words.more = {
+          {"; ", Pick(finding, "nothing shows how its process ended", "nothing shows how their processes ended")}};
       words.refuted_by = kEarlierEnd;
       words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
                                         ", and the kernel log"),
