@@ -120,9 +120,17 @@ TEST(Processes, ARankWithoutADumpMayHaveMadeTheCall) {
   Bundle bundle = Waiting(4);
   for (Rank& rank : bundle.ranks) rank.process = At(kInAllReduce);
   bundle.ranks[0].process = At(kInLoader);
-  bundle.comms.push_back({.id = "0/1", .name = "default_pg", .size = 4, .members = {0, 1, 2, 3}});
+  Communicator comm;
+  comm.id = "0/1";
+  comm.name = "default_pg";
+  comm.size = 4;
+  comm.members = {0, 1, 2, 3};
+  bundle.comms.push_back(comm);
   bundle.ranks[0].ends_untold = true;
-  bundle.ranks[0].memberships.push_back({.comm = 0, .member_rank = 0, .issued = 1});
+  Membership& membership = bundle.ranks[0].memberships.emplace_back();
+  membership.comm = 0;
+  membership.member_rank = 0;
+  membership.issued = 1;
   Op op;
   op.membership = 0;
   op.kind = ring::CallKind::kAllReduce;
@@ -130,7 +138,8 @@ TEST(Processes, ARankWithoutADumpMayHaveMadeTheCall) {
   op.retired = true;
   op.state = OpState::kCompleted;
   bundle.ranks[0].ops.push_back(op);
-  for (const Finding& finding : Analyze(bundle, {}).findings())
+  const Verdict verdict = Analyze(bundle, {});
+  for (const Finding& finding : verdict.findings())
     EXPECT_THAT(finding.summary(), ::testing::Not(HasSubstr("never issued")));
 }
 

@@ -286,7 +286,9 @@ TEST_F(LoadTest, BesideDumpsLogsShowTheCallsOfOtherRanks) {
 }
 
 TEST_F(LoadTest, PrintedStacksShowWhereRanksWithADumpAre) {
-  Put("rank_0.json", fr_test::ToJson(fr_test::FrDump{.entries = {{.seq = 7}}}));
+  fr_test::FrDump dump;
+  dump.entries.push_back({.seq = 7});
+  Put("rank_0.json", fr_test::ToJson(dump));
   Put("stacks/rank_0.txt",
       "Process 41: python train.py\n\nThread 41 (idle): \"MainThread\"\n    load (data.py:12)\n"
       "    <module> (train.py:9)\n");
