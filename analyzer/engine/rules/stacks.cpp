@@ -74,16 +74,17 @@ std::string CodePlaceOf(const Process& process) {
   for (const std::string& text : process.stack.empty() ? process.python_stack : process.stack)
     *frames.Add() = ParseFrame(text);
   const std::string place = CodePlace(frames);
-  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
+  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", PlaceText(place));
 }
 
-// "in barrier < save_checkpoint (trainer.py:140)", "in load (data.py:12)".
+// "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".
 std::string InnermostOf(const Rank& rank) {
   google::protobuf::RepeatedPtrField<Frame> frames;
   for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
   const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
-  if (place == innermost) return absl::StrCat("in ", place);
-  return absl::StrCat("in ", Function(innermost), place.empty() ? "" : absl::StrCat(" < ", place));
+  if (place == innermost) return absl::StrCat("in ", PlaceText(place));
+  return absl::StrCat("in ", Function(innermost),
+                      place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
 }
 
 // One rank has ended, is stopped or is in no wait, while others wait.

@@ -63,7 +63,7 @@ TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
   EXPECT_EQ(verdict.findings(0).kind(), HOST_STALL);
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(3));
   EXPECT_LE(verdict.findings(0).confidence(), 0.8);
-  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("load (data.py:12)"));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("load() at data.py:12"));
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
 }
 
@@ -102,7 +102,8 @@ TEST(Processes, NobodyWaitsForTheOnlyRankThatWaits) {
   const Verdict verdict = Analyze(Printed({backward, kPrintedReduce, backward, backward}), {});
   ASSERT_EQ(verdict.findings_size(), 1);
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
-  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("in all_reduce < step (train.py:40)"));
+  EXPECT_THAT(verdict.findings(0).summary(),
+              HasSubstr("in all_reduce, called from step() at train.py:40, where no other rank is"));
 }
 
 // Rank 0 serves the store, so it is in another part of the call.
