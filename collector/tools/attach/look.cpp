@@ -68,7 +68,6 @@ Rank RankOf(const FoundJob& job, const std::string& host, int32_t number, int32_
   rank.pid = pid;
   rank.process = std::move(process);
   rank.source = Source::kFlightRecorder;
-  rank.captured_ns = RealtimeNs();
   SetGpu(&rank);
   return rank;
 }
@@ -100,6 +99,7 @@ std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int6
     process.life = Life::kRunning;
     if (!stat || stat->ended()) SetEnd(stat ? stat->wait_status : -1, &process);
     ranks.push_back(RankOf(job, host, found.rank, found.local_rank, found.pid, std::move(process)));
+    ranks.back().captured_ns = RealtimeNs();
   }
   for (const EndedRank& ended : job.ended) {
     Process process;
