@@ -160,6 +160,9 @@ TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
   ASSERT_EQ(verdict.findings_size(), 1);
   EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD);
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(2));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("is gone"));
+  bundle.ranks[2].pid = 0;
+  EXPECT_THAT(Analyze(bundle, {}).findings(0).summary(), HasSubstr("it ended, or was never started"));
 }
 
 // A watchdog may end a rank that waits; a debugger may stop a rank to examine it.
