@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -65,7 +66,10 @@ void Add(const Rank& rank, const std::string& file, Mount* mount) {
 void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
   std::map<std::string, Mount> mounts;
   for (const Rank& rank : bundle.ranks) {
-    if (ClassifyActivity(rank.process).stall != Stall::kCheckpoint) continue;
+    // A rank that waits for its peers saves nothing, whatever called the wait.
+    if (ClassifyActivity(rank.process).stall != Stall::kCheckpoint ||
+        PlaceOfProcess(rank.process).where == Whereabouts::kWaits)
+      continue;
     const size_t file = CheckpointFile(rank.process);
     const std::vector<std::string>&files = rank.process.written_files, &of = rank.process.written_mounts;
     const auto [it, fresh] = mounts.try_emplace(file < files.size() && file < of.size() ? of[file] : "");

@@ -19,7 +19,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
   std::vector<int32_t> refused;
   std::string why;
   for (const Rank& rank : bundle.ranks) {
-    if (PlaceOfProcess(rank.process).where != Whereabouts::kUnknown) continue;
+    if (PlaceOfProcess(rank.process).where != Whereabouts::kUnknown || !rank.process.python_stack.empty()) continue;
     refused.push_back(rank.rank);
     if (why.empty()) why = rank.process.stack_refused;
   }

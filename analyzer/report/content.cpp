@@ -53,7 +53,9 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
         absl::StrCat("no data from ", RanksText(unknown), ": the data shows no other rank that delays the job"));
   if (!others.empty()) {
     parts.push_back(absl::StrCat("no data from ", RanksText(others),
-                                 verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
+                                 verdict.findings().empty() ? ""
+                                 : others.size() == 1       ? ": nothing shows that it is the cause"
+                                                            : ": nothing shows that they are the cause"));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -293,12 +295,17 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     std::vector<int32_t> waited, present;
     for (const Rank& rank : bundle.ranks) {
       present.push_back(rank.rank);
-      if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; }))
+      // Some backends retire every operation.
+      if (!rank.ends_untold && std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; }))
         waited.push_back(rank.rank);
     }
     const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
+    const auto& not_seen = verdict.not_seen();
+    const bool moving = std::any_of(not_seen.begin(), not_seen.end(),
+                                    [](const NotSeen& of) { return of.kind() == NotSeen::RANKS_MOVING; });
     content.headline =
         verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
+        : moving && !told         ? absl::StrCat(who, " were examined: some of them move, and nothing shows a hang")
         : told || !waited.empty()
             ? absl::StrCat(who, " were read, and their data does not point to a culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; ",
@@ -309,7 +316,9 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     } else if (!waited.empty()) {
       absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a timeout expired");
     }
-    content.first.AddRow("do", {"1. Add the missing or unreadable data and analyze again: it may show the cause."});
+    content.first.AddRow("do",
+                         {moving ? "1. Look again in a minute. A job that continues is not stuck."
+                                 : "1. Add the missing or unreadable data and analyze again: it may show the cause."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});

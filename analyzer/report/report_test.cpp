@@ -524,6 +524,16 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
       StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data from rank 7"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the missing or unreadable data"));
+  // gloo retires every operation, so none of these waited.
+  Bundle retired = MakeBundle(8);
+  retired.ranks[0].ops.resize(1);
+  retired.ranks[0].ops[0].retired = retired.ranks[0].ends_untold = true;
+  EXPECT_THAT(ReportText(verdict, retired), ::testing::Not(HasSubstr("until a timeout expired")));
+  Verdict moving = verdict;
+  moving.add_not_seen()->set_kind(NotSeen::RANKS_MOVING);
+  EXPECT_THAT(ReportText(moving, MakeBundle(8)),
+              StartsWith("INCOMPLETE DATA  8 ranks were examined: some of them move, and nothing shows a hang"));
+  EXPECT_THAT(ReportText(moving, MakeBundle(8)), HasSubstr("do       1. Look again in a minute."));
   // The headline has the first problem, so the report does not repeat it.
   for (const char* text : {"cut off", "not a dump."}) {
     DataProblem* const problem = verdict.add_problems();

@@ -183,6 +183,7 @@ WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit) {
   int looked = 0;
   for (const int fd : NumbersIn(ProcPath(pid, "fd"))) {
     if (++looked > kMostDescriptors) break;
+    if (fd <= STDERR_FILENO) continue;  // the program's output
     char path[4096];
     const ssize_t size = readlink(absl::StrCat(ProcPath(pid, "fd"), "/", fd).c_str(), path, sizeof path);
     if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like

@@ -92,7 +92,14 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   EXPECT_EQ(mount.back(), ')');
   for (const std::string& file : files) EXPECT_EQ(file.find("proc_test_input"), file.npos);
   EXPECT_LE(ReadWrittenFiles(getpid(), 1).paths.size(), 1u);
+  // A program's output is not among the files that it writes.
+  const int before = dup(STDOUT_FILENO);
+  dup2(out, STDOUT_FILENO);
   close(out);
+  const std::vector<std::string> rest = ReadWrittenFiles(getpid()).paths;
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  EXPECT_EQ(std::find(rest.begin(), rest.end(), std::string(real, static_cast<size_t>(size))), rest.end());
   close(in);
   unlink(written.c_str());
   unlink(read_only.c_str());

@@ -343,7 +343,7 @@ class AttachTest(FolderTest):
         self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
-        self.assertIn("log_metrics (<string>:", " ".join(told.stdout.split()))
+        self.assertIn("log_metrics() at <string>:", " ".join(told.stdout.split()))
 
     def test_counts_from_nccls_ras_name_the_rank(self):
         job, _ = self.start(4, [sys.executable, "-c", COUNTED], NCCL_RAS_ADDR=f"localhost:{free_port()}")

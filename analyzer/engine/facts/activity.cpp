@@ -208,9 +208,9 @@ ActivityView ClassifyActivity(const Process& process) {
   Motion(process, &view);
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   const Match native = InnermostNative(process.stack);
-  // All threads pass the interpreter lock around, so only a thread that two samples show waiting for it really waits.
-  const bool brief_lock = native.stall == Stall::kInterpreterLock && !process.stack_later.empty() &&
-                          InnermostNative(process.stack_later).stall != Stall::kInterpreterLock;
+  // A collection, or a wait for the interpreter lock, may be short. Only if two samples show it, the thread is stuck in
+  // it.
+  const bool brief = !process.stack_later.empty() && InnermostNative(process.stack_later).stall != native.stall;
   const Match python = InnermostPython(process.python_stack);
   const std::string wait = StorageWait(process);
   const bool storage = !wait.empty() || (view.uninterruptible && !DriverWait(process));
@@ -220,8 +220,8 @@ ActivityView ClassifyActivity(const Process& process) {
   Detail detail;
   // Certain native frames come first: a collection or a wait for the lock can occur at any Python line. So does a wait
   // for another process, whatever the Python line does.
-  if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous ||
-      (native.stall == Stall::kInterpreterLock && !brief_lock) ||
+  if (native.stall == Stall::kRendezvous ||
+      ((native.stall == Stall::kGarbageCollection || native.stall == Stall::kInterpreterLock) && !brief) ||
       (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {
     view.stall = native.stall;
     detail.mutable_call()->set_site(native.frame);

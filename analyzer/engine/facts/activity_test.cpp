@@ -91,6 +91,16 @@ TEST(Activity, ALockThatChangesOwnersIsNotAWait) {
   EXPECT_EQ(ClassifyActivity(p).stall, Stall::kInterpreterLock);
 }
 
+TEST(Activity, ACollectionThatEndsIsNoActivity) {
+  Process p = Sampled(0, 0);
+  p.stack = {"visit_decref", "gc_collect_main"};
+  p.stack_later = {"_PyEval_EvalFrameDefault"};
+  p.python_stack = {"_compile (torch/_dynamo/convert_frame.py:9)"};
+  EXPECT_EQ(ClassifyActivity(p).stall, Stall::kCompilation);
+  p.stack_later = {"subtract_refs", "gc_collect_main"};
+  EXPECT_EQ(ClassifyActivity(p).stall, Stall::kGarbageCollection);
+}
+
 TEST(Activity, StorageAndCheckpointsAreRecognizedByStateAndOpenFiles) {
   Process p = Sampled(0, 0);
   p.state = "D";

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/exits.h"
 #include "analyzer/engine/facts/gpu_wait.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/facts/strands.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
@@ -172,11 +173,16 @@ void Model::BuildComms() {
       member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
-  // A member that has data but has not joined this communicator yet.
+  // A member that has data but has not joined this communicator yet. If only a stack shows that a rank waits, no record
+  // shows what it waits in.
   auto index_of = [&](int32_t number) {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
-    return it != bundle.ranks.end() && it->rank == number ? static_cast<int32_t>(it - bundle.ranks.begin()) : -1;
+    if (it == bundle.ranks.end() || it->rank != number) return -1;
+    const bool called = it->source != Source::kFlightRecorder || !it->memberships.empty();
+    return called || PlaceOfProcess(it->process).where != Whereabouts::kWaits
+               ? static_cast<int32_t>(it - bundle.ranks.begin())
+               : -1;
   };
   for (CommView& view : comms) {
     for (Member& m : view.members) {

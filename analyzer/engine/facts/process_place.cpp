@@ -24,12 +24,13 @@ std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
   return OutermostAndCallers(stack, IsPeerWait);
 }
 
+bool IsBackward(const std::string& frame) {
+  return Holds(frame, "_engine_run_backward") || Holds(frame, "torch::autograd::Engine::execute");
+}
+
 // PyTorch runs the backward pass on a separate thread, for which the main thread waits.
 std::vector<std::string> WaitInBackward(const Process& process, const std::vector<std::string>& stack) {
-  const auto backward = [](const std::string& frame) {
-    return Holds(frame, "_engine_run_backward") || Holds(frame, "torch::autograd::Engine::execute");
-  };
-  if (process.evidence == nullptr || std::none_of(stack.begin(), stack.end(), backward)) return {};
+  if (process.evidence == nullptr || std::none_of(stack.begin(), stack.end(), IsBackward)) return {};
   int looked = 0;
   for (const ThreadStack& thread : process.evidence->threads()) {
     if (++looked > kMostThreads) break;
@@ -96,6 +97,13 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   const bool in_main = !wait.empty();
   if (!in_main) wait = WaitInBackward(process, stack);
   if (wait.empty()) {
+    // Python's frames do not show whether the backward pass, or a module that is split or replicated, waits for other
+    // ranks.
+    const auto may_wait = [](const std::string& frame) {
+      return IsBackward(frame) || Holds(frame, "torch/nn/parallel/") || Holds(frame, "torch/distributed/fsdp/") ||
+             Holds(frame, "torch/distributed/tensor/");
+    };
+    if (refused && !stack.empty() && may_wait(stack[0])) return out;
     out.where = Whereabouts::kElsewhere;
     out.moved = ClassifyActivity(process).moving == Moving::kYes;
     return out;

@@ -61,20 +61,30 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   return out;
 }
 
+// Returns whether the stack separates from the others at this depth inside a library's call, and does not return to the
+// program's own code there.
+bool PartInsideCall(const Rank& rank, size_t depth) {
+  google::protobuf::RepeatedPtrField<Frame> frames;
+  for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
+  return CodeFrame(frames) + static_cast<int>(depth) > frames.size();
+}
+
 std::string CodePlaceOf(const Process& process) {
   google::protobuf::RepeatedPtrField<Frame> frames;
   for (const std::string& text : process.stack.empty() ? process.python_stack : process.stack)
     *frames.Add() = ParseFrame(text);
   const std::string place = CodePlace(frames);
-  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
+  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", PlaceText(place));
 }
 
-// "in barrier < save_checkpoint (trainer.py:140)".
-std::string WaitOf(const Rank& rank) {
+// "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".
+std::string InnermostOf(const Rank& rank) {
   google::protobuf::RepeatedPtrField<Frame> frames;
   for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
-  const std::string place = CodePlace(frames);
-  return absl::StrCat("in ", Function(rank.process.python_stack[0]), place.empty() ? "" : absl::StrCat(" < ", place));
+  const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
+  if (place == innermost) return absl::StrCat("in ", PlaceText(place));
+  return absl::StrCat("in ", Function(innermost),
+                      place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
 }
 
 // One rank has ended, is stopped or is in no wait, while others wait.
@@ -181,11 +191,21 @@ std::vector<Cause> FromStacks(const Facts& facts) {
     c.hypothesis = true;
     c.detail.set_flag(true);
     for (const std::vector<int32_t>& half : {parting.few, parting.most})
-      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(WaitOf(facts.bundle.ranks[half[0]]));
+      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(facts.bundle.ranks[half[0]]));
     return {std::move(c)};
   }
   // One rank of three may be the odd one. Of more ranks, at most a quarter may be.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
+  const auto elsewhere = [&](int32_t r) {
+    return PlaceOfProcess(facts.bundle.ranks[r].process).where == Whereabouts::kElsewhere;
+  };
+  if (std::none_of(parting.few.begin(), parting.few.end(), elsewhere)) {
+    // The many do not wait, so nobody waits for these.
+    if (std::all_of(parting.most.begin(), parting.most.end(), elsewhere)) return {};
+    // All made the same call, and are in different parts of it. It may give one rank another part than the others.
+    const auto inside = [&](int32_t r) { return PartInsideCall(facts.bundle.ranks[r], parting.depth); };
+    if (std::all_of(parting.few.begin(), parting.few.end(), inside)) return {};
+  }
   const Rank& odd = facts.bundle.ranks[parting.few[0]];
   const Rank& usual = facts.bundle.ranks[parting.most[0]];
   const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
@@ -196,10 +216,19 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   c.waiting = parting.most;
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
   c.moving = std::any_of(parting.few.begin(), parting.few.end(), moves);
-  c.grade = parting.few.size() == 1 && !c.moving ? GRADE_FAIR : GRADE_OPEN;
+  const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(ranks.size());
+  c.grade = parting.few.size() == 1 && !c.moving && !unseen ? GRADE_FAIR : GRADE_OPEN;
+  if (unseen) c.AddRival(Rival::SILENT_RANK);
   c.reason = REASON_ELSEWHERE_BY_STACK;
-  c.detail.set_name(CodeAt(odd, parting.depth));
-  c.Add(Evidence::STACKS_AT, parting.most).Count(parting.most.size()).Name(CodeAt(usual, parting.depth));
+  // The innermost places show more than where the stacks separate, if they differ too.
+  const std::string innermost = InnermostOf(usual);
+  const bool alike = std::all_of(parting.most.begin(), parting.most.end(),
+                                 [&](int32_t r) { return InnermostOf(facts.bundle.ranks[r]) == innermost; });
+  const bool show = alike && InnermostOf(odd) != innermost;
+  c.detail.set_name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
+  c.Add(Evidence::STACKS_AT, parting.most)
+      .Count(parting.most.size())
+      .Name(show ? innermost : CodeAt(usual, parting.depth));
   return {std::move(c)};
 }
 

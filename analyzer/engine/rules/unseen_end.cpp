@@ -1,7 +1,9 @@
 #include "analyzer/engine/rules/unseen_end.h"
-#include "analyzer/model/finding_kinds.h"
 
 #include <algorithm>
+
+#include "analyzer/engine/facts/process_place.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -25,22 +27,34 @@ int64_t LastSign(const Rank& rank) {
   return last + rank.real_minus_mono_ns;
 }
 
+// Returns how long the processes were watched, if that is all that shows whether the job moves; otherwise 0.
+int64_t WatchedFor(const Bundle& bundle) {
+  if (!OnlyProcessesKnown(bundle) || !ProcessesLookedAt(bundle)) return 0;
+  int64_t longest = 0;
+  for (const Rank& rank : bundle.ranks) longest = std::max(longest, rank.process.sample_gap_ns);
+  return longest;
+}
+
 }  // namespace
 
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes) {
-  if (causes->empty() || bundle.known_stalled || !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw))
+  const int64_t watched = WatchedFor(bundle);
+  if (causes->empty() || bundle.known_stalled ||
+      (watched == 0 && !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw)))
     return;
   int64_t last = 0;
   for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
   for (Cause& c : *causes) {
-    if (!FindingFactsOf(c.kind).rests_on_flight) continue;
+    // A stopped process does not continue by itself.
+    if (!FindingFactsOf(c.kind).rests_on_flight || (watched > 0 && c.reason == REASON_PROCESS_STOPPED)) continue;
     if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
         last - (c.op->enter_ns + bundle.ranks[c.op_rank].real_minus_mono_ns) >= late_after_ns) {
       continue;
     }
     c.hypothesis = true;
     c.grade = std::min(c.grade, kMedium);
-    c.AddRival(Rival::JOB_MOVED);
+    Detail* rival = c.AddRival(Rival::JOB_MOVED);
+    if (watched > 0) rival->set_duration_ns(watched);
   }
 }
 

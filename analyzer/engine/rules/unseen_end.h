@@ -17,7 +17,8 @@ inline bool EndUnseen(const Rank& rank) {
 // If nothing shows when the data of any rank was taken, the job may have been running: a healthy job that is killed
 // leaves the same rings as a hung one, and a copied dump of a running job looks like that of a hung one. So causes
 // based on operations in flight become hypotheses that say so. They stay causes if a record shows activity
-// `late_after_ns` or more after the operation at issue was entered.
+// `late_after_ns` or more after the operation at issue was entered. The same applies to processes without recorded
+// calls that were watched only for a few seconds.
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes);
 
 }  // namespace lockstep

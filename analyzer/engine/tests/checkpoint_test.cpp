@@ -53,6 +53,16 @@ TEST(Checkpoint, MountsAreToldWithTheirSlowestRank) {
   EXPECT_EQ(verdict.checkpoint(1).ranks(), 1);
 }
 
+TEST(Checkpoint, ARankThatWaitsForItsPeersSavesNothing) {
+  Bundle bundle;
+  bundle.ranks = {Writing(0, "n1", 30, 0)};
+  bundle.ranks[0].process.python_stack = {"barrier (torch/distributed/distributed_c10d.py:4800)",
+                                          "save_checkpoint (train.py:9)"};
+  Verdict verdict;
+  AddCheckpoints(bundle, &verdict);
+  EXPECT_EQ(verdict.checkpoint_size(), 0) << verdict.DebugString();
+}
+
 TEST(Checkpoint, WhatWasNotSampledIsUnknown) {
   Bundle bundle;
   bundle.ranks = {Writing(0, "", 0, 0)};

@@ -63,8 +63,86 @@ TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
   EXPECT_EQ(verdict.findings(0).kind(), HOST_STALL);
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(3));
   EXPECT_LE(verdict.findings(0).confidence(), 0.8);
-  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("load (data.py:12)"));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("load() at data.py:12"));
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
+}
+
+// A few seconds do not show whether the rank will continue. A stopped process does not.
+TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
+  Bundle bundle = Waiting(8);
+  bundle.ranks[3].process = At(kInLoader);
+  for (Rank& rank : bundle.ranks) rank.captured_ns = 1'800'000'000'000'000'000;
+  const Finding finding = Analyze(bundle, {}).findings(0);
+  EXPECT_TRUE(finding.hypothesis());
+  EXPECT_LE(finding.confidence(), 0.6);
+  EXPECT_THAT(finding.alternatives(0), HasSubstr("its processes were watched for only 2.0 s"));
+  bundle.ranks[3].process.state = "T";
+  EXPECT_FALSE(Analyze(bundle, {}).findings(0).hypothesis());
+}
+
+// As py-spy prints them, without native frames.
+Bundle Printed(const std::vector<std::vector<std::string>>& stacks) {
+  Bundle bundle = Waiting(static_cast<int>(stacks.size()));
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    bundle.ranks[i].process = Process();
+    bundle.ranks[i].process.python_stack = stacks[i];
+  }
+  return bundle;
+}
+
+const std::vector<std::string> kPrintedReduce = {"all_reduce (torch/distributed/distributed_c10d.py:3190)",
+                                                 "step (train.py:40)", "<module> (train.py:90)"};
+
+TEST(Processes, NobodyWaitsForTheOnlyRankThatWaits) {
+  const std::vector<std::string> asleep = {"<module> (train.py:95)"},
+                                 backward = {"_engine_run_backward (torch/autograd/graph.py:1113)",
+                                             "step (train.py:41)", "<module> (train.py:90)"};
+  for (const std::vector<std::string>& waits : {kPrintedReduce, backward})
+    EXPECT_EQ(Analyze(Printed({asleep, waits, asleep, asleep}), {}).findings_size(), 0);
+  const Verdict verdict = Analyze(Printed({backward, kPrintedReduce, backward, backward}), {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
+  EXPECT_THAT(verdict.findings(0).summary(),
+              HasSubstr("in all_reduce, called from step() at train.py:40, where no other rank is"));
+  for (const std::string& blind : verdict.blind()) EXPECT_THAT(blind, ::testing::Not(HasSubstr("no stack was taken")));
+}
+
+// Rank 0 serves the store, so it is in another part of the call.
+TEST(Processes, PartsOfOneLibraryCallNameNobody) {
+  const std::vector<std::string> call = {"init_process_group (torch/distributed/distributed_c10d.py:2714)",
+                                         "<module> (train.py:3)"};
+  std::vector<std::string> server = call, client = call;
+  server.insert(server.begin(), "_create_c10d_store (torch/distributed/rendezvous.py:215)");
+  client.insert(client.begin(), "_create_gloo_process_group (torch/distributed/distributed_c10d.py:757)");
+  EXPECT_EQ(Analyze(Printed({server, client, client}), {}).findings_size(), 0);
+}
+
+// Only rank 0 has a dump. The stacks of the others show that they wait, but not in which call.
+TEST(Processes, ARankWithoutADumpMayHaveMadeTheCall) {
+  Bundle bundle = Waiting(4);
+  for (Rank& rank : bundle.ranks) rank.process = At(kInAllReduce);
+  bundle.ranks[0].process = At(kInLoader);
+  Communicator comm;
+  comm.id = "0/1";
+  comm.name = "default_pg";
+  comm.size = 4;
+  comm.members = {0, 1, 2, 3};
+  bundle.comms.push_back(comm);
+  bundle.ranks[0].ends_untold = true;
+  Membership& membership = bundle.ranks[0].memberships.emplace_back();
+  membership.comm = 0;
+  membership.member_rank = 0;
+  membership.issued = 1;
+  Op op;
+  op.membership = 0;
+  op.kind = ring::CallKind::kAllReduce;
+  op.seq = 1;
+  op.retired = true;
+  op.state = OpState::kCompleted;
+  bundle.ranks[0].ops.push_back(op);
+  const Verdict verdict = Analyze(bundle, {});
+  for (const Finding& finding : verdict.findings())
+    EXPECT_THAT(finding.summary(), ::testing::Not(HasSubstr("never issued")));
 }
 
 TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
@@ -82,6 +160,9 @@ TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
   ASSERT_EQ(verdict.findings_size(), 1);
   EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD);
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(2));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("is gone"));
+  bundle.ranks[2].pid = 0;
+  EXPECT_THAT(Analyze(bundle, {}).findings(0).summary(), HasSubstr("it ended, or was never started"));
 }
 
 // A watchdog may end a rank that waits; a debugger may stop a rank to examine it.

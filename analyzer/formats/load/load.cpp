@@ -122,11 +122,12 @@ class Loader {
     JoinLogs(std::move(logs.framework));
   }
 
-  // Adds the ranks that left no dump, if logs show their calls or their ends.
+  // Adds the ranks that left no dump, if logs show their calls or their ends, and the stacks of those that did.
   void JoinLogs(Bundle logs) {
     Bundle& dumps = records_.framework;
-    std::set<int32_t> known;
-    for (const Rank& rank : dumps.ranks) known.insert(rank.rank);
+    dumps.ranks_expected = std::max(dumps.ranks_expected, logs.ranks_expected);
+    std::map<int32_t, size_t> known;  // rank -> index
+    for (size_t i = 0; i < dumps.ranks.size(); ++i) known.emplace(dumps.ranks[i].rank, i);
     std::multimap<std::string, uint32_t> by_name;  // "NAME/HASH": the same name, whatever the members
     const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
     for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
@@ -152,7 +153,10 @@ class Loader {
       *text = static_cast<uint32_t>(dumps.strings.size() - 1);
     };
     for (Rank& rank : logs.ranks) {
-      if (known.contains(rank.rank)) continue;
+      if (const auto at = known.find(rank.rank); at != known.end()) {
+        AddStacks(std::move(rank), &dumps.ranks[at->second]);
+        continue;
+      }
       if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
@@ -167,6 +171,13 @@ class Loader {
       dumps.ranks.push_back(std::move(rank));
     }
     std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+  }
+
+  static void AddStacks(Rank printed, Rank* dump) {
+    if (!dump->process.stack.empty() || !dump->process.python_stack.empty()) return;
+    dump->process.stack = std::move(printed.process.stack);
+    dump->process.python_stack = std::move(printed.process.python_stack);
+    if (dump->pid == 0) dump->pid = printed.pid;
   }
 
   static bool IsBarrier(const Bundle& dumps, uint32_t comm, int64_t seq) {

@@ -285,6 +285,21 @@ TEST_F(LoadTest, BesideDumpsLogsShowTheCallsOfOtherRanks) {
   }
 }
 
+TEST_F(LoadTest, PrintedStacksShowWhereRanksWithADumpAre) {
+  fr_test::FrDump dump;
+  dump.entries.push_back({.seq = 7});
+  Put("rank_0.json", fr_test::ToJson(dump));
+  Put("stacks/rank_0.txt",
+      "Process 41: python train.py\n\nThread 41 (idle): \"MainThread\"\n    load (data.py:12)\n"
+      "    <module> (train.py:9)\n");
+  const Bundle bundle = MustLoad({folder_.string()});
+  ASSERT_EQ(bundle.ranks.size(), 1u);
+  EXPECT_EQ(bundle.ranks[0].ops.size(), 1u);
+  EXPECT_EQ(bundle.ranks[0].pid, 41);
+  ASSERT_EQ(bundle.ranks[0].process.python_stack.size(), 2u);
+  EXPECT_EQ(bundle.ranks[0].process.python_stack[0], "load (data.py:12)");
+}
+
 TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {
   Put("notes.txt", "hello");
   EXPECT_THAT(std::string(LoadPaths({Path("notes.txt")}).status().message()),

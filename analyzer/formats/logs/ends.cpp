@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/ranks.h"
 
@@ -73,6 +74,7 @@ class Ends {
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
       }
       for (const auto& said : file.notices) {
+        calls_differ_ |= said.what.by == Notice::By::kGloo;
         if (said.what.exit_code == 0) continue;
         if (said.what.by == Notice::By::kShell) {
           const int32_t rank = FirstKnown({said.who.rank, said.who.task, file.rank});
@@ -86,7 +88,8 @@ class Ends {
         const int32_t rank = FirstKnown({raised.rank, raised.task, file.rank, RankOfLocal(file, raised.local)});
         if (rank < 0) {
           // A launcher's own exception only reports its workers.
-          if (!raised.of_others) unplaced_.push_back({.file = &file, .raised = &raised});
+          if (!IsOfLauncher(raised.text))
+            (raised.of_others ? unplaced_of_others_ : unplaced_).push_back({.file = &file, .raised = &raised});
         } else {
           (raised.of_others ? of_others_ : own_)[rank] = {.rank = rank, .file = &file, .raised = &raised};
         }
@@ -116,7 +119,8 @@ class Ends {
     }
     // A watchdog aborts its process because of another one. Its abort was the first end only if all other ranks
     // waited.
-    const bool consequence = of_others_.contains(reported_.rank);
+    const bool consequence = of_others_.contains(reported_.rank) ||
+                             (reported_.worker->exit_code == 1 && unplaced_.empty() && !unplaced_of_others_.empty());
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
       return alone;
     return reported_;
@@ -149,7 +153,8 @@ class Ends {
   }
 
   bool OnlySilent(int32_t rank) const {
-    return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
+    return !out_.waited.empty() && !out_.unplaced_waits && !calls_differ_ &&
+           Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
   // Returns ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are
@@ -164,6 +169,7 @@ class Ends {
       if (named) ranks = std::max(ranks, file.rank + 1);
     }
     if (!terminated.empty()) ranks = std::max(ranks, *terminated.rbegin() + 1);
+    ranks = std::max(ranks, reported_.rank + 1);
     constexpr size_t kSparse = 16;  // far more ranks than lines, so the lines cover only a few ranks
     if (static_cast<size_t>(ranks) > waiting.size() * kSparse) return {};
     for (int32_t rank = 0; rank < ranks; ++rank) {
@@ -179,7 +185,9 @@ class Ends {
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);
-    if ((of_others_.empty() && !out_.waits_for_unnamed) || waiting.empty() || !own_.empty() || CallsAreKnown()) return;
+    if ((of_others_.empty() && !out_.waits_for_unnamed) || waiting.empty() || !own_.empty() || calls_differ_ ||
+        CallsAreKnown())
+      return;
     const std::set<int32_t> of = Silent(waiting);
     const bool all = out_.said == static_cast<int32_t>(waiting.size() + 1);
     if (((waiting.size() < 2 || out_.waits_by_number) && !all) || of.size() != 1) return;
@@ -222,6 +230,20 @@ class Ends {
     Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, "an operation that the log does not name");
   }
 
+  // If a rank waited until a timeout, nothing had ended before. So each rank's exception shows where it waited.
+  void AddPlaces() {
+    const auto timed_out = [](const auto& entry) {
+      const std::string text = fr::Lower(entry.second.raised->text);
+      return Holds(text, "timed out") || Holds(text, "timeout");
+    };
+    if (!out_.ranks.empty() || std::none_of(of_others_.begin(), of_others_.end(), timed_out)) return;
+    for (const auto& [rank, end] : of_others_) {
+      Rank& placed = out_.Of(rank, end.file->path)->rank;
+      placed.process.python_stack = end.raised->frames;
+      placed.only_active = true;
+    }
+  }
+
   static std::string Text(const End& end) {
     // Takes the innermost frame that is not PyTorch's own.
     const std::vector<std::string>& frames = end.raised->frames;
@@ -242,7 +264,7 @@ class Ends {
 
   // Reports ends that do not show which process failed first.
   void Report() {
-    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT &&
+    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !calls_differ_ &&
         !out_.waited.contains(reported_.rank)) {
       Rank& aborted = out_.aborted_first.emplace();
       aborted.rank = reported_.rank;
@@ -274,8 +296,12 @@ class Ends {
     };
     say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which came first"
                                     : "a rank ended with an exception that is not in the log");
-    if (own_.empty())
-      say(list(of_others_), "ranks ended because others were gone or did not answer; no line shows which ended first");
+    if (own_.empty()) {
+      AddPlaces();
+      std::vector<End> ends = list(of_others_);
+      ends.insert(ends.end(), unplaced_of_others_.begin(), unplaced_of_others_.end());
+      say(ends, "ranks ended because others were gone or did not answer; no line shows which ended first");
+    }
     if (own_.empty())
       say(unplaced_,
           "an exception, and no line shows its rank; torchrun's prefixes ([rank3]:), srun --label or a file for each "
@@ -288,8 +314,9 @@ class Ends {
   End reported_;                            // first failure that a launcher reported
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
-  std::vector<End> unplaced_;
-  std::vector<End> locals_;  // first failures on hosts, whose local ranks may not be ranks of the job
+  std::vector<End> unplaced_, unplaced_of_others_;
+  bool calls_differ_ = false;  // a rank received another size than its own call expects, which ends it
+  std::vector<End> locals_;    // first failures on hosts, whose local ranks may not be ranks of the job
 };
 
 }  // namespace

@@ -67,6 +67,69 @@ TEST_F(EndsTest, SeveralSilentRanksNameNobody) {
   EXPECT_THAT(Said(), HasSubstr("ranks ended because others were gone"));
 }
 
+// gloo aborts a rank that receives more than it expects. Either side of the connection may have made the wrong call.
+TEST_F(EndsTest, ARankThatGlooAbortedForADifferentSizeIsNotNamed) {
+  const std::string aborted =
+      "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at "
+      "/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:464] op.preamble.length <= op.nbytes. 64 vs 32. Received "
+      "data size doesn't match expected size.\n";
+  Put("log", "world_size=4\n" + aborted + Ended(1, kClosed) + Ended(3, kClosed) + Report(2, -6, {0, 1, 3}));
+  EXPECT_THAT(Said(), HasSubstr("one received 64 bytes from a peer, and its own call expects 32"));
+}
+
+// torchrun lists the rank that failed first only at the end.
+TEST_F(EndsTest, TheFirstToFailIsARankOfTheJob) {
+  Put("log", Ended(0, kClosed) + Ended(2, kClosed) + Report(3, -6, {0, 1, 2}));
+  ExpectOnly(Told(), RANK_NO_DATA, {3});
+}
+
+// No rank ended before the timeout, so each traceback shows where its rank waited.
+TEST_F(EndsTest, AfterATimeoutTracebacksShowWhereRanksWaited) {
+  const std::string late =
+      "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out "
+      "waiting 45000ms for recv operation to complete";
+  for (const std::string& last : {late, std::string(kClosed)}) {
+    Put("log", "world_size=4\n" + Ended(1, kClosed) + Ended(3, kClosed) + Ended(2, last) +
+                   Ended(0, last, "/app/evaluate.py") + Report(1, 1, {}));
+    if (last == kClosed) {
+      const std::string said = Said();
+      EXPECT_THAT(said, HasSubstr("ranks ended because others were gone"));
+      EXPECT_THAT(said, HasSubstr("RuntimeError: Connection closed by peer"));
+      continue;
+    }
+    const Verdict verdict = Told();
+    ExpectOnly(verdict, RANK_NOT_ARRIVED, {0});
+    EXPECT_LE(verdict.findings(0).confidence(), 0.75);
+    EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("step() at evaluate.py:20"));
+  }
+}
+
+// Before a job has a process group, PyTorch prints no rank.
+TEST_F(EndsTest, AnExitMayFollowFromATracebackWithoutARank) {
+  std::string log;
+  for (int i = 0; i < 3; ++i)
+    log +=
+        "Traceback (most recent call last):\n  File \"/app/train.py\", line 5, in <module>\n"
+        "torch.distributed.DistStoreError: wait timeout after 45000ms, keys: /default_pg/0//cpu//0/2\n";
+  log +=
+      "Traceback (most recent call last):\n  File \"/torch/distributed/run.py\", line 1142, in main\n"
+      "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n";
+  Put("log", log + Report(0, 1, {2}));
+  EXPECT_THAT(Said(), HasSubstr("DistStoreError: wait timeout after 45000ms, keys: /default_pg/0//cpu//0/2"));
+}
+
+// The process that serves the store counts those that joined.
+TEST_F(EndsTest, ARankThatNeverJoinedIsNamed) {
+  const std::string frame = "  File \"/lib/torch/distributed/distributed_c10d.py\", line 9, in init_process_group\n";
+  const std::string begin = "Traceback (most recent call last):\n" + frame;
+  Put("rank_0.log", begin +
+                        "torch.distributed.DistStoreError: Timed out after 46 seconds waiting for clients. 3/4 "
+                        "clients joined.\n");
+  for (const char* name : {"rank_1.log", "rank_2.log"})
+    Put(name, begin + "torch.distributed.DistStoreError: wait timeout after 45000ms, keys: /0\n");
+  ExpectOnly(Told(), RANK_NO_DATA, {3});
+}
+
 TEST_F(EndsTest, AnExceptionOfItsOwnComesBeforeThoseOfOthers) {
   Put("log", Ended(2, kClosed) + Ended(1, "KeyError: 'input_ids'") + Ended(0, kClosed) + Report(2, 1, {}));
   const Verdict verdict = Told();

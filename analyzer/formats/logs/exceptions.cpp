@@ -78,7 +78,25 @@ bool IsOfLibrary(std::string_view text) {
          text.starts_with("  what()") || text.starts_with("Exception raised from ") || Holds(text, "] NCCL ");
 }
 
+// "RuntimeError: Connection closed by peer" of "RuntimeError: [/src/gloo/transport/tcp/pair.cc:561] Connection closed
+// by peer": the place in a library's source tells a user nothing.
+std::string WithoutSource(std::string_view text) {
+  const size_t open = text.find(": [/"), close = text.find("] ", std::min(open, text.size()));
+  if (close == std::string_view::npos) return std::string(text);
+  return std::string(text.substr(0, open + 2)) + std::string(text.substr(close + 2));
+}
+
 }  // namespace
+
+bool IsOfLauncher(std::string_view text) {
+  constexpr std::string_view kTypes[] = {"torch.distributed.elastic.",
+                                         "torch.multiprocessing.spawn.",
+                                         "ray.exceptions.",
+                                         "subprocess.",
+                                         "KeyboardInterrupt",
+                                         "SystemExit"};
+  return StartsWithAny(text, kTypes);
+}
 
 bool IsOfOthers(std::string_view text, std::string_view innermost) {
   const std::string_view type = text.substr(0, text.find(':'));
@@ -94,7 +112,11 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 
-void ExceptionReader::Begin(Writer* writer) {
+void ExceptionReader::Begin(const Prefix& prefix, Writer* writer) {
+  constexpr size_t kMostUnplaced = 1024;
+  // Several processes write the lines without a prefix. One that lost another process ends soon after its exception.
+  const bool unplaced = prefix == Prefix(-1, -1, -1) && writer->last.of_others && writer->behind <= kMostBehind;
+  if (!writer->chained && unplaced && unplaced_.size() < kMostUnplaced) unplaced_.push_back(std::move(writer->last));
   if (!writer->chained) *writer = Writer();
   writer->chained = false;
   writer->behind = 0;
@@ -129,7 +151,7 @@ void ExceptionReader::TakeMessage(std::string_view text, const Prefix& prefix, i
   last.of_others |= IsOfOthers(text, innermost);
   std::tie(last.rank, last.task, last.local) = prefix;
   last.number = number;
-  std::string before = std::exchange(last.text, Printable(text, kMostTextColumns));
+  std::string before = std::exchange(last.text, Printable(WithoutSource(text), kMostTextColumns));
   if (!before.empty()) absl::StrAppend(&last.text, " (after ", before.substr(0, before.find(" (after ")), ")");
 }
 
@@ -142,7 +164,7 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
   const bool begins = headless || Holds(text, "Traceback (most recent call last):");
   if (known == writers_.end() && (!begins || writers_.size() >= kMostPrefixes)) return;
   Writer& writer = known == writers_.end() ? writers_[prefix] : known->second;
-  if (begins) Begin(&writer);
+  if (begins) Begin(prefix, &writer);
   if (begins && !headless) return;
   if (writer.part == Part::kFrames) {
     if (text.starts_with(' ') || text.empty()) return TakeFrame(text, &writer);
@@ -158,7 +180,8 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
 }
 
 std::vector<Raised> ExceptionReader::Finish() {
-  std::vector<Raised> out;
+  std::vector<Raised> out = std::exchange(unplaced_, {});
+  for (Raised& raised : out) std::reverse(raised.frames.begin(), raised.frames.end());
   for (auto& [prefix, writer] : writers_) {
     const bool cut_off = writer.part == Part::kFrames && !writer.last.frames.empty();
     if ((writer.last.text.empty() && !cut_off) || writer.behind > kMostBehind) continue;

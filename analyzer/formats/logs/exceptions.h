@@ -35,12 +35,16 @@ class ExceptionReader {
   };
   using Prefix = std::tuple<int32_t, int32_t, int32_t>;  // rank, task, local rank
 
-  void Begin(Writer* writer);
+  void Begin(const Prefix& prefix, Writer* writer);
   static void TakeFrame(std::string_view text, Writer* writer);
   static void TakeMessage(std::string_view text, const Prefix& prefix, int64_t number, Writer* writer);
 
   std::map<Prefix, Writer> writers_;
+  std::vector<Raised> unplaced_;  // exceptions about others that another one without a prefix follows
 };
+
+// Returns whether a launcher raises such an exception about its workers.
+bool IsOfLauncher(std::string_view text);
 
 // Returns whether an exception reports that another process ended or did not answer. `text`:
 // "torch.distributed.DistBackendError: NCCL error in: ..". `innermost` is the innermost frame.

@@ -4,6 +4,9 @@
 
 namespace lockstep {
 
+// Problem::like of a log that shows nothing about a hang.
+inline constexpr char kNothingInLog[] = "nothing in log";
+
 // `py-spy dump --json`. Tried before other JSON formats that begin in the same way.
 const FormatReader& PySpyJsonFormat();
 // `ncclras -f json`. Likewise.

@@ -627,8 +627,8 @@ TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
   Put("rank_1.txt", stack("all_reduce", "train_step"));
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {0, 1});
   EXPECT_LE(Told().findings(0).confidence(), 0.5);
-  EXPECT_THAT(Show(Told()), HasSubstr("in barrier < save_checkpoint (trainer.py:140)"));
-  EXPECT_THAT(Show(Told()), HasSubstr("in all_reduce < train_step (trainer.py:140)"));
+  EXPECT_THAT(Show(Told()), HasSubstr("in barrier, called from save_checkpoint() at trainer.py:140"));
+  EXPECT_THAT(Show(Told()), HasSubstr("in all_reduce, called from train_step() at trainer.py:140"));
   EXPECT_EQ(Told().findings(0).activity(), "");  // waits for rank 1, not for a file
   // Both wait at one place.
   Put("rank_1.txt", stack("barrier", "save_checkpoint"));

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/evidence/kernel_line.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
@@ -73,6 +74,15 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
   for (const auto& [end, code] : kEnds) {
     if (line.starts_with(end) && (line.size() == end.size() || line.substr(end.size()) == " (core dumped)"))
       return Notice{.by = Notice::By::kShell, .text = std::string(end), .exit_code = code};
+  }
+  // gloo ends a process that receives more than its own call expects.
+  constexpr std::string_view kSizes = "op.preamble.length <= op.nbytes. ";
+  if (const size_t sizes = text.find(kSizes); sizes != std::string_view::npos) {
+    const std::string_view numbers = text.substr(sizes + kSizes.size());
+    return Notice{.by = Notice::By::kGloo,
+                  .text = absl::StrCat(
+                      "ranks issued different calls: one received ", LeadingNumber(numbers).value_or(0),
+                      " bytes from a peer, and its own call expects ", NumberBehind(numbers, " vs ").value_or(0))};
   }
   const size_t waiting = text.find("This thread has been waiting for");
   if (waiting != std::string_view::npos && Holds(text, "may be stuck"))

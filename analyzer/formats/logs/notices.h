@@ -12,7 +12,7 @@
 namespace lockstep::logs {
 
 struct Notice {
-  enum class By { kNccl, kKernel, kScheduler, kShell, kXla } by = By::kNccl;
+  enum class By { kGloo, kNccl, kKernel, kScheduler, kShell, kXla } by = By::kNccl;
   std::string text;
   std::string host = "";  // empty if not printed
   int64_t pid = 0;        // 0 if not printed

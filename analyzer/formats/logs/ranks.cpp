@@ -113,8 +113,8 @@ const std::set<int32_t>& Ranks::At(std::string_view host, int64_t pid, const std
   return found == places_.end() ? kNobody : found->second;
 }
 
-void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool note) {
-  problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note});
+void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool note, const std::string& like) {
+  problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note, .like = like});
 }
 
 void Ranks::Tell(const std::string& path, std::string text, int32_t rank) {

@@ -45,7 +45,8 @@ class Ranks {
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
   // Adds the first and only operation of a group, which the rank does not leave.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
-  void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
+  void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
+              const std::string& like = "");
   // Adds a fact about the hang as a problem. These come before problems with reading.
   void Tell(const std::string& path, std::string text, int32_t rank = -1);
 

@@ -26,7 +26,7 @@ constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices =
 constexpr size_t kFewPods = 2;  // more than one: the log is from several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
-// "world_size=8", "world size: 8", "WORLD_SIZE': '8'"; 0 if there is none.
+// "world_size=8", "world size: 8", "WORLD_SIZE': '8'", "3/4 clients joined"; 0 if there is none.
 int32_t WorldSize(std::string_view text) {
   int32_t most = 0;
   for (const std::string_view word : {"orld", "ORLD"}) {
@@ -38,6 +38,11 @@ int32_t WorldSize(std::string_view text) {
       const int64_t size = LeadingNumber(rest).value_or(0);
       if (size > 0 && size <= fr::kMaxRank) most = std::max(most, static_cast<int32_t>(size));
     }
+  }
+  if (const size_t joined = text.find(" clients joined"); joined != std::string_view::npos) {
+    const size_t slash = text.substr(0, joined).rfind('/');
+    const int64_t size = slash == std::string_view::npos ? 0 : LeadingNumber(text.substr(slash + 1)).value_or(0);
+    if (size > 0 && size <= fr::kMaxRank) most = std::max(most, static_cast<int32_t>(size));
   }
   return most;
 }

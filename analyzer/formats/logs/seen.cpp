@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/formats/logs/format_reader.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/util/rank_text.h"
 
@@ -61,6 +62,7 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
 
 const char* SaidBy(Notice::By by) {
   switch (by) {
+    case Notice::By::kGloo: return "gloo reported";
     case Notice::By::kNccl: return "NCCL warned";
     case Notice::By::kKernel: return "the kernel reported";
     case Notice::By::kScheduler: return "the scheduler reported";
@@ -198,7 +200,8 @@ void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
     ranks->Report(
         files[0].path,
         absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
-                     " without any timeout, exception, NCCL call or stack; it does not show a hang. ", kCollect));
+                     " without any timeout, exception, NCCL call or stack; it does not show a hang. ", kCollect),
+        -1, false, kNothingInLog);
   } else if (!files.empty() && ranks->problems.empty() && ranks->told.empty()) {
     ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
   }

@@ -44,7 +44,8 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   }
   if (activity == "rendezvous") {
     return {
-        "Find out which process the rank waits for: the one that sets the key, or the one missing from the barrier.",
+        "Find out which process the rank waits for: the one that sets the key, sends the message, or is missing from "
+        "the call.",
         "Check that all ranks of the group reach this line. Look for a branch that only some ranks take, or a group "
         "that only some ranks create."};
   }

@@ -213,7 +213,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           " for another process outside NCCL, as their stacks show",
                           evidence.has_duration_ns() ? ", for at least " + Tenths(evidence.duration_ns()) : "");
     case Evidence::STACKS_WAIT:
-      return absl::StrCat(n_of, " ranks wait in ", detail.name(),
+      return absl::StrCat(n_of, count == 1 ? " ranks waits in " : " ranks wait in ", detail.name(),
                           detail.flag() ? ", in the same place in both samples" : "");
     case Evidence::STACKS_AT:
       return evidence.ranks_size() == 1

@@ -106,8 +106,20 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       break;
     case REASON_GONE:
       words.what = Pick(finding, "is gone", "are gone");
-      words.more = {{"; ", Pick(finding, "the recording does not show how its process ended",
-                                "the recording does not show how their processes ended")}};
+      // Nothing but the number of the rank is known.
+      if (finding.culprits_size() > 0 && finding.culprits(0).pid() == 0) {
+        words.what = Pick(finding, "has no process on its host", "have no process on their hosts");
+        words.more = {{": ", Pick(finding, "it ended, or was never started", "they ended, or were never started")}};
+        words.refuted_by = kEarlierEnd;
+        words.advice = {absl::StrCat("Check that ", RankNames(finding.culprit_ranks()),
+                                     Pick(finding, " was started: ", " were started: "),
+                                     "the launcher's log, its own error output."),
+                        Step("If it was, look for its end in the kernel log",
+                             KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
+        break;
+      }
+      words.more = {
+          {"; ", Pick(finding, "nothing shows how its process ended", "nothing shows how their processes ended")}};
       words.refuted_by = kEarlierEnd;
       words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
                                         ", and the kernel log"),

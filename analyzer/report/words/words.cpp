@@ -117,6 +117,11 @@ RivalWords WordsOf(const Rival& rival) {
           "the rank was only waiting, and its watchdog ended it: the record that would show this is damaged or missing",
           ""};
     case Rival::JOB_MOVED:
+      if (detail.has_duration_ns()) {
+        return {absl::StrCat("the job still moves, and this wait is a normal one: its processes were watched for only ",
+                             DurationText(detail.duration_ns())),
+                "the same stacks a minute later; the job's last output"};
+      }
       return {
           "the job was still running when its data was taken, or until something ended its processes; the data does "
           "not show when that was, or how long the job had been stuck",

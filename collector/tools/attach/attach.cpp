@@ -29,6 +29,7 @@
 #include "absl/types/span.h"
 #include "analyzer/engine/replay/conclude.h"
 #include "analyzer/formats/load/load.h"
+#include "analyzer/formats/logs/format_reader.h"
 #include "analyzer/formats/logs/ras.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
@@ -191,6 +192,8 @@ Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   }
   // Missing texts, or texts without calls, are not an error.
   if (absl::StatusOr<Bundle> told = LoadPaths(paths); !paths.empty() && told.ok()) bundle = *std::move(told);
+  // The job's output need not show anything.
+  std::erase_if(bundle.problems, [](const Problem& problem) { return problem.like == kNothingInLog; });
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
   for (Rank& rank : bundle.ranks) {

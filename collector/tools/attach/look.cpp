@@ -99,6 +99,7 @@ std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int6
     process.life = Life::kRunning;
     if (!stat || stat->ended()) SetEnd(stat ? stat->wait_status : -1, &process);
     ranks.push_back(RankOf(job, host, found.rank, found.local_rank, found.pid, std::move(process)));
+    ranks.back().captured_ns = RealtimeNs();
   }
   for (const EndedRank& ended : job.ended) {
     Process process;
