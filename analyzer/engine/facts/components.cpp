@@ -9,7 +9,7 @@ namespace lockstep {
 
 Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>& degree,
                           const std::function<uint32_t(uint32_t, size_t)>& target) {
-  // Tarjan's algorithm.
+  // Uses Tarjan's algorithm.
   Components found;
   found.of.assign(nodes, kNoIndex);
   std::vector<uint32_t> order(nodes, kNoIndex), low(nodes, 0), stack;
@@ -49,7 +49,7 @@ Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>&
   return found;
 }
 
-// The components of the wait graph without outgoing edges.
+// Finds the components of the wait graph without outgoing edges.
 void WaitGraph::FindSinks() {
   const Components found = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
