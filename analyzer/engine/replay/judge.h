@@ -22,9 +22,8 @@ struct Answer {
 struct JudgeOptions {
   std::vector<int32_t> suspects;  // if not empty, used instead of those that the verdict names
   size_t most_candidates = 64;
-  size_t most_ranks = 32'768;  // a larger job is not tried
-  size_t most_parts =
-      size_t{1} << 26;  // limit on calls and members of meetings over all replays, which take some seconds
+  size_t most_ranks = 32'768;           // a larger job is not tried
+  size_t most_parts = size_t{1} << 26;  // limit on calls and members of meetings over all replays; takes some seconds
 };
 
 // Judges the first finding of the verdict. The answer depends on nothing else, such as clock or machine.

@@ -167,9 +167,8 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
-  if (own.empty()) return false;  // part of the rank's data exists; the rest is lost
-  std::set<std::pair<int32_t, const Op*>>
-      waiting;  // ranks that wait for the missing rank, and the operations in which they wait
+  if (own.empty()) return false;                    // part of the rank's data exists; the rest is lost
+  std::set<std::pair<int32_t, const Op*>> waiting;  // ranks that wait for the missing rank, and for which operation
   std::set<int32_t> who_waits;
   for (const Silent::Wait& wait : waits) {
     waiting.insert({wait.rank, wait.op});

@@ -88,8 +88,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
       link.last_collective = collective;
       if (e.comm != kNoIndex) link.comms.insert(e.comm);
     };
-    std::map<uint32_t, std::set<int32_t>>
-        collectives;  // collectives reached from this level, and the culprits that each leads to
+    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and the culprits that each leads to
     for (uint32_t to : level) {
       if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) collectives.try_emplace(to, culprits);
       for (uint32_t from : graph.back[to]) {

@@ -70,9 +70,8 @@ bool Before(const Order& order, OpKey a, OpKey b) {
 // The ranks that left their program, if a few ranks cause the cycle: only these are in operations on one kind of
 // communicator.
 struct Left {
-  std::vector<int32_t>
-      ranks;          // ascending; empty if equally many other ranks would have to make those operations instead
-  size_t others = 0;  // ranks that never issued them, although ranks with the same role did
+  std::vector<int32_t> ranks;  // ascending; empty if equally many others would have to make those operations instead
+  size_t others = 0;           // ranks that never issued them, although ranks with the same role did
 };
 
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {

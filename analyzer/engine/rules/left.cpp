@@ -242,8 +242,7 @@ class CircleLeavers {
     c.grade = GRADE_GOOD;
     c.reason = REASON_LEFT_OUT;
     *c.detail.mutable_call() = CallOf(bundle, waiter, op);
-    const bool other_side =
-        ring::IsPointToPoint(op.kind);  // the missing call is the counterpart of the waiting rank's, not the same call
+    const bool other_side = ring::IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
     c.detail.set_flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
       *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[c.ranks[0]], front);

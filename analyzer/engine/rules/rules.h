@@ -60,8 +60,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes);
 // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes);
 
-constexpr Grade kAnyone =
-    GRADE_OPEN;  // with less confidence than this, a set contains every rank that no evidence clears
+constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains every rank that no evidence clears
 // Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
 // likely victims.
 void DropDoubtful(std::vector<Cause>* causes);

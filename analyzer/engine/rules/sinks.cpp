@@ -76,8 +76,8 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-// Ranks of one fault stop at one place. If the ranks of a cause stopped at several places, their dumps may show
-// different moments of a running job, unless the capture times are known.
+// Ranks of one fault stop at one place. Suppose that a cause's ranks stopped at several places, and that the capture
+// times of their dumps are unknown. Then the dumps may show different moments of a running job.
 void DoubtScattered(const Facts& facts, Cause* c) {
   constexpr size_t kManyPlaces = 3;
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
