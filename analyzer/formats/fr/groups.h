@@ -10,17 +10,20 @@ namespace lockstep::fr {
 
 // Fills bundle->comms, ranks_expected, and every file's Rank::memberships and world_size. operation_memberships[f][u]
 // is the index in Rank::memberships of used group u in file f. `files` are usable, one for each rank, in ascending
-// order. Identity: a group is identified by its name and its set of members in pg_config; a group with the same name
-// but different members is a different group. A pg_config that lists ranks but not the file's own rank numbers ranks
-// inside the group; pg_config is then ignored for all files. If entries refer to a group that is in no pg_config, its
-// members are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar
-// groups completes the members. pg_status uses process-local numbers, which are matched to groups through entries of
-// the same file. If there are no such entries and all names are decimal, groups are matched by order. PyTorch numbers
-// groups in the order of creation in every process: names count all groups, and pg_ids count the process's own. So both
-// ascend together, and pg_config and pg_status list the same groups. Order is used only if the counts are equal and
-// every pair known from entries agrees. Otherwise a single remaining group is matched by elimination. Or it is matched
-// through ranks with the same pg_ids and descriptions whose entries show the match, if none disagrees. Everything else
-// remains kUnknown.
+// order.
+//
+// Identity: a group is identified by its name and its set of members in pg_config; a group with the same name but
+// different members is a different group. A pg_config that lists ranks but not the file's own rank numbers ranks inside
+// the group; pg_config is then ignored for all files. If entries refer to a group that is in no pg_config, its members
+// are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar groups
+// completes the members.
+//
+// pg_status uses process-local numbers, which are matched to groups through entries of the same file. If there are no
+// such entries and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation
+// in every process: names count all groups, and pg_ids count the process's own. So both ascend together, and pg_config
+// and pg_status list the same groups. Order is used only if the counts are equal and every pair known from entries
+// agrees. Otherwise a single remaining group is matched by elimination. Or it is matched through ranks with the same
+// pg_ids and descriptions whose entries show the match, if none disagrees. Everything else remains kUnknown.
 void MergeGroups(std::vector<FileData>* files, Bundle* bundle,
                  std::vector<std::vector<uint32_t>>* operation_memberships);
 
