@@ -42,7 +42,7 @@ class QuietRanks {
     int64_t next_quiet_ns = 0;
     int64_t looked_ns = 0;           // time of the last sample
     int looks = 0;                   // consecutive samples that found the thread at this place
-    int64_t place_ns = 0;            // time of the first of them
+    int64_t place_ns = 0;            // time of the first of these samples
     std::vector<std::string> place;  // frames of the wait, from the waiting function outwards
     bool waits = false;              // the stacks show a wait
   };

@@ -55,7 +55,7 @@ uint64_t MarksBegun(const CommLocal& comm) noexcept;
 void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
 // The same for work before the operations that end now. The calling thread owns their streams' tickets.
 void SettleEarlier(CommLocal* comm) noexcept;
-void DropHolds(CommLocal* comm) noexcept;  // the communicator has ended
+void DropHolds(CommLocal* comm) noexcept;  // called when the communicator has ended
 
 // Notes a GPU error seen on the stream; ignores other errors.
 void NoteGpuError(StreamLocal* stream, int32_t error) noexcept;

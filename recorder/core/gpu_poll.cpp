@@ -19,8 +19,8 @@ uint32_t g_inside;   // 1 while the thread is inside the driver
 uint32_t g_holders;  // number of users outside this file
 
 constexpr long kKeenNs = 100000, kBusyNs = 1000000, kIdleNs = 5000000, kQuietNs = 20000000;
-constexpr uint32_t kKeenAtMost = 500;  // the largest number of consecutive polls at short intervals
-constexpr uint32_t kQuietAfter = 200;  // idle polls before the intervals become long
+constexpr uint32_t kKeenAtMost = 500;  // maximum number of consecutive polls at short intervals
+constexpr uint32_t kQuietAfter = 200;  // number of idle polls before the intervals become long
 constexpr int kNice = 5;
 
 void Sleep(long ns) noexcept {

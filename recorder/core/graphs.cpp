@@ -466,7 +466,7 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {
-    g_graphs[outer].unnumbered = true;  // earlier instances have fewer operations
+    g_graphs[outer].unnumbered = true;  // earlier instances of the graph have fewer operations
   }
 }
 

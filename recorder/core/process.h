@@ -57,7 +57,7 @@ struct CommLocal {
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;  // the mark line's address for the GPU; 0 for none
+  uint64_t device_mark;  // address of the mark line as seen by the GPU; 0 if there is none
   void* context;         // the stream's CUDA context
   uint64_t identity;     // the driver's own number of the stream; 0 if unknown
   uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
@@ -86,7 +86,7 @@ struct ThreadState {
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;  // there was no ring left
+  bool overflow;  // the thread uses the shared ring, because no other was left
   // The mark of the recorded call that the thread is in, or null. NCCL's own calls inside it are not recorded.
   const InsideMark* inside;
   // True while the call is counted but has not yet reached NCCL. The fields below are the state to restore if a signal
@@ -166,7 +166,7 @@ struct Process {
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // start of the code of each NCCL library; 0 for none
   bool begun = false;                      // a ring was requested in this process or its parent
-  bool ring_is_file = false;               // false for memory of a test
+  bool ring_is_file = false;               // false if a test provided the memory
   bool said = false;                       // the warning line was printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };

@@ -38,7 +38,7 @@ struct Task {
   uint64_t count;    // in NCCL's own datatype, which is bytes for some operations
   const void* send;
   const void* recv;
-  uint64_t comm_hash;  // versions 1 to 3, else 0
+  uint64_t comm_hash;  // only in versions 1 to 3, otherwise 0
   int channels;
   bool copy_engine;
 };

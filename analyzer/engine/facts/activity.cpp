@@ -249,7 +249,7 @@ bool SameStall(Stall a, Stall b) {
 }
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
-  std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // rank, evidence
+  std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // pairs of rank and evidence
   // The named ranks on each host, and those of them that wait for files.
   std::map<std::string, int32_t> on_host, waiting_for_files;
   int32_t moving = 0, still = 0;

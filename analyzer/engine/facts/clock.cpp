@@ -11,8 +11,8 @@ namespace {
 
 // Number of operations used from one communicator, spread over its record.
 constexpr uint32_t kMostShared = 256;
-// The maximum drift between two clocks that nobody sets, in seconds per second: that of quartz and clock steering, with
-// a margin.
+// Maximum drift, in seconds per second, between two clocks that nobody sets: that of quartz and clock steering, with a
+// margin.
 constexpr double kMostDrift = 200e-6;
 // Number of operations that must agree that a clock was set; if fewer do, they count as damaged.
 constexpr size_t kLeastProof = 3;
@@ -260,7 +260,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // divided by the part that drift does not explain, which is the uncertainty
+  if (low > high) std::swap(low, high);  // they cross by what drift does not explain, which is the uncertainty
   const int64_t guess = at_middle.empty() ? wall_ns : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

@@ -15,7 +15,7 @@ namespace lockstep {
 
 // A period of one clock during which it was not set.
 struct ClockEpoch {
-  int64_t first_ns = 0, last_ns = 0;  // on its own clock, as far as operations show
+  int64_t first_ns = 0, last_ns = 0;  // on its own clock; the first and last operation seen
   int64_t offset_ns = 0;              // add this to a time at `middle_ns` on this clock to get the job's time
   int64_t middle_ns = 0;
   double drift = 0;  // nanoseconds that the clock loses per nanosecond of the job's time; 0 if too little is known
@@ -77,7 +77,7 @@ class Clocks {
   // Indexed by communicator. Empty once the clocks are aligned.
   std::vector<Shared> shared_;
   std::vector<Seen> seen_;
-  std::vector<std::vector<uint32_t>> comms_of_clock_;  // first shared_ of each communicator that the clock is in
+  std::vector<std::vector<uint32_t>> comms_of_clock_;  // first shared_ entry of each communicator that the clock is in
 };
 
 }  // namespace lockstep

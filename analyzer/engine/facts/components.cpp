@@ -69,7 +69,7 @@ void WaitGraph::FindSinks() {
   }
   // Sorted by rank, a process before its GPU, because the order of nodes must not affect the result.
   auto key = [&](const std::vector<uint32_t>& sink) {
-    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // belongs to no rank: sorted last
+    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // a node without a rank (-1) is sorted last
     return std::pair(rank, sink[0]);
   };
   std::sort(sinks.begin(), sinks.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });

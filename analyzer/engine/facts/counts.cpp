@@ -27,7 +27,7 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<uint32_t> role;  // its number, and the kinds of communicators that are counted
+  std::vector<uint32_t> role;  // number of the role, then the kinds of communicators that are counted
   std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 

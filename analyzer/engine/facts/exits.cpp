@@ -121,7 +121,7 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;  // indexed by the same index: whether it waits for, or contains, a member without data
+  std::vector<bool> unseen_;                  // same index: whether it waits for, or contains, a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 

@@ -319,7 +319,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
 // they share, like a switch or the network, is likelier than several separate faults. The recording does not show which
 // side is at fault, so all their ranks become one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
-  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause to keep
+  std::map<std::pair<int32_t, bool>, size_t> holder;  // maps (size, point to point) to the cause to keep
   for (size_t i = 0; i < causes->size(); ++i) {
     Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)

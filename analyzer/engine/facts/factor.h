@@ -22,12 +22,12 @@ class Things {
   struct Thing {
     const char* kind = "";  // "host", "switch", "rack", "rail"
     std::string name;
-    std::vector<int32_t> ranks;  // into Bundle::ranks, ascending
+    std::vector<int32_t> ranks;  // indexes into Bundle::ranks, ascending
     int32_t hosts = 0;
     int32_t rail = -1;
   };
   std::vector<Thing> things;                   // smaller kinds first
-  std::vector<std::vector<uint32_t>> of_rank;  // things that a rank belongs to
+  std::vector<std::vector<uint32_t>> of_rank;  // indexes of the things that a rank belongs to
 
   // Returns the smallest thing that contains nearly all culprits and whose members are nearly all culprits. Null if
   // there is none, or more than one. `culprits` are indexes into Bundle::ranks.

@@ -25,7 +25,7 @@ struct Mismatch {
   bool majority = false;
   bool by_siblings = false;  // the majority is among communicators with the same role, not among the members
   int32_t members_seen = 0;
-  const Op* odd_op = nullptr;  // the call of one of odd_ranks:
+  const Op* odd_op = nullptr;  // the call of one of odd_ranks, and that rank
   int32_t odd_rank = -1;
   const Op* usual_op = nullptr;  // null if a call contradicts itself
   int32_t usual_rank = -1;

@@ -464,7 +464,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
   const Exchanges::Lane* other = theirs.Find({peer.membership, reverse, me});
   const auto index = static_cast<uint32_t>(&op - rank.ops.data());
-  std::optional<std::pair<size_t, size_t>> from;  // in both lanes
+  std::optional<std::pair<size_t, size_t>> from;  // where counting starts in each lane
   if (lane != nullptr && own.whole[op.membership] && theirs.whole[peer.membership]) {
     from = {0, 0};
     *counted = true;

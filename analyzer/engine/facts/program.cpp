@@ -192,7 +192,7 @@ class Aligner {
                  SameCall(a[i + 1], b[j])) {
         d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
-        d.type = Divergence::Type::kSkipped;  // several calls at once
+        d.type = Divergence::Type::kSkipped;  // several calls were skipped
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
@@ -332,7 +332,7 @@ struct Votes {
   size_t own = 1, reference = 0;  // witnesses that continued like the rank that differs, and like the reference
   size_t fellows_own = 0, fellows_reference = 0;         // how many of them are members
   const Program* fellow = nullptr;                       // a member that continued like the rank that differs
-  std::vector<const Program*> like_own, like_reference;  // ranks
+  std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
 
 // Examines every `step`-th rank; with 0, all ranks, even those that differed earlier.
@@ -403,7 +403,7 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
     if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
     ++others;
     const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
-    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators say nothing
+    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators prove nothing
     const Op* call = both ? model.FindCollective(*also, d.own->seq) : nullptr;
     if (call != nullptr && NewestBefore(model, m, *call) == before) ++alike;
   }

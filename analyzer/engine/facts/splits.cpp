@@ -26,7 +26,7 @@ constexpr int32_t kMostExpected = 1 << 20;
 // One parent member's part in a split.
 struct Entry {
   int32_t place = -1;        // member rank in the parent
-  int32_t rank = -1;         // index into Bundle::ranks; -1: known only as a member
+  int32_t rank = -1;         // index into Bundle::ranks; -1 if known only as a member
   uint32_t comm = kNoIndex;  // kNoIndex: the rank got none because it passed no color
   int32_t member = -1;
   int32_t color = 0, key = 0;
@@ -221,8 +221,8 @@ class Split {
   struct Fit {
     Pattern pattern;
     std::vector<size_t> odd;  // indexes into entries_
-    size_t exact = 0;         // communicators that are exactly one class
-    size_t elsewhere = 0;     // unseen members for which the communicator of their class has no room
+    size_t exact = 0;         // number of communicators that are exactly one class
+    size_t elsewhere = 0;     // number of unseen members for which the communicator of their class has no room
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }
@@ -381,7 +381,7 @@ class Split {
   const Bundle& bundle_;
   std::vector<Entry> entries_;                        // ascending by place
   std::vector<int32_t> unseen_;                       // places
-  std::map<uint32_t, std::vector<size_t>> children_;  // communicator: its members, into entries_
+  std::map<uint32_t, std::vector<size_t>> children_;  // communicator: indexes of its members in entries_
   uint32_t parent_, ordinal_;
 };
 

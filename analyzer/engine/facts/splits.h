@@ -16,7 +16,7 @@ struct SplitFault {
   std::vector<int32_t> ranks;    // indexes into Bundle::ranks: the ranks that differ
   std::vector<int32_t> missing;  // global ranks without data that differ
   uint32_t comm = kNoIndex;      // the communicator that the first of these ranks is in
-  uint32_t home = kNoIndex;      // the communicator where the first rank belongs; kNoIndex if no rank created it
+  uint32_t home = kNoIndex;      // the communicator to which the first rank belongs; kNoIndex if no rank created it
   // Communicators with a missing or extra member, or whose members are in a different order.
   std::vector<uint32_t> affected;
   Reason reason = REASON_UNSPECIFIED;

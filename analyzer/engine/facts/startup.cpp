@@ -29,15 +29,15 @@ constexpr int64_t kWorthSaying = 1'000'000'000;
 struct Part {
   int32_t rank = -1;  // index into Bundle::ranks
   uint32_t membership = 0;
-  int64_t enter = 0, leave = 0;  // leave is 0 while it is still inside
+  int64_t enter = 0, leave = 0;  // leave is 0 while the member is still inside
 };
 
 struct Call {
   uint32_t comm = kNoIndex;     // the first communicator it created
   uint32_t parent = kNoIndex;   // communicator that was split, if known
   std::set<std::string> names;  // names of a few created communicators
-  int32_t made = 0;             // number of communicators
-  int32_t size = 0;             // size of the largest
+  int32_t made = 0;             // number of created communicators
+  int32_t size = 0;             // size of the largest one
   std::vector<Part> parts;
   int64_t begin = 0, last_in = 0, end = 0;
   int32_t last_rank = -1;
@@ -403,7 +403,7 @@ class StartUpStory {
   }
 
   void Sum(const std::vector<const Call*>& order, StartUp* out) const {
-    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and where by the most
+    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and in which call by the most
     for (const Call* call : order) {
       out->set_communicators(out->communicators() + call->made);
       out->set_open(out->open() + (call->end == 0 ? 1 : 0));
@@ -426,7 +426,7 @@ class StartUpStory {
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
-  std::vector<int64_t> offset_of_rank_;      // to add to its times
+  std::vector<int64_t> offset_of_rank_;      // to be added to the rank's times
   std::vector<RankPhases> phases_;           // by rank
   int64_t serial_ns_ = 0;
 };

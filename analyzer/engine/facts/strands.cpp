@@ -150,7 +150,7 @@ class OrderReader {
   std::vector<size_t> calls_of_class_, calls_of_comm_;
   // Maps (communicator, number, other communicator) to the first rank seen there and its number in the other one.
   absl::flat_hash_map<std::tuple<uint32_t, int64_t, uint32_t>, std::pair<int32_t, int64_t>> seen_;
-  std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // of classes; of communicators of one class
+  std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // classes; communicators of one class
   std::set<uint32_t> split_classes_;                                     // the classes of these communicators
 };
 

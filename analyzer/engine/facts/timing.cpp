@@ -156,7 +156,7 @@ void Timing::FindMeetings() {
     numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
     attendance[of->end++] = who;
   });
-  uint32_t kept = 0;  // entries of meetings, which overwrite the sorted input
+  uint32_t kept = 0;  // entries of meetings so far, which overwrite the sorted input
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {

@@ -248,7 +248,7 @@ void WaitGraph::Reverse() {
 // The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
 // those: the owner of the store's key, or the process missing from the barrier. Otherwise all of them are named.
 bool WaitGraph::HoldFromOutside() {
-  constexpr size_t kEnough = 64;  // candidates in a large job; each waiting rank has an edge to each
+  constexpr size_t kEnough = 64;  // maximum number of candidates; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
   for (const auto& sink : sinks) {
     const uint32_t v = sink[0];
@@ -358,7 +358,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
     edges[QueueNode(index)] = std::move(out);
     return;
   }
-  GpuFront unnoticed;  // the first one that was skipped
+  GpuFront unnoticed;  // the first skipped front
   size_t passed = 0;   // number of skipped units
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();

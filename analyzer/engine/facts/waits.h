@@ -28,7 +28,7 @@ enum class Why : uint8_t {
   kOwnGpu,       // the process waits for its own GPU
   kInit,         // the target has not entered the creation of the communicator
   kIn,           // from a queue to its collective, or from a process to the creation of a communicator
-  kStreamOrder,  // another stream of the same GPU must first advance
+  kStreamOrder,  // another stream of the same GPU must advance first
   kLaunchOrder,  // another stream of the same GPU executes later work, which may have to end first
   kOutside,      // the process waits outside NCCL for another process, one of those that are stuck by themselves
 };
@@ -126,7 +126,7 @@ class WaitGraph {
   };
   // The state of each member of one collective.
   struct Collective {
-    uint32_t node = kNoIndex;  // only if a member has not issued the operation
+    uint32_t node = kNoIndex;  // set only if a member has not issued the operation
     // Used only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
     // started it waits for those members.
     uint32_t started_node = kNoIndex;

@@ -19,7 +19,7 @@
 namespace lockstep::replay {
 namespace {
 
-constexpr int kMostCalls = 64;  // calls in a row that one rank may have skipped or added
+constexpr int kMostCalls = 64;  // maximum number of consecutive calls that one rank may have skipped or added
 
 // "rank 3", "ranks 3, 5-7"
 std::string Named(const std::vector<int32_t>& ranks) {

@@ -15,7 +15,7 @@ struct Answer {
   Proof proof;
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> suspects;  // global ranks, ascending
-  bool instead = false;           // the caller gave the suspects, and the finding names others
+  bool instead = false;           // the caller chose the suspects, and the finding names others
   std::vector<std::string> assumed;
 };
 
@@ -32,7 +32,7 @@ Answer Judge(const AnalysisView& view, const JudgeOptions& options = {});
 // Like Analyze, but the first finding also gets its proof. A replay changes no other field.
 Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, const JudgeOptions& judge = {});
 
-inline constexpr size_t kMostUnasked = 1024;  // ranks; the replay of a larger job takes too long to do unasked
+inline constexpr size_t kMostUnasked = 1024;  // in ranks; the replay of a larger job takes too long unless requested
 
 // Returns the view's verdict, with the proof if the job has at most kMostUnasked ranks.
 Verdict WithProof(const AnalysisView& view);

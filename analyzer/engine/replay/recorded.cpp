@@ -140,7 +140,7 @@ class Reader {
       for (int64_t seq = range.low; seq <= std::min(range.high, member.arrived); ++seq) {
         const Op* op = model_.FindCollective(member, seq);
         if (graph_ != nullptr && model_.UnitOf(static_cast<int32_t>(r), op) != kNoIndex)
-          break;  // this operation and those behind it are in flight
+          break;  // this operation and those after it are in flight
         if (op != nullptr && op->state == OpState::kQueued) break;
         if (++parts_ > kMostParts) out_.too_large = true;
         if (out_.too_large) return;

@@ -20,7 +20,7 @@ struct State {
 struct Batch {
   uint32_t program = 0;
   uint32_t first_call = 0, calls = 0;
-  uint32_t next = kNoIndex;  // next batch in the same queue
+  uint32_t next = kNoIndex;  // index of the next batch in the same queue
   uint32_t open = 0;         // number of the batch's calls that are still open
   bool blocked = false, front = true;
 };
@@ -291,7 +291,7 @@ class Player {
   Outcome out_;
   std::vector<const Program*> programs_;
   std::vector<uint32_t> done_;          // collectives, by slot
-  std::vector<uint32_t> most_, first_;  // collectives of each communicator; its first meeting
+  std::vector<uint32_t> most_, first_;  // collectives of each communicator; index of its first meeting
   std::vector<Sides> lanes_;            // indexed like Job::lanes
   std::vector<State> states_;           // indexed like Outcome::meetings
   std::vector<Batch> units_;

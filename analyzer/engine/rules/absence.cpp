@@ -81,7 +81,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
         const Rank& rank = facts.bundle.ranks[member.rank_index];
-        if (rank.damaged) continue;  // a call that only this rank's record contains may come from the damage
+        if (rank.damaged) continue;  // a call that only this rank's record contains may be damage
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {

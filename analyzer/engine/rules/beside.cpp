@@ -57,7 +57,7 @@ const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member
 // Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with different numbers
 // of calls.
 void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
-  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether the rank's wait is recorded or not
+  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // for a recorded wait, and for one without a record
   std::vector<bool> distrusted(facts.bundle.ranks.size());
   for (const Queue& queue : facts.graph->queues) {
     const Front front = queue.front.front;
@@ -134,7 +134,7 @@ void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool bes
   }
 }
 
-// A single pass over the whole job handles all of them, because a network failure may leave thousands.
+// A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
   for (int32_t rank : global_ranks) silent[rank];

@@ -19,7 +19,7 @@ struct Link {
   std::set<uint32_t> comms;
   ChainLink::What what = ChainLink::OPERATION;
   std::string plain;                    // the operation without number and peer
-  uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
+  uint32_t last_collective = kNoIndex;  // the collective whose `waits_for` were added last
 };
 
 void Write(const Bundle& bundle, const Link& link, Finding* finding) {

@@ -26,7 +26,7 @@ Cause FromCounts(const Facts& facts) {
   if (c.ranks.size() > kMost) c.ranks.clear();
   c.Add(Evidence::COUNTS_BEFORE, c.ranks);
   if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
-    c.grade = GRADE_WEAK;  // the differing number may come from the damage
+    c.grade = GRADE_WEAK;  // the differing number may be damage
     c.rivals.clear();
     c.detail.set_flag(true);
   }

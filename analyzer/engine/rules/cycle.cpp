@@ -123,7 +123,7 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
 
 struct OutOfOrder {
   std::vector<int32_t> ranks;  // ascending; empty if the usual order is unknown
-  int64_t usual = 0;           // ranks that follow the other order
+  int64_t usual = 0;           // number of ranks that follow the other order
 };
 
 // Finds ranks whose order is shared by few others. Ranks that are past these operations count as well, because the

@@ -129,7 +129,7 @@ struct Inside {
   std::vector<int32_t> entered;   // members that issued it, according to their records
 };
 
-// Sorts one member into `inside`. `op` is its call; null if it is not recorded.
+// Adds one member to the matching lists of `inside`. `op` is its call; null if it is not recorded.
 void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
   const Rank& rank = facts.bundle.ranks[member];
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);
@@ -146,7 +146,7 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
   }
 }
 
-// Sorts all members. Also sets the ranks of the cause.
+// Does this for all members, and sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};

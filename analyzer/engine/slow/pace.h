@@ -64,8 +64,8 @@ class Paces {
  private:
   // The time between two operations of a rank.
   struct Between {
-    int64_t gap_ns = -1;   // from the end of the first to the start of the second; -1 if unknown
-    int64_t host_ns = -1;  // time of its CPU thread since the call before the second
+    int64_t gap_ns = -1;   // from the end of the first operation to the start of the second; -1 if unknown
+    int64_t host_ns = -1;  // the CPU thread's time from the call before the second operation to its call
     bool ahead = false;    // the thread reached the second before the first had ended, so the first did not block it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };

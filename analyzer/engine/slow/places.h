@@ -16,7 +16,7 @@ struct PlacePace {
   uint32_t places = 0;     // number of places with preceding work that at least two others also have; 0 if there is
                            // nothing to compare
   double ratio = 1;        // median over these places of its work divided by theirs
-  double least_ratio = 1;  // exceeded at three of four places
+  double least_ratio = 1;  // three of four places exceed this ratio
   int64_t own_ns = 0, others_ns = 0;  // its work and theirs, summed over these places
   double by_chance = 1;  // upper limit of the probability that chance makes any rank slower at this many places
 };

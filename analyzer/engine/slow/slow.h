@@ -24,7 +24,7 @@ namespace lockstep {
 // How often, and by how much, a rank arrived after the others in the compared collectives.
 struct LateArrivals {
   int64_t compared = 0, last = 0;
-  int64_t later_ns = 0;  // where it was last: total time by which it was later than the previous rank
+  int64_t later_ns = 0;  // total time by which it was later than the previous rank, where it was last
   int64_t much = 0;      // number of arrivals in `last` that are late enough to matter in a step
   double by_chance = 0;  // how often it would be last if all ranks were last equally often
 };
@@ -47,7 +47,7 @@ class Slowness {
     uint32_t rank = 0;
     int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // per step
     double slowdown = 1;
-    int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if it was slow all along
+    int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if all were slow
     uint32_t comm = kNoIndex;  // communicator on which others wait for it most
     bool doubtful = false;  // it waits itself for as long, and its times do not separate its own work from simultaneous
                             // waiting

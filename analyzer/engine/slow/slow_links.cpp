@@ -19,7 +19,7 @@ constexpr size_t kMostBandwidths = 256;
 constexpr double kSlow = 1.4, kWell = 1.2;
 
 struct NowAndThen {
-  size_t times = 0;  // number of slow transfers; 0 if it is not occasionally slow
+  size_t times = 0;  // number of slow transfers; 0 if there is no such pattern
   double ratio = 1;  // their time relative to the usual time
   int64_t lost_ns = 0;
 };
@@ -57,8 +57,8 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
 struct Compared {
   int64_t peer_ns = 0;  // the usual time of similar ones; 0 if there are none
   double ratio = 1;
-  int64_t excess_ns = 0;  // time beyond this in one transfer is lost
-  int64_t lost_ns = 0;    // over the whole recording
+  int64_t excess_ns = 0;  // time lost in one transfer
+  int64_t lost_ns = 0;    // time lost over the whole recording
   size_t since = 0;       // index of the first slow transfer; 0: from the beginning
   bool nearly_all = false;
 };
@@ -131,7 +131,7 @@ Bandwidth BandwidthOf(const Timing& timing, const LinkUse& use, int64_t best_ns,
 struct Slow {
   size_t use;
   double ratio;
-  int64_t lost_ns;  // over the whole recording
+  int64_t lost_ns;  // time lost over the whole recording
   size_t since;     // index into its transfers; 0: from the beginning
   size_t times;     // number of its transfers that are slow; 0: almost all
 };

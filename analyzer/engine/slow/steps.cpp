@@ -254,7 +254,7 @@ void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   std::map<std::string, int> certain, present;
   for (const Straggler& s : *found) certain[bundle.ranks[s.rank].host] += !s.doubtful;
   for (const Rank& rank : bundle.ranks) ++present[rank.host];
-  std::map<uint32_t, size_t> certain_in, lasting_in;  // communicators
+  std::map<uint32_t, size_t> certain_in, lasting_in;  // number of such ranks, by communicator
   for (const Straggler& s : *found) {
     for (const Membership& m : bundle.ranks[s.rank].memberships)
       certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;

@@ -81,7 +81,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     if (!(*told)[s.rank] && bundle.ranks[s.rank].host.empty()) slow[s.rank] = &s;
   }
   if (slow.size() < 2) return;
-  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // maps size and class of communicators to
+  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // maps size and class to the communicators
   std::set<std::pair<size_t, uint32_t>> together;  // sizes and classes whose members are certainly slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;

@@ -24,7 +24,7 @@ bool EndsInRank(std::string_view before) {
 }
 
 size_t NameBegins(std::string_view path) {
-  return path.rfind('/') + 1;  // npos + 1 == 0
+  return path.rfind('/') + 1;  // 0 if there is no slash, because npos + 1 == 0
 }
 
 // Returns the end of the name, without extensions that only describe the encoding.

@@ -13,7 +13,7 @@ namespace lockstep::fr {
 struct NamedNumber {
   int32_t value = -1;
   bool after_rank = false;      // "rank_5", "rank5", "rank=5"; not "local_rank_5"
-  bool in_folder = false;       // the number is in a folder name, not in the file name
+  bool in_folder = false;       // the number is in a folder's name, not in the file's
   size_t first = 0, count = 0;  // position of the number's digits in the path
 };
 

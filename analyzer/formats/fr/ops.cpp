@@ -193,7 +193,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.backend = info.backend;
   op.input_shape = input.index;
   op.output_shape = output.index;
-  if (!op.batch_end) {  // the entry's shapes are only fillers
+  if (!op.batch_end) {  // the shapes of a batch's end are only placeholders
     op.input_elements = input.elements;
     op.output_elements = output.elements;
   }

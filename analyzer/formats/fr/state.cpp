@@ -66,7 +66,7 @@ class StateJudge {
   // PyTorch's nccl2 backend writes op_id into pg_status, other backends the sequence number. The group's newest entry
   // shows which. Converts op_ids to sequence numbers.
   void ReadStatuses() {
-    std::vector<GroupStatus> by_op_id(views_.size());  // as in the file
+    std::vector<GroupStatus> by_op_id(views_.size());  // values as in the file
     std::vector<bool> counts_ops(views_.size());
     for (size_t i = 0; i < views_.size(); i++) {
       const GroupStatus* status = StatusOf(file_, file_.used[i]);
@@ -166,7 +166,7 @@ class StateJudge {
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (!view.status || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
-      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // not in the dump
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the group's status is not in the dump
       std::vector<uint32_t> beyond;
       bool plain = true;
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {

@@ -131,8 +131,8 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   // ranks.
   struct Launch {
     int64_t calls = 0;
-    bool differ = false;    // complete on several ranks, but not the same
-    bool only_end = false;  // an end without members
+    bool differ = false;    // complete on several ranks, but with different numbers of calls
+    bool only_end = false;  // has an end but no members
   };
   std::map<int64_t, Launch> launches;
   bool only_active = false;

@@ -83,7 +83,7 @@ class Joiner {
  private:
   // The result for a process group.
   struct Link {
-    uint32_t comm = kNoIndex;  // in the bundle of Lockstep's own records
+    uint32_t comm = kNoIndex;  // index in the bundle of Lockstep's own records
     bool used = false;         // some rank made a call in the group
     bool split = false;        // see EntryCalls
     Shift shift;
@@ -532,7 +532,7 @@ class Joiner {
   Bundle& own_;
   CallIndex entry_index_, own_index_;
   std::vector<uint32_t> own_rank_;  // for each rank with dumps; kNoIndex if it has no own record
-  std::vector<bool> refused_;       // dumps
+  std::vector<bool> refused_;       // for each dump
   std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;
 };

@@ -151,7 +151,7 @@ class Calls {
   // Returns the identity that all members print for the communicator; empty if there is none.
   static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
     if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
-    constexpr int kMostSplits = 8;  // nested splits
+    constexpr int kMostSplits = 8;  // limit on nested splits
     std::string splits;
     const NcclComm* at = &comm;
     for (int i = 0; at->id == 0; ++i) {
@@ -347,7 +347,7 @@ class Calls {
   // Sends match receives in order. Both sides must begin at the same one, because numbers count from the first recorded
   // one. If the other side was not issued, or has a different size, the operation cannot be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
-    std::vector<std::pair<const NcclTransfer*, bool>> add;  // the bool: the operation cannot be complete
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
       const auto other = lanes.find(key.second);
       if (other == lanes.end()) continue;

@@ -92,7 +92,7 @@ bool InspectorReader::TakeHeader(std::string_view text, int64_t number) {
 
 void InspectorReader::Take(std::string_view text, int64_t number) {
   text = fr::Strip(text);
-  if (!text.starts_with('{') || !text.ends_with('}')) return;  // a torn line
+  if (!text.starts_with('{') || !text.ends_with('}')) return;  // the line is incomplete
   const bool coll = text.find("\"coll_perf\"") != std::string_view::npos;
   const bool transfer = text.find("\"p2p_perf\"") != std::string_view::npos;
   const bool header = TakeHeader(text, number);

@@ -23,7 +23,7 @@ struct Line {
       -1;  // "3: " of srun, "[1,3]<stderr>:" of mpirun, "[3]<stderr>:" of horovodrun: the rank if each task is one rank
   int32_t local = -1;     // "[default3]:" of torchrun: the rank if the job has one host
   std::string_view pod;   // the pod that kubectl prints; empty if not printed
-  int64_t number = 0;     // in its file, from 1
+  int64_t number = 0;     // line number in its file, from 1
   bool prefixed = false;  // the line had a launcher's prefix
 };
 

@@ -48,8 +48,8 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
-// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It does if the
-// dumps of other ranks wait for this one, unless they show which rank did not arrive.
+// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
+// together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   fr_test::FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3};

@@ -55,8 +55,8 @@ struct NcclComm {
   uint64_t first_op_count = 0, last_op_count = 0;
   std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, and the call; used as a ring once it is
                                                      // full
-  std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number by kind and peer
-  std::vector<NcclTransfer> newest_transfers;                       // the same kind of ring
+  std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number of calls by kind and peer
+  std::vector<NcclTransfer> newest_transfers;                       // used as a ring in the same way
   int64_t all_transfers = 0;
 };
 
@@ -91,7 +91,7 @@ struct FileFacts {
   std::vector<Raised> raised;
   std::set<int32_t> ranks;          // ranks in "[rank3]:" prefixes
   std::set<int32_t> tasks, locals;  // the numbers in prefixes of lines
-  std::set<std::string> pods;       // the first few
+  std::set<std::string> pods;       // only the first few
   int32_t world = 0;                // the largest world size in any line
   bool cut = false;                 // some data was dropped because of a limit
 

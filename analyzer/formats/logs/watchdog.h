@@ -40,7 +40,7 @@ std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
 struct MonitorLine {
   enum class What {
     kStuck,    // the watchdog does not return from a CUDA or NCCL call
-    kLocked,   // the interpreter lock was not free
+    kLocked,   // the interpreter lock was not released
     kNoStore,  // the store was gone
   };
   What what = What::kStuck;

@@ -17,7 +17,7 @@ enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
 // The operations that share one numbering.
 struct LaneHistory {
-  uint32_t membership = kNoIndex;  // as Op::membership
+  uint32_t membership = kNoIndex;  // like Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;

@@ -99,7 +99,7 @@ struct LsdWorkspace::Parts {
   OpColumns columns;
   std::unique_ptr<char[]> raw;
   size_t raw_size = 0;
-  Rank rows;  // operations before some are selected
+  Rank rows;  // operations before the needed ones are selected
 };
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}

@@ -119,7 +119,7 @@ class LsdFile {
   const std::atomic<bool>* const cancel_;
   DumpHeader header_;
   TextIndexes texts_;                          // translates the file's indexes to the bundle's
-  std::vector<std::string> strings_, shapes_;  // until InternTexts()
+  std::vector<std::string> strings_, shapes_;  // used until InternTexts()
   std::vector<ReadRank> ranks_;
   absl::flat_hash_map<int32_t, size_t> rank_at_;
   std::vector<std::pair<CommFacts, std::vector<MemberSpan>>> comms_;

@@ -54,7 +54,7 @@ void CheckReferences(const RankDigest& digest, Rank* rank) {
   std::erase_if(rank->network, [](const NetworkOp& op) { return op.membership == kNoIndex; });
 }
 
-// Returns whether `told` is true for all listed members. False if none are listed, or more than `most`.
+// Returns whether `told` is true for all listed members. False if no member is listed, or more than `most` are.
 template <typename Told>
 bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   uint64_t named = 0;

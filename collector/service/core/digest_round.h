@@ -30,7 +30,7 @@ int32_t RankOfDigest(const std::string& packed);
 // Missing data, for the verdict's list of unknowns.
 struct DigestHole {
   std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
-  std::string host;       // empty if several
+  std::string host;       // empty if there are several
   Ranks ranks;            // empty if unknown
   int64_t silent_ns = 0;  // how long the host's agent has been silent
 };
@@ -96,7 +96,7 @@ class DigestRound {
   AnalyzeOptions options_;
   struct Motion {
     RankMotion then;
-    int64_t asked_ns = 0, received_ns = 0;  // asked_ns is 0 in the round itself
+    int64_t asked_ns = 0, received_ns = 0;  // asked_ns is 0 for the round itself
   };
   absl::flat_hash_map<int32_t, Motion> motion_;
   int64_t asked_ns_ = 0, now_ns_ = 0;

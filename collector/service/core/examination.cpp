@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kLimit = 40 * kSecond;  // an agent gives up after 30 s
 constexpr int64_t kPause = 10 * kSecond;  // minimum time between the starts of two examinations
 constexpr size_t kMostName = 256;
-constexpr size_t kMostKept = size_t{128} << 20;  // bytes
+constexpr size_t kMostKept = size_t{128} << 20;  // in bytes
 
 }  // namespace
 

@@ -24,10 +24,10 @@ class Examination {
 
  private:
   Address to_;
-  uint64_t client_request_ = 0, request_ = 0;  // request_ 0: none is in progress
+  uint64_t client_request_ = 0, request_ = 0;  // request_ is 0 if none is in progress
   int64_t began_ns_ = 0;
   int64_t left_ = 0;               // number of agents and relays that have not answered yet
-  std::set<Address> answered_;     // each counts once
+  std::set<Address> answered_;     // each sender counts only once
   std::vector<ClientReply> kept_;  // for a client that repeats its request after a reconnection
   size_t kept_bytes_ = 0;
   CoreShared& shared_;

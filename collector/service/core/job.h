@@ -95,7 +95,7 @@ struct Job {
   int64_t began_real_ns = 0, heard_ns = 0;
   int64_t met_ns = 0;  // when this process first heard of the job
   int32_t world_size = 0;
-  std::vector<TimedLine> desyncs, lates;             // for top, newest last
+  std::vector<TimedLine> desyncs, lates;             // for `lockstep top`, newest last
   HostFindings hosts_found;                          // from the last incident's evidence
   absl::flat_hash_map<uint64_t, Flying> flying;      // from the last round's digests
   int64_t flying_ns = 0;                             // when these digests were requested

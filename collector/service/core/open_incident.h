@@ -29,7 +29,7 @@ struct DesyncFacts {
   int32_t size = 0;
   std::vector<int32_t> odd;
   bool confirmed = false;  // the difference has been seen for the second time
-  std::string where;       // `text` without the ranks
+  std::string where;       // `text` without the names of ranks
 };
 
 // The state that is stored as ".gathering.json" in the folder until the incident is complete.
@@ -63,7 +63,7 @@ std::string ToldMark(const std::string& folder);
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
-  uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, not a hang
+  uint64_t desync_comm = 0;  // if not 0: a silent desync of this communicator, not a hang
   int64_t captured_real_ns = 0;
   bool known = false;  // false: the incident's verdict is unreadable, so it may be any verdict
   std::string kind, communicator;
@@ -106,10 +106,10 @@ struct Gathering {
   std::set<std::string> whole;         // hosts whose complete rings were on disk before they were requested
   std::shared_ptr<DigestRound> round;  // null once the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
-      std::make_shared<std::unique_ptr<IncidentStore>>();  // the disk lane uses it
+      std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane
   Incident incident;
   std::map<std::string, HostGathering> evidence, everything;
-  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // the disk lane uses it
+  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // used by the disk lane
   Ranks stacks_of;                                                    // ranks that were examined for the incident
   std::vector<std::string> stacks_refused;
   int64_t phase_ns = 0, done_ns = 0;

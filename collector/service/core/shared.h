@@ -46,7 +46,7 @@ struct CoreOptions {
   int64_t desync_confirm_ns = 60'000'000'000;  // a difference not seen again within this time is ignored
   int64_t ask_again_ns = 10'000'000'000;       // limit for a host without an answer before it is asked again
   int64_t give_up_ns = 60'000'000'000;  // after this time without an answer, the incident continues without the host
-  size_t most_jobs = 1024, most_hosts = 65536;  // maximum per job
+  size_t most_jobs = 1024, most_hosts = 65536;  // most_hosts is per job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
@@ -119,7 +119,7 @@ class CoreShared {
   const CoreOptions options;
   CoreActions* const actions;
   CoreCounters counters;
-  int64_t now = 0;  // monotonic, of the last tick or message
+  int64_t now = 0;  // monotonic time of the last tick or message
 
  private:
   int64_t tick_ns_ = 0, real_ns_ = 0;

@@ -120,8 +120,7 @@ void Relay::FromUpstream(wire::Message message) {
   const uint64_t peer = message.header.route.back();
   message.header.route.pop_back();
   counters_.answers++;
-  if (!server_->Send(peer, message).ok())
-    counters_.answers_lost++;  // whoever lacks the answer repeats the request or the message
+  if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // the request or the message will be repeated
 }
 
 void Relay::Welcomed(const Welcome& welcome) {
@@ -427,7 +426,7 @@ void Relay::Distribute(const wire::Message& message) {
   Ranks ranks = Ranks::FromOrNone(request.ranks());
   ranks.Unite(Ranks::FromOrNone(request.merged()));
   for (const auto& [peer, child] : children_) {
-    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // the child's jobs are still unknown
+    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // its jobs are still unknown
     for (const auto& [said, known] : child.jobs) {
       if (!Concerned(child, known, job, ranks)) continue;
       if (said == job) {
@@ -514,7 +513,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) {  // only in the first part
+      if (next > 0) {  // only the first part contains this
         beat.clear_recorders();
         beat.clear_blind();
       }

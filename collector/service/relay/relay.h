@@ -110,7 +110,7 @@ class Relay {
 
   // Unsent stacks from many children for one request. The receiver merges again.
   struct Stacks {
-    StackReport report;  // without tree and ranks
+    StackReport report;  // excludes tree and ranks
     StackTree tree;
     Ranks ranks;
     bool dirty = false;
