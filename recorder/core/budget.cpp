@@ -62,8 +62,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
            static_cast<unsigned long long>(call_ns), static_cast<unsigned long long>(permille / 10),
            static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
-  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be abandoned
-                                                                // half-way
+  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's plugin interface cannot be abandoned
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
     if (from == GpuMode::kProfiler) profiler::AskForNothing();

@@ -32,7 +32,7 @@ void KeepStream(uint32_t index, const void* handle) noexcept;
 // tickets.
 void ForgetThreadStreams(uint32_t thread) noexcept;
 
-// cudaEventRecord and cudaStreamWaitEvent; called after they succeeded.
+// Called after cudaEventRecord and cudaStreamWaitEvent have succeeded.
 void NoteEventRecorded(const void* event, const void* stream) noexcept;
 void NoteStreamWaits(const void* stream, const void* event) noexcept;
 // Returns the stream that last recorded the event, and its ticket; kNone if unknown.

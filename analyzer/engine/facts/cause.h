@@ -18,8 +18,8 @@ struct EvidenceItem {
   EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
-  // Naming and its variants set which ranks (indexes) the sentence names: those given, in that order, or all of the
-  // item's own. The other functions set other fields.
+  // Both Naming functions set which ranks (indexes) the sentence names: those given, in that order, or all of the
+  // item's own. The others set other fields.
   EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
   EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
   EvidenceItem& On(const Bundle& bundle, const Communicator& comm);

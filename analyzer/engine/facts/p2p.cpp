@@ -114,7 +114,7 @@ void EachPair(const Model& model, uint32_t comm, Look look) {
 
 struct Misfit {
   const Op *send = nullptr, *recv = nullptr;
-  std::pair<int32_t, int32_t> pair;  // members that send and receive
+  std::pair<int32_t, int32_t> pair;  // the sending and the receiving member
 };
 
 // Returns the communicator's first unfinished send whose receive has a different size. Only for Flight Recorder dumps,

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostCalls = 64;  // maximum number of consecutive calls that one rank may have skipped or added
 
-// "rank 3", "ranks 3, 5-7"
+// Returns "rank 3" or "ranks 3, 5-7".
 std::string Named(const std::vector<int32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks));
 }

@@ -101,10 +101,8 @@ class Paces {
   const Timing& timing_;
   std::vector<Repeat> repeats_;                     // indexed as Bundle::ranks
   std::vector<std::map<uint64_t, Beside>> beside_;  // indexed by role and place
-  absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) for which some framework's durations are
-                                                    // known
-  std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: runs during the rank's own
-                                                    // work
+  absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) with known framework durations
+  std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: overlaps own work
 };
 
 }  // namespace lockstep

@@ -13,10 +13,9 @@ namespace lockstep {
 
 // A rank without complete steps, compared with others with its role.
 struct PlacePace {
-  uint32_t places = 0;     // number of places with preceding work that at least two others also have; 0 if there is
-                           // nothing to compare
-  double ratio = 1;        // median over these places of its work divided by theirs
-  double least_ratio = 1;  // three of four places exceed this ratio
+  uint32_t places = 0;                // number of places with work that at least two others also have; 0 if none
+  double ratio = 1;                   // median over these places of its work divided by theirs
+  double least_ratio = 1;             // three of four places exceed this ratio
   int64_t own_ns = 0, others_ns = 0;  // its work and theirs, summed over these places
   double by_chance = 1;  // upper limit of the probability that chance makes any rank slower at this many places
 };

@@ -49,10 +49,9 @@ class Slowness {
     double slowdown = 1;
     int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if all were slow
     uint32_t comm = kNoIndex;  // communicator on which others wait for it most
-    bool doubtful = false;  // it waits itself for as long, and its times do not separate its own work from simultaneous
-                            // waiting
-    bool brief = false;     // only one of its steps was measured
-    bool habit = false;     // found by how late it usually arrives, not by steps
+    bool doubtful = false;     // its own work cannot be separated from an equally long wait
+    bool brief = false;        // only one of its steps was measured
+    bool habit = false;        // found by how late it usually arrives, not by steps
   };
 
   void MeasureNoise();
@@ -84,8 +83,7 @@ class Slowness {
   std::vector<Habit> habits_;  // for each rank; empty if enough steps of every rank were measured
   std::vector<int64_t> noise_ns_;
   std::vector<LateArrivals> lateness_;
-  std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: pairs of communicator and
-                                                                          // time
+  std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: communicator and time
   std::vector<Bandwidth> bandwidths_;
   std::vector<Speed> speeds_;
   bool found_ = false;

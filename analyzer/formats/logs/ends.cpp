@@ -87,7 +87,7 @@ class Ends {
       for (const Raised& raised : file.raised) {
         const int32_t rank = FirstKnown({raised.rank, raised.task, file.rank, RankOfLocal(file, raised.local)});
         if (rank < 0) {
-          // A launcher's own exception only reports its workers.
+          // A launcher's own exception only reports that a worker failed.
           if (!IsOfLauncher(raised.text))
             (raised.of_others ? unplaced_of_others_ : unplaced_).push_back({.file = &file, .raised = &raised});
         } else {

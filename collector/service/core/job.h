@@ -111,7 +111,7 @@ struct Job {
   uint64_t request = 0;  // 0 if there is none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The number of the last round of all ranks, and that of the second request to missing ranks (0 if not yet sent).
+  // The numbers of the last round of all ranks, and of the second request to missing ranks (0 if not yet sent).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
   int64_t patience_ns = 0;    // time limit of a round of all ranks, derived from earlier answers
