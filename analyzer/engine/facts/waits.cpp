@@ -77,9 +77,8 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise the operations of a strand are
-// assumed to run in the order of issue, because a framework's streams wait for each other through streams that are not
-// recorded.
+// Streams are separate if it is recorded which of their operations started. Otherwise, the operations of a strand are
+// assumed to run in the order of issue: a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump

@@ -1,7 +1,7 @@
-// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work.
-// Own work is measured on the rank's clock alone and excludes waiting. A rank that is late only because it waited
-// elsewhere therefore has the same own time as ranks with the same role, which have the same kinds of communicators
-// and the same place in the pipeline.
+// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work. Own
+// work is measured on the rank's clock alone and excludes waiting. So a rank that is late only because it waited
+// elsewhere has the same own time as ranks with the same role. These have the same kinds of communicators and the same
+// place in the pipeline.
 #pragma once
 
 #include <cstdint>
