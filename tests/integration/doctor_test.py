@@ -143,7 +143,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
-        self.assertIn("verdicts have no stacks then", checks["stacks"]["advice"])
+        self.assertIn("verdicts have no stacks", checks["stacks"]["advice"])
 
     def test_a_pid_namespace_and_a_missing_kernel_log_are_notes(self):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:

@@ -246,4 +246,37 @@ std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t la
   return Finder(model, late_after_ns).Run();
 }
 
+std::vector<int32_t> PossibleMembers(const Model& model, const PendingCreation& creation) {
+  const Bundle& bundle = model.bundle;
+  const auto ranks = static_cast<int32_t>(bundle.ranks.size());
+  if (creation.unnamed <= 0 || !creation.unseen.empty() || bundle.ranks_expected <= 0 || ranks < bundle.ranks_expected)
+    return {};
+  std::set<int32_t> known, fitting;
+  int32_t low = 0;
+  bool in_order = true;
+  const std::vector<Member>& members = model.comms[creation.comm].members;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m].rank_index >= 0) {
+      in_order &= members[m].rank_index >= low;
+      low = members[m].rank_index + 1;
+      known.insert(members[m].rank_index);
+      continue;
+    }
+    const auto next = std::find_if(members.begin() + static_cast<std::ptrdiff_t>(m), members.end(),
+                                   [](const Member& member) { return member.rank_index >= 0; });
+    for (int32_t r = low; r < (next == members.end() ? ranks : next->rank_index); ++r) fitting.insert(r);
+  }
+  for (const auto* list : {&creation.waiting, &creation.returned, &creation.failed})
+    known.insert(list->begin(), list->end());
+  std::vector<int32_t> possible;
+  for (const bool any : {false, true}) {
+    possible.clear();
+    for (int32_t r = 0; r < ranks; ++r) {
+      if (known.count(r) == 0 && (any || (in_order && fitting.count(r) > 0))) possible.push_back(r);
+    }
+    if (possible.size() >= static_cast<size_t>(creation.unnamed)) return possible;
+  }
+  return {};
+}
+
 }  // namespace lockstep

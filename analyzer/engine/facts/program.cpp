@@ -114,10 +114,13 @@ class Aligner {
     return {};
   }
 
-  // Fills in the divergence of two differing programs in cases where only the members of communicators show it.
+  // Fills in the divergence of two differing programs in cases where only the members of communicators show it. The
+  // rank's call is an extra one if the program is known to continue differently after the sibling's call.
   void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
     if (c->same || c->divergence || !WentElsewhere(rank, (*c->b)[c->j], (*c->a)[c->i])) return;
-    c->divergence = Divergence{.type = Divergence::Type::kSkipped, .rank = rank, .own = (*c->b)[c->j].op};
+    const bool known = Continuation(*c->a, c->i) + 1 < c->a->size();
+    c->divergence = Divergence{
+        .type = known ? Divergence::Type::kExtra : Divergence::Type::kSkipped, .rank = rank, .own = (*c->b)[c->j].op};
     c->divergence->sibling = (*c->a)[c->i].op;
     c->divergence->sibling_rank = sibling_rank;
   }

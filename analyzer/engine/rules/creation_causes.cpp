@@ -116,9 +116,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   return c;
 }
 
-// Returns whether every other rank waits, directly or through others, for one of these.
+// Returns whether every other rank with data waits, directly or through others, for one of these.
 bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
-  if (facts.graph == nullptr || !RanksWithoutData(facts.bundle, 1).empty()) return false;
+  if (facts.graph == nullptr) return false;
   std::set<uint32_t> reached;
   std::vector<uint32_t> next;
   next.reserve(ranks.size());
@@ -151,11 +151,14 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
     c.reason = REASON_CREATION_LACKS_UNKNOWN;
     c.detail.set_count(p.unnamed);
     c.detail.set_of(p.size);
-    if (p.unseen.empty() && AllOthersWaitFor(facts, p.waiting)) {
+    if (const std::vector<int32_t> possible = PossibleMembers(facts.model, p);
+        !possible.empty() && AllOthersWaitFor(facts, p.waiting)) {
       c.kind = DEADLOCK_CYCLE;
-      c.ranks = p.waiting;
-      c.waiting.clear();
-      for (const int32_t r : c.ranks) c.nodes.push_back(WaitGraph::HostNode(r));
+      c.ranks = possible;
+      for (const int32_t r : p.waiting) {
+        c.nodes.push_back(WaitGraph::HostNode(r));
+        c.detail.add_others(facts.bundle.ranks[r].rank);
+      }
     }
   } else {
     c.reason = REASON_ELSEWHERE_THAN_CREATION;

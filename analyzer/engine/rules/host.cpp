@@ -227,7 +227,9 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
     const ActivityView activity = ClassifyActivity(rank.process);
     c.stall = activity.stall;
-    c.moving = activity.moving == Moving::kYes;
+    // A compiler computes; a stack taken once shows that as well as two samples.
+    c.moving = activity.moving == Moving::kYes ||
+               (activity.stall == Stall::kCompilation && activity.moving == Moving::kUnknown);
     // If the place of the CPU thread is not recorded, its stack shows it.
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.grade = GRADE_STRONG;
     if (c.stall == Stall::kRendezvous) {

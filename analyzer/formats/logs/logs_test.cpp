@@ -127,7 +127,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// C++ prints its last lines without torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+// Lines that C++ code prints last lack torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {

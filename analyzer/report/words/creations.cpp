@@ -62,9 +62,12 @@ std::optional<Words> CreationWords(const Finding& finding) {
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
       if (finding.culprit_ranks_size() > 0) {
-        words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()),
-                                  " of ", CountText(detail.of()), " members never entered");
-        words.more = {{"; ", "all other ranks wait for this, so none of them can enter it"}};
+        const bool one = finding.culprit_ranks_size() == 1, alone = detail.others_size() == 1;
+        words.own_subject = true;
+        words.what = absl::StrCat(one ? "" : absl::StrCat(CountText(detail.count()), " of "),
+                                  RankNames(finding.culprit_ranks()), " never entered ", call);
+        words.more = {{"; ", absl::StrCat(RankNames(detail.others()), alone ? " waits there" : " wait there",
+                                          ", and all other ranks wait for ", alone ? "it" : "them")}};
         words.refuted_by = "a rank that can still make the call";
         words.advice = {"Find the rank that should create this communicator too, and why it made another call."};
         break;

@@ -7,9 +7,9 @@ namespace lockstep {
 std::optional<Words> NoDataWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {
-      "Check whether the process is alive, whether the recorder was loaded, and whether a dump was written.",
-      "Add the missing dump and analyze again."};
+  words.advice = {Pick(finding, "Check whether its process is alive, and why it left no dump or ring.",
+                       "Check whether their processes are alive, and why they left no dump or ring."),
+                  "Add the missing dump and analyze again."};
   words.refuted_by = "data showing that the rank arrived";
   const std::vector<std::string> started = {
       "Check that this rank was started and is alive: see the scheduler, the launcher's log and the rank's own error "
@@ -22,8 +22,10 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.own_subject = true;
       break;
     case REASON_NO_DATA_OTHERS_WAIT:
-      words.what =
-          Pick(finding, "left no data, and other ranks wait for it", "left no data, and other ranks wait for them");
+      // The number of waiting ranks follows, if it is known.
+      words.what = finding.victim_count() > 0 ? "left no data"
+                                              : Pick(finding, "left no data, and other ranks wait for it",
+                                                     "left no data, and other ranks wait for them");
       break;
     case REASON_DATA_LOST_OTHERS_WAIT:
       words.what = Pick(finding, "lost the part of its data that would show why other ranks wait for it",

@@ -67,42 +67,6 @@ std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t
   return ranks;
 }
 
-// The ranks that may be the missing members of a communicator that is being created. Frameworks number members in rank
-// order. If the known members follow that order, the missing ones lie between their neighbors. Empty if a rank was not
-// read, or if too few ranks fit.
-std::vector<int32_t> PossibleMembers(const Model& model, const PendingCreation& creation) {
-  const Bundle& bundle = model.bundle;
-  const auto ranks = static_cast<int32_t>(bundle.ranks.size());
-  if (creation.unnamed <= 0 || !creation.unseen.empty() || bundle.ranks_expected <= 0 || ranks < bundle.ranks_expected)
-    return {};
-  std::set<int32_t> known, fitting;
-  int32_t low = 0;
-  bool in_order = true;
-  const std::vector<Member>& members = model.comms[creation.comm].members;
-  for (size_t m = 0; m < members.size(); ++m) {
-    if (members[m].rank_index >= 0) {
-      in_order &= members[m].rank_index >= low;
-      low = members[m].rank_index + 1;
-      known.insert(members[m].rank_index);
-      continue;
-    }
-    const auto next = std::find_if(members.begin() + static_cast<std::ptrdiff_t>(m), members.end(),
-                                   [](const Member& member) { return member.rank_index >= 0; });
-    for (int32_t r = low; r < (next == members.end() ? ranks : next->rank_index); ++r) fitting.insert(r);
-  }
-  for (const auto* list : {&creation.waiting, &creation.returned, &creation.failed})
-    known.insert(list->begin(), list->end());
-  std::vector<int32_t> possible;
-  for (const bool any : {false, true}) {
-    possible.clear();
-    for (int32_t r = 0; r < ranks; ++r) {
-      if (known.count(r) == 0 && (any || (in_order && fitting.count(r) > 0))) possible.push_back(r);
-    }
-    if (possible.size() >= static_cast<size_t>(creation.unnamed)) return possible;
-  }
-  return {};
-}
-
 // For the creation of a communicator, blames the ranks that did not enter it instead of those that wait there in a
 // cycle through it. If only a few ranks entered it, blames these.
 void NameAbsent(const Model& model, std::vector<Fault>* faults) {
@@ -129,9 +93,10 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
       if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
           std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
         fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never entered", where), fault.calls};
-      } else if (fault.kind == FindingName(INIT_INCOMPLETE) && absent.empty() && !possible.empty() &&
-                 (fault.ranks == waiting || fault.ranks.empty())) {
-        fault = {fault.kind,
+      } else if (absent.empty() && !possible.empty() &&
+                 ((fault.kind == FindingName(INIT_INCOMPLETE) && fault.ranks.empty()) || fault.ranks == waiting ||
+                  fault.ranks == possible)) {
+        fault = {FindingName(INIT_INCOMPLETE),
                  possible,
                  absl::StrCat(creation.unnamed, " of ", RankWord(possible), " never entered", where),
                  {}};
