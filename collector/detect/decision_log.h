@@ -1,5 +1,5 @@
-// The detector's decisions as text: one JSON object per line, with every figure behind the decision, for users and
-// scripts.
+// Writes the detector's decisions as text, for users and scripts: one JSON object per line, with every figure behind
+// the decision.
 #pragma once
 
 #include <cstdint>

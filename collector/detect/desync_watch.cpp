@@ -80,7 +80,8 @@ Desync DesyncWatch::Describe(uint64_t id, const Comm& comm) {
   desync.size = comm.size;
   desync.after = comm.agreed;
   desync.confirmed = comm.stage == Stage::kConfirmed;
-  // The point with the most reports shows best which members differ. They started to differ at the first difference.
+  // The point with the most reports shows best which members differ. The first difference shows where they started to
+  // differ.
   const Point* best = nullptr;
   uint32_t best_count = 0;
   for (const Point& point : comm.points) {
@@ -173,7 +174,7 @@ std::vector<Desync> DesyncWatch::Look(const std::vector<RingView>& rings) {
   for (const auto& [id, apart] : differs) {
     if (!apart) continue;
     Comm& comm = comms_[id];
-    // Another ring that was read later may have reverted a difference.
+    // A different ring that was read later may have reverted a difference.
     if (std::all_of(comm.points.begin(), comm.points.end(), [](const Point& p) { return p.sides.size() < 2; }))
       continue;
     comm.stage = comm.stage == Stage::kEqual ? Stage::kSeen : Stage::kConfirmed;

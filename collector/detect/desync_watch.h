@@ -25,16 +25,17 @@ struct Desync {
   int32_t size = 0;
   // The members agree up to collective `after` (0: none) and differ at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Each difference is returned twice: first as false, to save records before they are overwritten, then as true, to
-  // report the desync.
+  // Each difference is returned twice: first as false, so that records are saved before they are overwritten; then as
+  // true, so that the desync is reported.
   bool confirmed = false;
   // Members that differ from the majority of the reports, ascending. If neither side is larger (as in a communicator of
-  // two), both sides, and `even` is set.
+  // two), both sides are listed, and `even` is set.
   RankRuns odd;
   bool even = false;
   uint32_t compared = 0;  // number of members with a report at `seq`
 };
-// "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
+// Returns "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank
+// 5 ..."
 std::string DesyncText(const Desync& desync);
 // Returns the first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);
@@ -42,7 +43,7 @@ std::string DesyncWhere(const Desync& desync);
 // Stores the hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // Remembers this many points per communicator. More are needed if members are read at different times.
+  // Stores this many points per communicator. More are needed if members are read at different times.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
   // Takes one heartbeat of a child. Its points apply to all its members except the odd ones. Returns each communicator
@@ -60,7 +61,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     RankRuns ranks;
-    bool whole = true;  // `ranks` is complete. For a side with nearly all members, only the first are kept
+    bool whole = true;  // `ranks` is complete; for a side with nearly all members, only the first are kept
   };
   struct Point {
     uint64_t seq = 0;
@@ -72,8 +73,8 @@ class DesyncWatch {
     int32_t size = 0;
     Stage stage = Stage::kEqual;
     std::vector<Point> points;                        // ascending by number
-    absl::flat_hash_map<uint32_t, RankRuns> members;  // maps a child to the members that it reports for
-    uint64_t seen_seq = 0;                            // number of the first difference, and its reporter
+    absl::flat_hash_map<uint32_t, RankRuns> members;  // maps a child to the members for which it reports
+    uint64_t seen_seq = 0;                            // number of the first difference, and who reported it
     uint32_t seen_child = 0;
     uint64_t agreed = 0;  // the highest number of a forgotten point without a difference
   };

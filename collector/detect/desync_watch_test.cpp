@@ -114,8 +114,8 @@ class DesyncOverHostsTest : public ::testing::Test {
       rings_.push_back(ring);
     }
   }
-  // All hosts look ten times while `steps` operations are issued, each host at different times. Then they send their
-  // heartbeats.
+  // Each host is read ten times while `steps` operations are issued, at times that differ between hosts. Then the hosts
+  // send their heartbeats.
   void Second(int steps, const std::function<Op(int rank, uint64_t seq)>& op) {
     for (int i = 0; i < steps; ++i) {
       for (int rank = 0; rank < kRanks; ++rank)
@@ -212,7 +212,7 @@ TEST_F(DesyncOverHostsTest, ADesyncIsFoundThroughARelay) {
 }
 
 // Arguments that may differ are not in the hash. Sends and receives, from which frameworks build gathers and uneven
-// all-to-alls, have counts of their own. An all-to-all with a count for every pair is recorded without a count.
+// all-to-alls, have their own counts. An all-to-all with a count for every pair is recorded without a count.
 TEST_F(DesyncOverHostsTest, LegalDifferencesAreNotReported) {
   for (int second = 0; second < 30; ++second) {
     for (int rank = 0; rank < kRanks; ++rank) {

@@ -52,7 +52,7 @@ void Detector::Late(int64_t now, const LateInput& report) {
 void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
   if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
   if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
-    // If several processes exit together, any may be seen first.
+    // If several processes exit together, any of them may be seen first.
     ended_wait_ns_ = StillFor(now, finding_, LongestWait(now));
     ends_follow_ns_ = now - ended_wait_ns_ + LimitOf(finding_.comm);
   }
@@ -248,7 +248,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
-  // If only time must pass, judges again when it has passed. With old data, that may be now.
+  // If the decision depends only on time, judges again when that has passed. With old data, that may be now.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
   const int64_t limit =
       decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
@@ -265,7 +265,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
     // There is no root to sample, so only new digests can show that nothing moved until then.
     if (finding.roots.empty() && finding.blocked_ns >= 0) refresh_ns_ = std::clamp<int64_t>(lacking, 0, refresh_ns_);
-    // The data shows no rank that waits for the exited process: the job is ending, or will become late.
+    // The data shows no rank that waits for the exited process, so the job is ending, or will become late.
     if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;
   }
   if (!decision.hung()) return decision;
@@ -308,9 +308,9 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   return Recovered(now, moved_again_ns_, "hung", "the job is moving again");
 }
 
-// The involved ranks have created communicators and continue in those. The old ones belong to an earlier generation in
-// the same processes and never move again, whether destroyed or not. The creation alone is not enough, because it may
-// hang, too.
+// Returns a decision if the involved ranks have created communicators and continue in those. The old ones belong to an
+// earlier generation in the same processes and never move again, whether destroyed or not. The creation alone is not
+// enough, because it may hang, too.
 std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (level_ != Level::kHung || now - restart_looked_ns_ < kLookForRestartEvery) return std::nullopt;
   restart_looked_ns_ = now;

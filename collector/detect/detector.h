@@ -31,28 +31,29 @@
 
 namespace lockstep {
 
-// Times in nanoseconds after which a root counts as hung. "The limit" is max(late_after, 8 x p99) of the waiting
-// communicator.
+// Times in nanoseconds after which a root counts as hung. "The limit" is max(late_after, 8 x p99) of the communicator
+// on which ranks wait.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
   int64_t dead_settle = 1'000'000'000;  // for a dead root
   int64_t cancelled_after =
       35'000'000'000;  // for a root that a launcher's signal killed, because Slurm gives the others 30 s to exit, too
-  int64_t idle_after = 5'000'000'000;         // on top of the limit: how long the root was observed without activity
+  int64_t idle_after = 5'000'000'000;  // in addition to the limit: how long the root was observed without activity
   int64_t idle_after_work = 20'000'000'000;   // for a root that was active earlier in the same wait
   int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
-  // Like idle_after and host_stall_after, but for a root that its host's agent saw idle for seen_idle without a gap.
+  // Like idle_after and host_stall_after, but for a root that its host's agent has observed as idle for seen_idle
+  // without a gap.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
   int64_t storage_stall_after = 30'000'000'000;  // for a root in uninterruptible sleep, because file servers fail over
   int64_t gpu_stall_after = 10'000'000'000;      // minimum for a root whose GPU or collective makes no progress
   int64_t compute_after = 120'000'000'000;       // for a root that waits for its own GPU without NCCL work on it
-  // For communicators with few operations, and ranks still in init: at least at_rest_after if every process is idle, or
-  // else warm_up.
+  // For communicators with few operations, and for ranks still in init: at least at_rest_after if every process is
+  // idle, otherwise warm_up.
   int64_t at_rest_after = 12'000'000'000;
   int64_t warm_up = 60'000'000'000;
-  int64_t warm_up_per_rank = 10'000'000;  // and this much more per member
+  int64_t warm_up_per_rank = 10'000'000;  // and this much more for each member
   // For the first operation of a communicator, which connects its members, while all of them are in it.
   int64_t first_operation = 120'000'000'000;
   int64_t silent_after = 3'000'000'000;    // a host counts as silent after this long without a message
@@ -117,8 +118,8 @@ class Detector {
   void Late(int64_t now, const LateInput& report);
   // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Returns the time since which abnormal exits are consequences of a hang: a wait was past its limit, and its known,
-  // idle root did not cause the first exit. 0 if they are not.
+  // Returns the time since which abnormal exits have been consequences of a hang: a wait was past its limit, and its
+  // known, idle root did not cause the first exit. 0 if they are not.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
   // Returns whether to judge the job now, before a launcher restarts it, because such exits have just begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
@@ -130,14 +131,14 @@ class Detector {
   // Ignores the time before `now`, because the collector or the whole job was stopped.
   void Rebase(int64_t now);
 
-  // Reports late waits and their ends, at most kToldLates per episode individually. While hung: returns kRecovered once
-  // the job moves again, either in the communicators that hung (rule "hung") or in new ones that its ranks created
-  // ("restart").
+  // Reports late waits and their ends, at most kToldLates per episode individually. While the job is hung, returns
+  // kRecovered once it moves again. That may be in the communicators that hung (rule "hung"), or in new ones that its
+  // ranks created ("restart").
   std::vector<Decision> Tick(int64_t now);
   // Requests digests of every rank when a rank becomes late, when a process exited abnormally, or when the named ranks
-  // have moved. Repeats this at growing intervals.
+  // have moved. Repeats the request at growing intervals.
   Wish Wanted(int64_t now) const;
-  // Returns whether a wait exceeds its limit, or waits for a rank or host that is gone.
+  // Returns whether a wait exceeds its limit, or is for a rank or host that is gone.
   bool Suspicious(int64_t now) const;
   // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks` is true if the
   // analysis used digests of every rank, not only of the roots.
@@ -165,8 +166,8 @@ class Detector {
     LateInput input;                         // the first report
     int64_t since_ns = 0;                    // start of the operation in flight
     absl::flat_hash_set<std::string> hosts;  // hosts whose agents report it and have not reported "over"
-    bool merged = false;                     // the merged progress also shows the communicator as late
-    uint64_t min_then = 0;                   // issued_min at that time
+    bool merged = false;                     // the merged progress also shows that the communicator is late
+    uint64_t min_then = 0;                   // issued_min at the start of the wait
   };
   // What samples of a process showed over time.
   struct Watched {
@@ -184,7 +185,7 @@ class Detector {
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
-  // The facts about all roots of a finding, combined: a bool is true if it holds for any root.
+  // The combined facts about all roots of a finding: a bool is true if it holds for any root.
   struct Together {
     bool ended = false, stopped = false, unknown = false;
     bool cancelled = true;                      // a launcher's signal killed every root that exited
@@ -201,7 +202,7 @@ class Detector {
   Decision JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
-  // The hung ranks move again: reports this once, and ends the episode.
+  // The hung ranks move again. Reports this once, and ends the episode.
   Decision Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason);
   std::optional<Decision> LookForRestart(int64_t now);
 
@@ -212,7 +213,7 @@ class Detector {
   absl::flat_hash_map<int32_t, Watched> watched_;
   absl::flat_hash_map<std::string, int64_t> silent_;  // maps a host to the start of its silence
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;  // the last abnormal exit of a process; 0 if there is none, or if already judged
+  int64_t ended_badly_ns_ = 0;  // the last abnormal exit of a process; 0 if there is none, or if it was already judged
   int64_t ends_follow_ns_ = 0;
   int64_t ended_wait_ns_ = 0;  // how long the ranks behind these exits had waited; 0 if judged
   bool any_ended_badly_ = false;

@@ -1,4 +1,4 @@
-// Decides late or hung, by the rules in docs/detection.md.
+// Decides between late and hung, by the rules in docs/detection.md.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +35,7 @@ Decision After(Decision& decision, int64_t least, const char* rule, std::string 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // Observations before the rank's last progress do not count.
+      // Observations from before the rank's last progress do not count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
@@ -56,7 +56,7 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
     } else if (root.idle_ns > 0) {
       watched.idle_since_ns = std::min(watched.idle_since_ns, at - root.idle_ns);
     }
-    // A process between two waits is active, however little CPU time it uses.
+    // A process between two waits is active, no matter how little CPU time it uses.
     if (watched.idle_since_ns != 0 && root.activity_age_ns >= 0) {
       watched.idle_since_ns = std::max(watched.idle_since_ns, at - root.activity_age_ns);
     }
@@ -132,7 +132,7 @@ Detector::Together Detector::Combine(int64_t now, const RootFinding& finding) co
     const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
     out.least_idle_ns = std::min(out.least_idle_ns, idle ? AsOf(now, finding) - watched->second.idle_since_ns : 0);
     out.worked |= watched != watched_.end() && watched->second.worked;
-    // The host's own agent observed the process without gaps, so nothing was missed between two of the collector's
+    // The host's own agent observed the process without gaps, so no activity was missed between two of the collector's
     // samples.
     const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
     out.least_seen_idle_ns = std::min({out.least_seen_idle_ns, root.idle_ns, since_activity});
@@ -200,7 +200,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
     // One graph launch may be a whole step, and the first steps do not show how long a step takes. The launch queue
-    // limits other work of the GPU.
+    // limits the GPU's other work.
     const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
     int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
     for (const auto& [comm, late] : late_) {
@@ -238,8 +238,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return After(decision, init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
                  "the state of the root's process is unknown");
   }
-  // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for the work of
-  // another process.
+  // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may be waiting for
+  // another process's work.
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
     const bool rests = finding.rest_ns >= limits_.seen_idle && !roots.on_socket && (roots.outside || !init);
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);

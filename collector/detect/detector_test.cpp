@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kComm = 9;
 
-// One communicator on two hosts with a simulated clock. The input is heartbeats and late reports; the output is
+// One communicator on two hosts, with a simulated clock. The input is heartbeats and late reports; the output is
 // decisions.
 class DetectorTest : public ::testing::Test {
  protected:
@@ -68,7 +68,7 @@ class DetectorTest : public ::testing::Test {
     finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
-  // Judges every second with such samples until the job is hung. Returns the seconds since the stall began, or -1.
+  // Judges every second, with such samples, until the job is hung. Returns the seconds since the stall began, or -1.
   double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
     while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
       Pass(kSecond / 2);
@@ -195,7 +195,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsFollowedByASampleAtOnce) {
   finding.roots[0].idle_ns = 2 * kSecond;
   finding.as_of_ns = asked;
   Pass(6 * kSecond);  // until the digests of all hosts have arrived and been analyzed
-  // The root may have done anything since then.
+  // The root's activity since then is unknown.
   EXPECT_FALSE(detector_.Judge(now_, finding).hung());
   EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
   finding = Finding();
@@ -235,7 +235,7 @@ TEST_F(DetectorTest, ARootThatSpinsInAWaitDidNotWork) {
   EXPECT_LT(hung, 16);
 }
 
-// The sample was requested while the root worked, and taken just after it stopped. Until then, the root was not idle.
+// The sample was requested while the root worked, and taken just after it stopped. The root was not idle before that.
 TEST_F(DetectorTest, TimeSpentWaitingForASampleDoesNotCountAsIdle) {
   Warm();
   Stall();
@@ -320,7 +320,7 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   EXPECT_EQ(last_.rule, "dead");
 }
 
-// A canceled job exits rank by rank, and its last heartbeats show some ranks behind.
+// A canceled job exits rank by rank, and in its last heartbeats some ranks are behind.
 TEST_F(DetectorTest, ACancelledJobIsNotAHang) {
   Warm();
   Stall();
@@ -635,7 +635,7 @@ TEST_F(DetectorTest, RanksThatContinueInNewCommunicatorsHaveRestarted) {
   EXPECT_EQ(decisions[0].level, Level::kRecovered);
   EXPECT_EQ(decisions[0].rule, "restart");
   EXPECT_EQ(detector_.level(), Level::kMoving);
-  // The next hang is judged like the first one and gets no extra time, because nothing ended by itself.
+  // The next hang is judged like the first one and gets no extra time, because no wait ended by itself.
   Beat(100, 100);
   detector_.Tick(now_);
   Pass(kSecond);

@@ -27,7 +27,8 @@ bool Active(ring::CommState state) {
          state == ring::CommState::kFinalizing;
 }
 
-// The communicator of each stream's oldest unfinished operation, if it is among the communicators' recent operations.
+// Finds the communicator of each stream's oldest unfinished operation, if that is among the communicators' recent
+// operations.
 void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids,
                       DigestView* view) {
   if (!view->gpu_in_flight) return;
@@ -53,7 +54,7 @@ void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<ui
 DigestView ViewOf(const ring::Snapshot& digest) {
   DigestView view;
   Mixer mark;
-  // The ring is no longer written although the process may continue. So its open operations are not real, and missing
+  // The ring is no longer written although the process may continue. So its open operations mean nothing, and missing
   // progress proves nothing.
   if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
     return view;

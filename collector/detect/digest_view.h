@@ -37,10 +37,10 @@ struct DigestStream {
   uint64_t seq = 0;   // number of that operation; 0 for sends and receives
 };
 
-// One process at one time. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
+// One process at one point in time. Times are the machine's CLOCK_MONOTONIC, in nanoseconds.
 struct DigestView {
   int32_t slot = -1;         // the watcher's number for the ring; a process that drives several ranks has one
-  bool alive = true;         // the process has not exited, as far as is known
+  bool alive = true;         // the process has not exited, as far as known
   bool ended_badly = false;  // the process exited by a signal or with a status other than 0
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
@@ -50,7 +50,7 @@ struct DigestView {
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;
-  // Start of the earliest call or CUDA wait of its threads; 0 if there is none.
+  // Start of the earliest call or CUDA wait of the process's threads; 0 if there is none.
   int64_t blocked_since_ns = 0;
   bool in_init = false;        // one of the process's calls creates a communicator
   bool gpu_in_flight = false;  // a marked stream has incomplete tickets

@@ -65,7 +65,7 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
   const auto after_ending = [&](const HostEnd& end) {
     return facts.ending_since_ns != 0 && end.uncertainty_ns >= 0 && end.shared_ns >= facts.ending_since_ns;
   };
-  // On each host, only the first abnormal exit can be the first of all; the clock of one host is exact.
+  // On each host, only the first abnormal exit can be the first of all, because the clock of one host is exact.
   absl::flat_hash_map<std::string, int64_t> first_of;
   for (const HostEnd& end : ends) {
     if (!EndedBadly(*end.process) || after_ending(end)) continue;

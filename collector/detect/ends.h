@@ -13,7 +13,7 @@ namespace lockstep {
 struct EndingFacts {
   // The job has its own launcher (torchrun, mpirun) above the ranks, which kills the others if one fails.
   bool launcher = false;
-  // When lockstep, or the user through it, began to end the job; 0 if it did not.
+  // When lockstep, or the user through it, began to end the job; 0 if neither did.
   int64_t ending_since_ns = 0;
 };
 
@@ -30,27 +30,27 @@ void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& pro
 struct HostEnd {
   Process* process = nullptr;  // ended_mono_ns is on its machine's clock
   std::string host;            // exits on the same host (boot ID) are ordered exactly, by ended_mono_ns
-  // When it exited on a shared clock, and the uncertainty (from HostClocks, or wall clocks). uncertainty < 0 means
-  // unknown.
+  // When it exited on a shared clock, and the uncertainty (from HostClocks or wall clocks). A negative uncertainty
+  // means unknown.
   int64_t shared_ns = 0;
   int64_t uncertainty_ns = -1;
 };
 
 struct FirstEnds {
-  // Indexes into the given exits: abnormal exits that no other certainly precedes. If there is one, it is the cause. If
+  // Indexes into the given exits: abnormal exits that certainly no other precedes. If there is one, it is the cause. If
   // there are several, the clocks do not show which was first.
   std::vector<size_t> causes;
-  // Further abnormal exits that are separate causes, as for MarkConsequences.
+  // Further abnormal exits that are separate causes, by the rules of MarkConsequences.
   std::vector<size_t> further;
 };
 
 // The same for several hosts, by the same rules, as far as the clocks decide "first" and "within a second". An exit
 // certainly precedes another if shared_ns and both uncertainties show it. Processes that a launcher's SIGTERM killed
 // are never in `causes` together with other exits. Sets Process::consequence of all others; ending_since_ns is on the
-// shared clock. O(n log n).
+// shared clock. Takes O(n log n).
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
-// Killed, disappeared, or exited with a status other than 0.
+// Returns whether it was killed, disappeared, or exited with a status other than 0.
 bool EndedBadly(const Process& process);
 
 // How a process exited.
@@ -62,7 +62,7 @@ enum class EndKind : uint8_t {
 };
 EndKind KindOfEnd(const Process& process);
 
-// "exited 0", "killed by signal 9 (Killed)", "running", "gone".
+// Returns "exited 0", "killed by signal 9 (Killed)", "running" or "gone".
 std::string EndText(const Process& process);
 
 }  // namespace lockstep

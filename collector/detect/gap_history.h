@@ -7,16 +7,16 @@
 
 namespace lockstep {
 
-// A communicator is warm after two operations of its members.
+// A communicator counts as warm after two operations of its members.
 constexpr uint64_t kWarmTotal = 3;
 
 class GapHistory {
  public:
   static constexpr size_t kMost = 256;
 
-  // Gaps are stored in whole microseconds; longer ones than 71 minutes count as 71 minutes.
+  // Gaps are stored in whole microseconds; those longer than 71 minutes count as 71 minutes.
   void Add(int64_t gap_ns);
-  // 99th percentile, rounded down, so that a single pause does not set the limit; 0 without data.
+  // Returns the 99th percentile, rounded down, so that a single pause does not determine the limit; 0 without data.
   int64_t P99() const;
   size_t size() const { return gaps_us_.size(); }
 
@@ -26,7 +26,7 @@ class GapHistory {
   uint8_t next_ = 0;
 };
 
-// max(floor, 8 x p99): see docs/detection.md.
+// Returns max(floor, 8 x p99); see docs/detection.md.
 int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 
 // Feeds a GapHistory from reads of a counter. If a communicator makes several steps between two reads, their mean
@@ -34,9 +34,9 @@ int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 // been slow.
 class GapMeter {
  public:
-  // `total` is the number of operations issued so far by the most advanced member, and `issued_ns` the time when the
-  // last of these was issued, 0 if unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the
-  // first three operations, because warm-up differs from later work. Returns true if `total` is new.
+  // `total` is the number of operations issued so far by the most advanced member. `issued_ns` is the time when the
+  // last of these was issued, on the same clock; 0 if unknown. Ignores everything before `rebased_ns`, and the first
+  // three operations, because warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

@@ -8,7 +8,7 @@ namespace {
 
 // Two reads of the same event differ by less than this, because a ring's clock is recalibrated continuously.
 constexpr int64_t kClockTrust = 50'000'000;
-constexpr uint64_t kForgetAfterLooks = 4096;  // for communicators that no living ring contains any more
+constexpr uint64_t kForgetAfterLooks = 4096;  // for communicators that no live ring contains any more
 
 // Returns whether marks show the progress of the stream that a thread waits for, or of any stream if it is unknown.
 bool IsMarked(const DigestView& view, uint32_t stream) {
@@ -135,7 +135,7 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
         since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
     } else if (!IsMarked(view, wait.stream)) {
-      // Without marks, the GPU's work is unknown. The operation issued last is the most likely one.
+      // Without marks, the GPU's work is unknown. The last issued operation is the most likely one.
       NoteWait(view, last_used, std::max(wait.since_ns, slot.progress_ns), 0, view.doing);
     }
   }

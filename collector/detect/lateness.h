@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// One decision, with its figures. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
+// One decision with its figures. Times are the machine's CLOCK_MONOTONIC, in nanoseconds.
 struct LateFacts {
   uint64_t comm = 0;      // 0 if the communicator is unknown
   uint64_t sequence = 0;  // the awaited collective; 0 if unknown, or not a collective
@@ -49,7 +49,7 @@ class Lateness {
   //   communication and is not late;
   // - being ahead of a member on the same host, since the first operation was issued that the member has not issued.
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
-  // Returns everything that is late now, for a collector that was restarted.
+  // Returns everything that is late now, for a restarted collector.
   std::vector<LateEvent> Current(int64_t now) const;
   // Ignores the time before `now`, because the agent or the whole job was stopped.
   void Rebase(int64_t now);
@@ -58,19 +58,19 @@ class Lateness {
   const GapMeter* MeterOf(uint64_t comm) const;  // null if the communicator was never seen
   // Returns when an observation first showed the latest progress (issued or finished operations); 0 if there was none.
   int64_t ProgressOf(int32_t slot) const;
-  // Like ProgressOf, but for all activity of the rank's threads in recorded calls and waits. CPU and I/O show whether a
-  // process is active between two operations.
+  // Like ProgressOf, but for all activity of the rank's threads in recorded calls and waits. Between two operations,
+  // CPU and I/O show whether a process is active.
   int64_t ActivityOf(int32_t slot) const;
-  // Returns the longest wait of a running process at the last observation, late or not. `waiting` is the number of
-  // waiting processes; `doing`: the operation of the longest wait. Both may be null.
+  // Returns the longest wait of a running process at the last observation, late or not. `waiting` is set to the number
+  // of waiting processes, and `doing` to the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
-  // Returns when the longest wait that is still below its limit reaches it; INT64_MAX if nothing waits.
+  // Returns when the longest wait that is still below its limit will reach it; INT64_MAX if no rank waits.
   int64_t NextLimit() const;
 
  private:
   struct StreamState {
     uint64_t issued = 0, completed = 0;
-    int64_t since_ns = 0;  // since when the oldest unfinished ticket has been the oldest
+    int64_t since_ns = 0;  // when the oldest unfinished ticket became the oldest
   };
   struct SlotState {
     uint64_t progress_mark = 0;
@@ -85,9 +85,9 @@ class Lateness {
   };
   struct CommState {
     GapMeter meter;
-    uint64_t behind_low = 0;  // collectives issued by the host's lowest member while others are past it
-    int64_t behind_ns = 0;    // since when a member has been behind; 0 if none is
-    // What the last observation found.
+    uint64_t behind_low = 0;  // collectives issued by the host's lowest member, while others are past it
+    int64_t behind_ns = 0;    // when a member fell behind; 0 if none is
+    // Results of the last observation.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;
     int64_t issued_ns = 0;         // issue time of the member with the highest total

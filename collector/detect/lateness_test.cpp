@@ -354,7 +354,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   const ring::Snapshot behind = RingWith({{kLateComm, CommState::kReady}, {5, CommState::kReady}}, 41);
   look(ahead, behind);
   EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "1");
-  // One member aborted and the other did not: no rank waits, and the other is still a member.
+  // One member aborted and the other did not. No rank waits, and the other is still a member.
   const ring::Snapshot aborted = RingWith({{kLateComm, CommState::kAborted}, {5, CommState::kReady}}, 42);
   look(aborted, behind);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
@@ -365,7 +365,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   ASSERT_NE(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
   EXPECT_EQ(look(aborted, both), 0u) << "must be reported once";
-  // The table entry is reused before anyone saw that its communicator ended. An unreadable ring proves nothing.
+  // The table entry is reused before the end of its communicator was observed. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);
   EXPECT_NE(merged.Find(5), nullptr);

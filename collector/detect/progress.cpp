@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kFewParts = 16;  // up to this number, searched linearly
+constexpr size_t kFewParts = 16;  // up to this number, a linear search is used
 constexpr int64_t kScanEvery = 1'000'000'000;
 constexpr size_t kMostPoints = 64;
 constexpr size_t kMostOdd = 4096;

@@ -1,6 +1,6 @@
 // Progress of communicators over many hosts: an agent's report about its host (HostProgress), and the merged reports of
 // the children of a relay or the collector (MergedProgress). Pure: no clock, no I/O. Not thread-safe. Times of
-// different hosts are never compared: messages contain ages, and every receiver converts them into its own time on
+// different hosts are never compared: messages contain ages, and every receiver converts these into its own time on
 // arrival.
 #pragma once
 
@@ -39,8 +39,8 @@ struct CommBeat {
   int32_t size = 0;                         // number of members of the communicator on all hosts
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;                   // including sends and receives
-  int64_t issue_age_ns = 0;                 // since the first member reached issued_max
-  // Since any operation was issued, including sends and receives; 0 if not reported.
+  int64_t issue_age_ns = 0;                 // age of the moment when the first member reached issued_max
+  // Age of the newest operation, including sends and receives; 0 if not reported.
   int64_t moved_age_ns = 0;
   RankRuns at_min;         // empty if all members of the sender are at issued_min
   RankRuns members;        // empty if unchanged since the last report
@@ -50,7 +50,7 @@ struct CommBeat {
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // limited: takes at most 4,096 hash points and odd ones
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: takes at most 4,096 hash points and odd ones
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
@@ -59,15 +59,15 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's part: scans several times a second, and reports once a second what moved. A communicator without
-// members on this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process
-// that exited is still a member, because others may wait for it.
+// The agent's part: scans several times a second, and reports once a second what moved. A communicator without members
+// on this host (destroyed, aborted, its table entry reused) is reported as gone once and then forgotten. A process that
+// exited is still a member, because others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
-  // Returns communicators with changes since the last call, or all with `everything` (for a new collector). Selects the
-  // eight hash points with the roundest numbers since the last call, so that members on other hosts choose the same
-  // ones. Communicators that are gone come first.
+  // Returns communicators with changes since the last call; with `everything`, all of them (for a new collector).
+  // Selects the eight hash points with the roundest numbers since the last call, so that members on other hosts choose
+  // the same ones. Communicators that are gone come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -75,7 +75,7 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;  // number and hash, reported once two scans show them
+    HashPoint last_look;  // number and hash, reported once two scans agree on them
     uint64_t look = 0;    // the last scan that saw the communicator
   };
   struct Point {
@@ -104,7 +104,7 @@ struct MergedComm {
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
   int64_t reached_ns = 0;       // when issued_max was reached
-  int64_t behind_since_ns = 0;  // since when a member has been at issued_min while others are past it; 0 if none is
+  int64_t behind_since_ns = 0;  // when a member fell behind (at issued_min while others are past it); 0 if none is
   int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with changes
   int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
@@ -114,13 +114,13 @@ struct MergedComm {
 
 class MergedProgress {
  public:
-  // A relay forwards hash points; the collector gives them to its DesyncWatch on arrival.
+  // A relay forwards hash points; the collector passes them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent, or a relay. Takes O(1) plus the size of the beat.
+  // A child is a direct peer: an agent or a relay. Takes O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
-  // The child is gone permanently, or its ranks now report through another child. Its members become unknown. A silent
-  // child is not forgotten, because others may wait for its members.
+  // Call this if the child is gone permanently, or its ranks now report through another child. Its members become
+  // unknown. A silent child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
   // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. The cost
   // depends on the children of those communicators; each is updated at most once a second.
@@ -143,7 +143,7 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     RankRuns at_min, members;
   };
-  // A hash point on its way through a relay, which sends it once every child reported it.
+  // A hash point on its way through a relay, which sends it once every child has reported it.
   struct Point {
     HashPoint point;
     std::vector<uint32_t> children;

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMostPointsOfBeat = 8;  // maximum number per beat
 constexpr size_t kMostHeldPoints = 128;  // maximum number per communicator between two beats
 constexpr int kMostFromProto = 4096;
-// A communicator is gone after this many scans without it, because a table may be read while it is written.
+// A communicator is gone after this many scans without it. Fewer are not enough, because a table may be read while it
+// is written.
 constexpr uint64_t kLooksUntilGone = 50;
 
 RankRuns RunsFromProto(const RankSet& set) {
@@ -20,7 +21,7 @@ RankRuns RunsFromProto(const RankSet& set) {
   const int count = std::min(set.first_size(), set.last_size());
   for (int i = 0; i < count; ++i) {
     const RankRun run{set.first(i), set.last(i)};
-    // Trusts nothing else from a sender of invalid data.
+    // After invalid data, the rest of the sender's list is not trusted either.
     if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
         (!runs.empty() && run.first <= runs.back().last))
       break;
@@ -123,8 +124,8 @@ void HostProgress::Leave(uint64_t id, int32_t rank) {
 
 namespace {
 
-// What the living members of a communicator in one process have issued. A process that drives several devices has
-// several members.
+// What the live members of a communicator in one process have issued. A process that drives several devices has several
+// members.
 struct IssuedHere {
   uint64_t least = UINT64_MAX, total = 0;
   int64_t newest_ns = 0;
@@ -203,7 +204,7 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
 }
 
 void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
-  // Uses only points that all members here reported, because a point applies to all of them.
+  // Uses only points that all members on this host reported, because a point applies to all of them.
   std::vector<const Point*> whole;
   uint64_t done = 0;
   for (const Point& point : comm->points) {

@@ -14,7 +14,7 @@ namespace {
 
 // A round ends after two samples without a wait. Each sample may take seconds.
 constexpr int64_t kTwoLooks = QuietRanks::kLookEvery + 4 * kSecond;
-// A wait that was seen for this long needs no more samples.
+// A wait that was observed for this long needs no more samples.
 constexpr int64_t kSeenLongEnough = QuietRanks::kMostLooks * QuietRanks::kLookEvery;
 
 // Returns the communicator that the rank used last; 0 if it used none.
@@ -26,7 +26,7 @@ uint64_t LastUsed(const DigestView& view) {
   return last == nullptr ? 0 : last->id;
 }
 
-// Returns the frames of a stack from its wait for a GPU outwards; empty if it does not wait.
+// Returns the frames of a stack from its wait for a GPU outwards; empty if it is not waiting.
 std::vector<std::string> FromWait(const std::vector<std::string>& stack) {
   const auto wait = std::find_if(stack.begin(), stack.end(), [](const std::string& frame) {
     return GpuWaitOf(ParseFrame(frame).function()) != ring::CallKind::kNone;

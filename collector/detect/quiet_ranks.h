@@ -26,13 +26,12 @@ class QuietRanks {
   static constexpr int64_t kLookEvery = 2'500'000'000;
   static constexpr int kMostLooks = 8;
 
-  // Adds the wait that the stacks of a wanted slot show. At least two samples must show it at the same place. A program
-  // that launches all the time is in a launch in most samples, but not in the same one.
+  // Adds the wait that the stacks of a wanted slot show, if at least two samples show it at the same place. A program
+  // that keeps launching is in a launch in most samples, but not in the same one.
   void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
   // Returns the slots to sample now. `views` are those of the last Lateness::Observe. A round begins when every rank of
   // the host has been quiet for longer than the limit of the communicator that it used last. If the round shows no
-  // wait,
-  // the next one begins when the rank has been quiet for twice as long.
+  // wait, the next one begins when the rank has been quiet for twice as long.
   std::vector<WantedLook> Due(int64_t now, const std::vector<DigestView>& views, const Lateness& lateness);
 
  private:
@@ -42,8 +41,8 @@ class QuietRanks {
     int64_t limit_ns = 0;
     int64_t next_quiet_ns = 0;
     int64_t looked_ns = 0;           // time of the last sample
-    int looks = 0;                   // consecutive looks that found the thread at this place
-    int64_t place_ns = 0;            // time of the first of them
+    int looks = 0;                   // consecutive samples that found the thread at this place
+    int64_t place_ns = 0;            // time of the first of these samples
     std::vector<std::string> place;  // frames of the wait, from the waiting function outwards
     bool waits = false;              // the stacks show a wait
   };

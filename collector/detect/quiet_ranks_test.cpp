@@ -41,7 +41,7 @@ class QuietRanksTest : public ::testing::Test {
     evidence->set_taken_ns(now_);
     process.evidence = evidence;
   }
-  // Advances the time. Returns how many slots were looked at.
+  // Advances the time. Returns how many slots were sampled.
   size_t Pass(int64_t time) {
     size_t wanted = 0;
     for (const int64_t end = now_ + time; now_ < end;) {

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Bytes of an element, indexed by the ring's datatype number, which is NCCL's.
+// Bytes per element, indexed by the ring's datatype number, which is NCCL's.
 constexpr int64_t kElementBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 uint64_t CommNumber(const std::string& id) {
@@ -58,8 +58,8 @@ bool InWait(const Rank& rank, bool* host_wait) {
   return in_call || *host_wait;
 }
 
-// Kernel functions in which a thread sleeps while it reads from a socket, connects or accepts. Does not include poll,
-// which may also wait for a pipe.
+// Returns whether this is a kernel function in which a thread sleeps while it reads from a socket, connects or accepts.
+// Excludes poll, which may also wait for a pipe.
 bool WaitsOnSocket(const std::string& wchan) {
   static constexpr const char* kPlaces[] = {"wait_woken", "sk_wait_data",          "unix_stream_",
                                             "inet_csk_",  "inet_wait_for_connect", "__skb_wait_for_more_packets"};
@@ -67,7 +67,7 @@ bool WaitsOnSocket(const std::string& wchan) {
                      [&](const char* place) { return wchan.compare(0, strlen(place), place) == 0; });
 }
 
-// Returns how long samples have seen the process idle.
+// Returns how long samples have shown the process idle.
 int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   bool host_wait = false;
   if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait) ||
@@ -78,8 +78,8 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-// Returns whether the rank's GPU has work left. Without marks, it does if a member with marks has not completed what
-// this rank issued.
+// Returns whether the rank's GPU has unfinished work. Without marks, it does if a member with marks has not completed
+// what this rank issued.
 bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
   const auto open = [&completed](const Membership& membership) {
     return membership.comm < completed.size() && membership.completed == kUnknown &&
@@ -105,7 +105,8 @@ int64_t LastIssue(const Rank& rank) {
   return last;
 }
 
-// Without marks, a thread that has ended no wait since the rank issued NCCL's last operation may be waiting for it.
+// Returns whether a thread may be waiting for NCCL's last operation. Without marks, that is so if it has ended no wait
+// since the rank issued that operation.
 bool WaitsBehindNccl(const Rank& rank) {
   constexpr int64_t kReturns = 1'000'000'000;  // a call is recorded before it is forwarded, and returns later
   const int64_t issued = LastIssue(rank);
@@ -174,7 +175,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
   // Examines the thread that the analysis uses. If that thread is outside NCCL, the rank is not in a call, although
-  // another thread may be. For the analysis, a thread that waits for another rank's device is outside.
+  // another thread may be. In the analysis, a thread that waits for another rank's device counts as outside.
   const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
                                      [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
   const bool outside = kind == HOST_STALL && !elsewhere;
@@ -200,7 +201,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
-  // Indexed by communicator: collectives issued by the member that is furthest behind.
+  // Indexed by communicator: number of collectives issued by the member that is furthest behind.
   std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);
   // The same for completed collectives of members with marks.
   std::vector<int64_t> completed = lowest;
@@ -228,7 +229,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     const int64_t since = WaitingSince(rank, lowest, moves.progress_age_ns);
     if (since <= 0) continue;
     int64_t waited = rank.captured_ns - since;
-    // A rank that keeps issuing is not stuck in its oldest wait.
+    // A rank that keeps issuing operations is not stuck in its oldest wait.
     if (moves.progress_age_ns >= 0) waited = std::min(waited, moves.progress_age_ns);
     root.waited_ns = std::max(root.waited_ns, waited);
   }

@@ -1,5 +1,5 @@
 // The root of a stall in the form that the detector needs, from the analysis of digests: the named ranks, the activity
-// of their processes, and how long the involved ranks have not moved.
+// of their processes, and how long the involved ranks have made no progress.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// Facts about a rank that a Bundle does not contain, from whoever observes its ring over time.
+// Facts about a rank that a Bundle does not contain, from whichever component observes its ring over time.
 struct RankMotion {
   int64_t progress_age_ns = -1;  // Lateness::ProgressOf, as an age when the rank's data was taken; -1 if unknown
   int64_t activity_age_ns = -1;  // Lateness::ActivityOf, as an age
   int64_t silent_ns = 0;         // how long the agent of the root's host has been silent
-  // How long samples a second apart have seen the process idle since the rank's last progress; -1 if unknown.
+  // How long samples a second apart have shown the process idle since the rank's last progress; -1 if unknown.
   int64_t idle_ns = -1;
-  // The ages apply to RootFinding::as_of_ns, or up to this much later, when the rank's data arrived at the latest.
+  // The ages apply at RootFinding::as_of_ns, or up to this much later: the rank's data arrived by then.
   int64_t after_ns = 0;
 };
 
@@ -33,7 +33,7 @@ struct RootView {
   bool uninterruptible = false;    // the process, or one of its threads, is in state D
   bool in_recorded_call = false;   // inside an NCCL call or a CUDA wait, where using CPU is not progress
   bool waits_for_compute = false;  // inside a CUDA wait, without unfinished NCCL work on the rank's GPU
-  // In a CUDA wait without GPU progress markers, where the thread may wait for NCCL's last operation.
+  // In a CUDA wait without GPU progress markers, in which the thread may be waiting for NCCL's last operation.
   bool behind_nccl = false;
   bool event_loop = false;  // the process's main thread waits for outside events (ep_poll), like an idle server
   bool on_socket =
@@ -56,15 +56,16 @@ struct RootFinding {
   std::vector<uint64_t> comms;    // communicators of the chain
   int64_t waited_ns = 0;          // the longest wait of a live rank in the data; 0 if there is none
   int64_t still_ns = -1;          // how long the involved ranks have made no progress; -1 if unknown
-  // How long samples have seen every living process idle, except those that wait in a recorded call. INT64_MAX if all
-  // wait; -1 if it is unknown for any.
+  // How long samples have shown every live process idle, except those that wait in a recorded call. INT64_MAX if all
+  // wait; -1 if this is unknown for any.
   int64_t rest_ns = -1;
-  // How long every rank has been in one wait for its GPU behind NCCL's work; -1 if one is not in such a wait, or if it
-  // is unknown.
+  // How long every rank has been in one wait for its GPU behind NCCL's work; -1 if one is not in such a wait, or if
+  // this is unknown.
   int64_t blocked_ns = -1;
-  // Size of the stuck operation; without a finding, of the largest last operation of a communicator. 0 if unknown.
+  // Size of the stuck operation; without a finding, that of the largest last operation of any communicator. 0 if
+  // unknown.
   int64_t bytes = 0;
-  // Since the last step of a network operation of the involved ranks; -1 if none is recorded.
+  // Age of the last step of any network operation of the involved ranks; -1 if none is recorded.
   int64_t network_age_ns = -1;
   bool first_operation = false;  // the stuck operation is the first of its communicator
   bool in_init = false;          // an involved rank creates a communicator
@@ -72,18 +73,18 @@ struct RootFinding {
   int64_t as_of_ns = 0;  // the latest time that these ages apply to, on the detector's clock; 0 for the time of judging
 };
 
-// Takes any rank number, in the bundle or not.
+// Accepts any rank number, whether in the bundle or not.
 using MotionOf = std::function<RankMotion(int32_t rank)>;
 
-// Builds it for the verdict's first finding, in time linear in the ranks of the bundle.
+// Returns the root of the verdict's first finding, in time linear in the ranks of the bundle.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
-// Returns the cause that may be reported before the job is declared hung: the headline of the verdict's first finding
-// if the records prove it. Otherwise empty, so that no rank is blamed.
+// Returns a cause that may be reported before the job is declared hung: the headline of the verdict's first finding, if
+// the records prove it. Otherwise empty, so that no rank is blamed.
 std::string ProvenCause(const Verdict& verdict);
 
-// Returns how long nothing in the job has moved, for Bundle::known_stalled: the smallest progress_age_ns; 0 if any is
-// unknown.
+// Returns how long no rank of the job has made progress, for Bundle::known_stalled: the smallest progress_age_ns; 0 if
+// any is unknown.
 int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);
 
 }  // namespace lockstep

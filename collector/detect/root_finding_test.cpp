@@ -61,7 +61,7 @@ TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsRecorded) {
   EXPECT_FALSE(root.waits_for_compute);
 }
 
-// That device may be computing for its own rank.
+// The other rank's device may be computing for its own rank.
 TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceMayBeForItsOwnWork) {
   thread().waits_elsewhere = true;
   EXPECT_TRUE(Root(HOST_STALL).waits_for_compute);

@@ -1,5 +1,5 @@
-// Labeled cases with 8 and with some hundred ranks: cases that must never be declared hung with default settings, and
-// cases that must always be found. All deciding code is production code; see detection_job.h.
+// Labeled cases with 8 and with several hundred ranks: cases that must never be declared hung with default settings,
+// and cases that must always be found. All deciding code is production code; see detection_job.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ struct Case {
   const char* name;
   std::function<void(JobPlan*)> change;
   int64_t run_ns = 2 * kMinute;
-  int64_t steps = 1;      // quiet cases: the number of steps that makes the case valid
+  int64_t steps = 1;      // quiet cases: number of steps for the case to be valid
   bool late = true;       // quiet cases: long enough to be late
   const char* rule = "";  // rule of the decision
   int64_t limit_ns = 0;   // the limit that the decision must use
@@ -76,7 +76,7 @@ TEST_P(True, IsFoundWithinASecondOfItsLimit) {
   if (c.culprit >= 0) {
     EXPECT_THAT(hung.roots, ::testing::ElementsAre(c.culprit)) << Log(job);
   }
-  // Counts from the last moment at which a rank really moved.
+  // Counts from the last moment at which any rank moved.
   EXPECT_LE(hung.at_ns - job.last_progress(), hung.limit_ns + kSecond) << Log(job);
   EXPECT_GE(hung.at_ns - job.last_progress(), hung.limit_ns - 700 * kMs) << "no earlier than the limit\n" << Log(job);
   // Every communicator became late within a second of its learned limit.
@@ -267,11 +267,11 @@ TEST_P(NoisyDay, IsNeverHung) {
     };
     if (step == checkpoint_step) return Pause{rank, step, Doing::kIo, seconds(20, 180)};
     if (step == evaluation_step && rank == 0) return Pause{rank, step, Doing::kCompute, 10 * kMinute};
-    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};            // a short failure of the storage
-    if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};       // a file server fails over
+    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};            // a brief storage failure
+    if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};       // a file server failover
     if (chance(200)) return Pause{rank, step, Doing::kCompute, seconds(1, 8)};      // garbage collection
     if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};        // the data loader is behind
-    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // a compiler runs again
+    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // a recompilation
     return std::nullopt;
   };
   WatchedJob job(plan);

@@ -1,4 +1,4 @@
-// The collector verb.
+// The `collector` command.
 #include "collector/common/say.h"
 #include "collector/service/options.h"
 #include "collector/service/process.h"

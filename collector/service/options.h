@@ -13,7 +13,7 @@ namespace lockstep {
 
 struct CollectorOptions {
   std::vector<std::string> listen;    // endpoints; empty for a socket in the runtime folder
-  std::vector<std::string> upstream;  // if set, this is a relay, which stores nothing and makes no decisions
+  std::vector<std::string> upstream;  // if set, this is a relay, which stores no files and makes no decisions
   wire::Security security;
   std::string out = ".";
   std::string metrics;     // "ADDRESS:PORT"; empty if there is none
@@ -25,7 +25,7 @@ struct CollectorOptions {
   int64_t silent_after_ns = 5'000'000'000;
   uint64_t quota = uint64_t{1} << 40;
   uint64_t host_quota = uint64_t{4} << 30;
-  std::string group;                        // group whose members may read the incidents; empty for only the owner
+  std::string group;                        // group whose members may read the incidents; empty: only the owner may
   int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for no limit
   uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size; 0 for no limit
   std::string finalise;                     // this process only completes an incident's folder

@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Returns a descriptor that becomes readable on signals that end the process.
+// Returns a descriptor that becomes readable when a signal arrives that ends the process.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -140,11 +140,11 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // Runs a separate process, because the files came from the network, and to free its memory.
+    // Runs a separate process, because the files came from the network, and so that its memory is freed.
     absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
-    // Nothing waits for the index, and nothing in the incident depends on it.
+    // No work waits for the index, and the rest of the incident does not depend on it.
     if (read.ok()) {
       index_->Push(
           [folder] {
@@ -169,7 +169,7 @@ class CollectorProcess : public CoreActions {
     struct stat info {};
     for (size_t slash = options_.out.find('/', 1); slash != std::string::npos;
          slash = options_.out.find('/', slash + 1)) {
-      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up below
+      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up later
     }
     if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
       return absl::UnavailableError(absl::StrCat("cannot create --out ", options_.out, ": ", strerror(errno)));
@@ -295,7 +295,7 @@ class CollectorProcess : public CoreActions {
     }
   }
 
-  // Shares incidents with the group of --group: after a verdict, when one is complete, and periodically.
+  // Shares incidents with the group given by --group: after a verdict, when an incident is complete, and periodically.
   void Share() {
     share_due_ = false;
     if (sharer_ == nullptr) return;
@@ -379,7 +379,7 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // only the lane index_ uses this and the following members
+  std::unique_ptr<IncidentSharer> sharer_;  // this and the following members are used only by the lane index_
   absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;

@@ -8,15 +8,15 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr Budget kDefaultBudget = {50, 5000};
-// Omits the most expensive quarter of the samples, because an interrupt or preemption during a sample is not a cost
-// of the recorder.
+// The most expensive quarter of the samples is omitted, because an interrupt or preemption during a sample is not a
+// cost of the recorder.
 constexpr uint32_t kLeftOut = 4;
 constexpr uint32_t kFewest = 4;
 
 Budget g_budget = kDefaultBudget;
-uint32_t g_stepping;  // only one thread at a time takes a step
+uint32_t g_stepping;  // 1 while a thread takes a step, because only one may at a time
 
-// Mean ticks of one piece of work, or 0 if unknown.
+// Returns the mean ticks of one piece of work, or 0 if unknown.
 uint64_t Mean(const OwnTime& own) noexcept {
   uint32_t n = own.samples < kOwnSamples ? own.samples : kOwnSamples;
   if (n < kFewest) return 0;
@@ -62,12 +62,11 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
            static_cast<unsigned long long>(call_ns), static_cast<unsigned long long>(permille / 10),
            static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
-  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be abandoned
-                                                                // half-way
+  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's plugin interface cannot be abandoned
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
     if (from == GpuMode::kProfiler) profiler::AskForNothing();
-    // Operations that already have tickets still get their markers; calls and groups in progress take care of that.
+    // Operations that already have tickets still get their markers from the calls and groups in progress.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);
     snprintf(line, sizeof(line), "GPU mode reduced from %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),
@@ -119,7 +118,7 @@ LOCKSTEP_COLD void JudgeOwnTime(ThreadState* thread) noexcept {
     if (own->since == 0) {
       *own = OwnTimes{};
       own->since = now;
-      own->ops.done = 1;  // calls in the round that begins now, the current one included
+      own->ops.done = 1;  // calls in the round that begins now, including the current one
     }
     return;
   }

@@ -1,7 +1,7 @@
 // The cost of recording, which the recorder measures itself at one call in kSampleEvery. If the cost exceeds the
-// budget, steps reduce it: first no GPU progress markers, then no updates of CUDA tables, then no recording. Each
-// step and its time are written into the header's note. Nothing here waits; if two threads take a step at once, one
-// of them does nothing.
+// budget, steps reduce it: first no GPU progress markers, then no updates of CUDA tables, then no recording. Each step
+// and its time are written into the header's note. Nothing here waits; if two threads try to take a step at once, one
+// of them gives up.
 #pragma once
 
 #include <stdint.h>
@@ -30,11 +30,11 @@ struct OwnTimes {
 };
 
 // LOCKSTEP_BUDGET: "N%" of a thread's time, "Nns" for each call, or "off". The default, also for an invalid value, is
-// 5%. A share applies only above 5 us for each call. Otherwise a program that only calls NCCL would make the recorder
-// look expensive.
+// 5%. A share applies only if a call costs more than 5 us. Otherwise a program that only calls NCCL would make the
+// recorder look expensive.
 struct Budget {
   uint32_t permille;  // 0 if there is no share
-  uint32_t call_ns;   // limit for one call; if a share is set too, both must be exceeded
+  uint32_t call_ns;   // limit for one call; if there is also a share, both must be exceeded
 };
 Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
@@ -44,7 +44,8 @@ inline bool SampleNow(OwnTime* own) noexcept { return __builtin_expect((++own->d
 // Adds a measured piece of work that took `ticks`.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;
 
-// Called after a new sample of `ops`. Evaluates the round if it has enough samples, and may take one step down.
+// Called after a new sample of `ops`. Evaluates the round if it has enough samples, and may take one step that reduces
+// the cost.
 void JudgeOwnTime(ThreadState* thread) noexcept;
 
 }  // namespace lockstep::recorder

@@ -11,10 +11,10 @@ namespace {
 using ring::CommEntry;
 using ring::CommState;
 
-// Brackets a change of a communicator's identity, which is rare, with an odd guard. A reader accepts the lines
-// between two equal even values. The guard is atomic because an error or abort that a watchdog thread records may
-// overlap a change by the communicator's own thread. The guard must be even after both are done, and odd while either
-// works. Signals are blocked, because a handler that jumps out would leave the guard odd for ever.
+// Brackets a change of a communicator's identity, which is rare, with an odd guard. A reader accepts the lines if it
+// reads the same even value before and after. The guard is atomic because a watchdog thread may record an error or
+// abort while the communicator's own thread makes a change. The guard must be even after both are done, and odd while
+// either works. Signals are blocked, because a handler that jumps out would leave the guard odd forever.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -64,10 +64,10 @@ CommLocal* Claim() noexcept {
   return nullptr;
 }
 
-uint32_t g_pending;  // the number of entries that wait for their handle
+uint32_t g_pending;  // number of entries that wait for their handle
 
 // The communicator's own thread and a watchdog may end it at the same time. Returns true for only one of them, which
-// then counts the end.
+// counts the end.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
@@ -148,8 +148,8 @@ LOCKSTEP_COLD void BindHandle(CommLocal* comm, const void* handle) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     const CommEntry& entry = g.map.comms[i];
     if (entry.handle == value && entry.generation >= generation) generation = entry.generation + 1;
-    // If NCCL returns this value again, it cannot belong to a living communicator. The recorder missed the end of the
-    // old one.
+    // If NCCL returns this value again, it cannot belong to a live communicator: the recorder missed the end of the old
+    // one.
     if (Load(&g_tables.comm_handles[i]) == handle) CommEnded(&g_tables.comms[i], CommState::kDestroyed);
   }
   {
@@ -166,7 +166,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   CommEntry* entry = comm->entry;
   int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
   if (handle != nullptr) {
-    // NCCL's inner calls are not the program's calls, so the recorder queries the communicator itself here.
+    // NCCL's inner calls are not the program's calls, so the recorder itself queries the communicator here.
     ThreadState* thread = Thread();
     const InsideMark* outer = thread != nullptr ? thread->inside : nullptr;
     InsideMark mark;
@@ -286,7 +286,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return &g_tables.comms[i];
   }
-  // The variable identifies the awaited communicator.
+  // The variable shows for which communicator the handle is.
   for (uint32_t i = 0; i < used && Load(&g_pending) != 0; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     void** place = LoadAcquire(&comm->pending);
@@ -295,7 +295,8 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return comm;
   }
-  // The variable that NCCL stored to is gone. If only one child is outstanding, the handle must be the child's.
+  // The variable in which NCCL stored the handle is gone. If only one child is outstanding, the handle must be the
+  // child's.
   CommLocal* only = nullptr;
   uint32_t waiting = 0;
   for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {

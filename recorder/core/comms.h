@@ -1,4 +1,4 @@
-// The communicator table: entries, handles, and handles that split and shrink deliver later.
+// The communicator table: entries, handles, and handles that a split or shrink delivers later.
 #pragma once
 
 #include "recorder/core/process.h"
@@ -23,11 +23,11 @@ struct CommPlan {
   bool nonblocking = false;
 };
 
-// Writes an entry in the state "initializing". Returns null, and counts it, if the table is full of communicators in
+// Writes an entry in the state "initializing". Returns null, and counts this, if the table is full of communicators in
 // use.
 CommLocal* NewComm(const CommPlan& plan) noexcept;
 
-// How many members with `rank` this process has created from a unique id with this hash.
+// Returns how many members with `rank` this process has created from a unique ID with this hash.
 uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
 
 // Called when NCCL has returned the handle. A reused handle value gets the next generation.
@@ -45,14 +45,14 @@ void SetCommName(CommLocal* comm, const char* name) noexcept;
 void SetCommReady(CommLocal* comm) noexcept;  // without calling NCCL
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// Called if NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent`
-// (kNone if it is independent) is ready. The variable is read through the kernel, because it may be unmapped.
+// Called if NCCL will store the handle of `comm` at `place`. It does so during the call, at the group's end, or when
+// `parent` is ready (kNone if there is none). The variable is read through the kernel, because it may be unmapped.
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
 // Binds the handle if NCCL has stored it; returns false if not.
 bool BindStored(CommLocal* comm) noexcept;
-// Called when `parent` is ready again after background work, so its children's handles are stored.
+// Called when `parent` is ready again after background work, because its children's handles are stored then.
 void BindChildren(const CommLocal* parent) noexcept;
-// Called when the background work failed or the parent ended: a child without a stored handle will not get one.
+// Called when the background work failed or the parent ended, because a child without a stored handle will not get one.
 void DropChildren(const CommLocal* parent) noexcept;
 
 bool HasPending() noexcept;
@@ -74,7 +74,7 @@ inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) n
   return thread->comms[(value >> 4 ^ value >> 12) & 7];
 }
 
-// The communicator of a handle in use. If its creation was not recorded, creates an entry without identity.
+// Returns the communicator of a handle in use. If its creation was not recorded, creates an entry without identity.
 inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
   const ThreadState::Cached& cached = CommCache(thread, handle);
   if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&

@@ -11,8 +11,8 @@ constexpr uint32_t kPairs = 256;  // maximum number of operations in progress on
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
-// An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time has no
-// measurable cost (H100, results/gpu.md).
+// An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time has no measurable
+// cost (H100, results/gpu.md).
 struct Pair {
   void *start, *end;    // events with times
   void *began, *ended;  // events without times; null if every operation is timed
@@ -44,7 +44,7 @@ struct StreamEvents {
   Flight flights[kPairs];
   uint32_t begun, done;  // `begun` is written by the producer, `done` by the consumer
   bool open;             // the newest flight waits for its end; used by the producer only
-  // Only used by the consumer. GPU times of this stream count from the event that was the first anchor.
+  // Used only by the consumer. GPU times of this stream count from the event that was the first anchor.
   void* anchor;
   bool anchored;
   double anchor_ns;
@@ -57,7 +57,7 @@ StreamEvents g_events[ring::kMaxStreams];
 
 uint64_t g_times_written;
 
-constexpr double kCloseEnough = 2e5;    // ns: the accuracy of the clock offset that is sufficient
+constexpr double kCloseEnough = 2e5;    // ns: sufficient accuracy of the clock offset
 constexpr double kDrift = 5e-5;         // the largest drift between two clocks, in seconds per second
 constexpr double kAnchorEvery = 1e9;    // ns; intervals measured in single precision must stay short
 constexpr double kFloatError = 1.2e-7;  // relative error of an elapsed time
@@ -146,7 +146,7 @@ bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, b
   if (pair == kNoPair) return false;
   Flight* flight = &events->flights[events->begun % kPairs];
   *result = g_driver.event_record(StartOf(events->pairs[pair], timed), handle);
-  // A pair that could not be used goes back through the consumer.
+  // A pair that could not be used returns to the pool through the consumer.
   *flight = {ticket, now, pair, *result == 0 ? kStartRecorded : kDropped, timed, false};
   StoreRelease(&events->begun, events->begun + 1);  // pairs with PollStream
   events->open = *result == 0;
@@ -192,8 +192,8 @@ void ForgetAllEvents() noexcept {
 
 namespace {
 
-// Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns
-// false if the driver reports no time. From time to time, the end event becomes the anchor.
+// Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns false
+// if the driver reports no time. Now and then, the end event becomes the anchor.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;
@@ -220,7 +220,7 @@ bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_
 void Bound(StreamEvents* events, double low, double high, double error_ns, int64_t now_ns) noexcept {
   const double leak = static_cast<double>(now_ns - events->bounded_ns) * kDrift + error_ns;
   const double low_before = events->low - leak, high_before = events->high + leak;
-  // A contradiction means that a clock was set, so earlier bounds are void.
+  // If the bounds contradict each other, a clock was set, and the earlier bounds are void.
   if (events->bounded && low_before <= high && low <= high_before) {
     if (low_before > low) low = low_before;
     if (high_before < high) high = high_before;
@@ -237,7 +237,7 @@ struct TickScale {
   double ns_per_tick;
 };
 
-// The rate of the counter against CLOCK_MONOTONIC, measured since the file was made.
+// Returns the rate of the counter relative to CLOCK_MONOTONIC, measured since the file was created.
 TickScale ReadScale() noexcept {
   const ring::ClockTriple& first = g.map.header->triples[0];
   TickScale scale = {Now(), static_cast<int64_t>(MonotonicNs()), 1.0};
@@ -278,8 +278,8 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
             events->high - events->low);
 }
 
-// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved
-// operation ended before the error.
+// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved operation
+// ended before the error.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {

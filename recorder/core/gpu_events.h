@@ -1,6 +1,5 @@
-// LOCKSTEP_GPU=events: CUDA events before and after the operations of a stream, which are created in advance and
-// reused, and one low-priority thread that polls them. The thread writes the streams' mark lines and the ring's
-// times.
+// LOCKSTEP_GPU=events: CUDA events before and after the operations of a stream. They are created in advance and reused,
+// and one low-priority thread polls them. That thread writes the streams' mark lines and the ring's times.
 //
 // A stream's events have one producer at a time (the owner of the stream's tickets) and one consumer, the polling
 // thread.
@@ -13,12 +12,12 @@
 namespace lockstep::recorder {
 
 // Creates the stream's first events. The stream's context must be current. Returns false, and adds a note, if the
-// driver cannot.
+// driver cannot create them.
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // Returns whether there is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
 // The stream's context must be current. With `timed`, uses events with times. Returns false if nothing was recorded;
-// then the result is the driver's error, or 0 if no event was left.
+// the result is then the driver's error, or 0 if no event was left.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
@@ -28,18 +27,18 @@ void DropStart(uint32_t stream) noexcept;
 void ForgetStreamEvents(uint32_t stream) noexcept;
 void ForgetAllEvents() noexcept;  // in a forked child, which does not have the thread
 
-// Starts the thread once; the thread finds its work by itself. Does nothing in other modes.
+// Starts the thread once; it finds its work by itself. Does nothing in other modes.
 void StartPolling() noexcept;
-// Keeps the thread out of the driver until the matching call, so that the caller can work meanwhile. Returns false if
-// the thread hangs in the driver.
+// Keeps the thread out of the driver until the matching call, so that the caller can work in the meantime. Returns
+// false if the thread hangs in the driver.
 bool HoldPolling() noexcept;
-// Does the thread's work: a last poll of the streams of a device, or of all devices for -1.
+// Does the thread's work once: a last poll of the streams of a device, or of all devices for -1.
 void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child
 
-// Only for the polling thread: polls a stream's due events. kKeen means that an operation is active, and an early
-// poll helps to align the clocks.
+// Polls a stream's due events; only for the polling thread. kKeen means that an operation is active, and an early poll
+// helps to align the clocks.
 enum class Look { kIdle, kBusy, kKeen };
 Look PollStream(uint32_t stream) noexcept;
 

@@ -25,7 +25,7 @@ void* HandleOf(const StreamLocal& stream) noexcept { return reinterpret_cast<voi
 bool RegisterMarks() noexcept {
   if (Swap<uint32_t>(&g_registered, 0, 1)) {
     Result result = g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
-    // Another context that has ended may have left the memory registered.
+    // Another context that has since ended may have left the memory registered.
     if (result == kAlreadyRegistered) result = 0;
     if (result != 0) {
       char text[112];
@@ -38,7 +38,8 @@ bool RegisterMarks() noexcept {
   return LoadAcquire(&g_registered) == 2;
 }
 
-// Ends the stream's markers. Markers that the driver already has stay valid. Nothing is known about later operations.
+// Ends the stream's markers. Markers that the driver already has remain valid. The state of later operations is
+// unknown.
 LOCKSTEP_COLD void Fail(StreamLocal* stream, Result error) noexcept {
   stream->ways = 0;
   stream->tries = 0;
@@ -60,7 +61,7 @@ bool Write(StreamLocal* stream, size_t field, uint64_t ticket) noexcept {
   return result == 0;
 }
 
-// Returns whether the device can write markers. A refusal is reported once.
+// Returns whether the device can write markers. A refusal is reported only once.
 bool HasMemoryOperations(int32_t device) noexcept {
   if (g_driver.write64 == nullptr || g_driver.host_register == nullptr || g_driver.host_pointer == nullptr) {
     AddNote("no GPU markers: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
@@ -81,7 +82,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   if (!RegisterMarks()) {
     const uint32_t registered = LoadAcquire(&g_registered);
     if (registered == 3) stream->tries = 0;
-    // Another thread is registering the marker memory, so this does not count as an attempt.
+    // Another thread is registering the marker memory, so this attempt does not count.
     if (registered == 1 && stream->tries < kTries) ++stream->tries;
     return false;
   }
@@ -95,7 +96,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   return true;
 }
 
-// Not needed for a default stream, because the stream behind such a handle does not change.
+// Not needed for a default stream, because the stream behind such a handle never changes.
 bool IsCapturing(const StreamLocal& stream) noexcept {
   int status = 0;
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
@@ -114,7 +115,7 @@ bool FindContext(StreamLocal* stream) noexcept {
     return stream->context != nullptr;
   }
   // A default stream belongs to the current context. While another device's context is current, a marker would go to
-  // the wrong stream and report unfinished work as done. NCCL uses the default streams of its own device's context.
+  // the wrong stream and report unfinished work as complete. NCCL uses the default streams of its own device's context.
   const int32_t device = stream->cell->device;
   if (device >= 0 && g_driver.device_context != nullptr && g_driver.device_context(device, &stream->context) == 0)
     return stream->context != nullptr;
@@ -134,7 +135,7 @@ uint64_t LastGiven(const StreamLocal& stream) noexcept {
   return given == 0 ? 0 : given - 1;
 }
 
-// Marks that everything up to `ticket` is on the stream. The tickets must be the calling thread's.
+// Marks that everything up to `ticket` is on the stream. The tickets must belong to the calling thread.
 void GiveEnd(StreamLocal* stream, uint64_t ticket) noexcept {
   if (ticket <= LastGiven(*stream) || stream->ways == 0) return;
   Result result = 0;
@@ -161,7 +162,7 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
 }
 
 // Like GiveEnd, but some time after the use. Writes no marker if the stream is now capturing: the marker would become
-// part of the graph, and every launch would write it. Then the progress of earlier work remains unknown.
+// part of the graph, and every launch would write it. In that case, the progress of earlier work remains unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
@@ -243,8 +244,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same
-  // thread, a jump or an exception left the previous call.
+  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same thread,
+  // the previous call was left by a jump or an exception.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -253,7 +254,7 @@ uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonbloc
   const uint64_t ticket = Load(&stream->cell->issued) + 1;
   if ((stream->ways & kWayEvents) != 0) {
     stream->timed = !nonblocking && !IsHeld(*stream) && ticket % g.gpu_sample == 0;
-    // More operations are in progress than there are events, so nothing will be known about this operation.
+    // More operations are in progress than there are events, so the progress of this operation will be unknown.
     if (!HasEvents(IndexOf(stream))) {
       StoreRelease(&stream->busy, kNobody);
       return 0;
@@ -301,8 +302,8 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   if (begun == 0) return;
   bool left = false;
   ForHeldStreams(*comm, [&](StreamLocal* stream) noexcept {
-    // By now, a later operation of the communicator would be on the stream, or its number shows that it was there.
-    // Nothing is settled for a stream that is in use.
+    // By now, a later operation of the communicator would be on the stream, or its number shows that it was there. A
+    // stream in use is not settled.
     if (!Swap(&stream->busy, kNobody, kSomebody)) {
       left = true;
       return;
@@ -317,7 +318,7 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   });
   if (left || LoadAcquire(&comm->async_begun) != begun) return;
   StoreRelease(&comm->holds, false);
-  // Another thread may have set a hold in the meantime, and it must stay.
+  // Another thread may have set a hold in the meantime, which must remain.
   if (LoadAcquire(&comm->async_begun) != begun) StoreRelease(&comm->holds, true);
 }
 
@@ -391,7 +392,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
     stream->tries = stream->cell->handle > 2 ? 0 : kTries;
     if (stream->cell->handle > 2) StoreRelease(&g_tables.stream_handles[i], static_cast<const void*>(nullptr));
     ForgetStreamEvents(i);
-    // An end that was not observed by now will never be observed.
+    // A completion that has not been observed by now never will be.
     if (stream->cell->marked != 0) StoreRelease(&stream->cell->given, Load(&g.map.marks[i].completed) + 1);
   }
   Swap<uint32_t>(&g_registered, 2, 0);

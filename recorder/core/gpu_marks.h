@@ -1,7 +1,7 @@
-// The GPU's progress on each stream. Either the GPU writes a ticket into the stream's line in the ring file when the
-// stream reaches that point (cuStreamWriteValue64), or events are recorded there and a recorder thread polls them
-// (gpu_events.h). The driver is looked up among the loaded objects at run time and never loaded. Driver errors stay
-// invisible to the program, and never count as a completion.
+// The GPU's progress on each stream, recorded in one of two ways. Either the GPU writes a ticket into the stream's line
+// in the ring file when it reaches that point (cuStreamWriteValue64). Or events are recorded there, and a recorder
+// thread polls them (gpu_events.h). The driver is looked up among the loaded objects at run time and never loaded. The
+// program never sees driver errors, and they never count as a completion.
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +17,7 @@ inline constexpr uint8_t kWayMarks = 1, kWayEvents = 2;  // StreamLocal::ways
 void EnableMarks(StreamLocal* stream) noexcept;
 
 // Returns true if the table still has the same stream under this handle. False if the stream was destroyed and its
-// handle reused unnoticed. Do not call it for a capturing stream: CUDA never returns the number of a capturing
+// handle was reused unnoticed. Do not call it for a capturing stream: CUDA never returns the number of a capturing
 // stream, and the call invalidates the capture (driver 580.159; undocumented).
 bool IsSameStream(const StreamLocal& stream) noexcept;
 
@@ -36,28 +36,28 @@ inline bool MarksReady(StreamLocal* stream) noexcept {
   return stream->ways != 0;
 }
 
-// One use of an uncaptured stream, by one operation or a whole group: TakeTicket before the NCCL call, StartMark at
-// its launch, EndMark afterwards. Between the first and the last, the thread owns the stream's tickets. TakeTicket
-// returns 0 if the thread does not get them; then the GPU progress of this use is unknown.
+// One use of an uncaptured stream, by one operation or a whole group: TakeTicket before the NCCL call, StartMark at its
+// launch, EndMark afterwards. From TakeTicket to EndMark, the thread owns the stream's tickets. TakeTicket returns 0 if
+// the thread cannot get them; the GPU progress of this use is then unknown.
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept;
 // `now` is the time in ticks, read just before.
 void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
 void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 
 // For non-blocking communicators, NCCL's own thread enqueues the work some time after the call returns. No marker may
-// precede that work. The stream therefore delays its markers until the communicator's state is success; until then
-// the progress of these tickets is unknown.
+// precede that work. So the stream delays its markers until the communicator's state is success; until then, the
+// progress of these tickets is unknown.
 void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeTicket and EndMark
-// Returns the argument of SettleMarks. Take it before querying NCCL's state. Returns 0 if a call is in progress,
+// Returns the argument of SettleMarks. Call it before querying NCCL's state. Returns 0 if a call is in progress,
 // because the state then proves nothing.
 uint64_t MarksBegun(const CommLocal& comm) noexcept;
 // Called when all work of the communicator up to `begun` is on its streams.
 void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
 // The same for work before the operations that end now. The calling thread owns their streams' tickets.
 void SettleEarlier(CommLocal* comm) noexcept;
-void DropHolds(CommLocal* comm) noexcept;  // the communicator has ended
+void DropHolds(CommLocal* comm) noexcept;  // called when the communicator has ended
 
-// A GPU error seen on the stream; other errors are ignored.
+// Notes a GPU error seen on the stream; ignores other errors.
 void NoteGpuError(StreamLocal* stream, int32_t error) noexcept;
 
 // Returns the device of the calling thread's current context; -1 without a context or driver.

@@ -19,8 +19,8 @@ uint32_t g_inside;   // 1 while the thread is inside the driver
 uint32_t g_holders;  // number of users outside this file
 
 constexpr long kKeenNs = 100000, kBusyNs = 1000000, kIdleNs = 5000000, kQuietNs = 20000000;
-constexpr uint32_t kKeenAtMost = 500;  // the largest number of consecutive polls at short intervals
-constexpr uint32_t kQuietAfter = 200;  // idle polls before the intervals become long
+constexpr uint32_t kKeenAtMost = 500;  // maximum number of consecutive polls at short intervals
+constexpr uint32_t kQuietAfter = 200;  // number of idle polls before the intervals become long
 constexpr int kNice = 5;
 
 void Sleep(long ns) noexcept {
@@ -32,7 +32,7 @@ Look LookAtAll() noexcept {
   Look look = Look::kIdle;
   const uint32_t used = Load(&g.streams_used);
   for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
-    // Both sides announce themselves first and then check the other, so at least one of them gives way.
+    // Both sides announce themselves first and then check the other, so at least one of them backs off.
     __atomic_store_n(&g_inside, 1u, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&g_holders, __ATOMIC_SEQ_CST) == 0) {
       const Look one = PollStream(i);
@@ -49,7 +49,7 @@ void* Poll(void*) {
   bool ready = false;
   uint32_t idle = 0, keen = 0;
   while (Load(g.word) != kOff) {
-    // Set once and never reset. Calls of this thread must not invalidate a capture of another thread.
+    // Set once and never reset. Calls of this thread must not invalidate another thread's capture.
     if (!ready && LoadAcquire(&g_driver_state) != 0) {
       int relaxed = kCaptureRelaxed;
       if (g_driver.capture_mode != nullptr) g_driver.capture_mode(&relaxed);
@@ -68,8 +68,8 @@ void* Poll(void*) {
 }
 
 // Runs before the driver's own exit handlers, because those were registered earlier. The polling thread must not be
-// inside the driver when they run, but this does not wait for a polling thread that hangs there. Otherwise the
-// exiting thread polls one last time.
+// inside the driver when they run, but this does not wait for a polling thread that hangs there. Otherwise, the exiting
+// thread polls one last time.
 void AtExit(void*) {
   if (Load(g.word) != kRecording || LoadAcquire(&g_thread) != 2)
     return;  // in a forked child, the polling thread does not exist

@@ -35,13 +35,13 @@ struct Lane {
 
 struct GraphLocal {
   GraphCell* cell;
-  uint32_t busy;     // while one thread adds an operation, another thread's operation is only counted
+  uint32_t busy;     // 1 while one thread adds an operation; another thread's operation is then only counted
   uint32_t last_op;  // index in kGraphOps of the operation added last; kNone at first
   uint32_t lanes;
   bool unnumbered;  // the numbers of a launch cannot be reported
 };
 
-// As many graphs as the largest file's table. Pages that no graph uses are never touched.
+// As many graphs as the largest file's table. Pages of unused graphs are never touched.
 GraphLocal g_graphs[ring::kMaxGraphs];
 Lane g_lanes[ring::kMaxGraphs][ring::kMaxGraphLanes];
 uint32_t g_graphs_used;
@@ -54,16 +54,17 @@ struct Handle {
 };
 constexpr uint32_t kHandles = 4096, kHandleProbes = 32;
 Handle g_handles[kHandles];
-uint32_t g_handles_used;  // the highest number ever used; a program without relevant graphs is not searched
+uint32_t g_handles_used;  // the highest number ever used, so that a program without relevant graphs searches nothing
 
-// Captures, by the stream that began them: CUDA does not return the number of an invalidated capture.
+// Captures in progress, by the stream that began them, because CUDA does not return the number of an invalidated
+// capture.
 struct OpenCapture {
   uint64_t capture;  // 0: free
   const void* stream;
 };
 OpenCapture g_open_captures[16];
 
-// Returns 0 if the stream does not capture or this is unknown.
+// Returns 0 if the stream does not capture, or if this is unknown.
 uint64_t CaptureOn(const void* stream) noexcept {
   uint64_t capture = 0;
   StreamLocal asked{};
@@ -274,7 +275,7 @@ void AddToGraph(uint32_t graph, const CapturedOp& op) noexcept {
   StoreRelease(&entry->owner, graph + 1);  // pairs with the reader, which takes entries whose owner it knows
 }
 
-// Copies everything that `from` contains into `to`, for a child graph or a launch under capture.
+// Appends everything in `from` to `to`, for a child graph or a launch under capture.
 LOCKSTEP_COLD void Append(uint32_t to, uint32_t from) noexcept {
   GraphLocal* into = &g_graphs[to];
   if (to == from || !Swap<uint32_t>(&into->busy, 0, 1)) {
@@ -364,8 +365,8 @@ void TakeBackLane(Lane* lane) noexcept {
   StoreRelease(&entry->issued_check, lane->before_issued);
 }
 
-// Returns false if the communicator ended or lost its table entry after the capture. Then the launch is a mistake in
-// the program.
+// Returns false if the communicator ended or lost its table entry after the capture. Launching is then a mistake in the
+// program.
 bool Lives(const Lane& lane) noexcept {
   return lane.comm->entry->created_ticks == lane.comm_created && lane.comm->entry->ended_ticks == 0;
 }
@@ -430,7 +431,7 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // If the recorder missed the end of another graph, that graph's handle may mean this one now. A graph that an
+    // If the recorder missed the end of another graph, that graph's handle may now refer to this one. A graph that an
     // earlier capture began continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
@@ -461,11 +462,11 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   if (inner == kNone) return;
   const uint32_t outer = GraphOfHandle(graph);
   if (outer == kNone) {
-    MapHandle(graph, inner);  // nothing else in the graph matters so far
+    MapHandle(graph, inner);  // nothing else in the graph has mattered so far
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {
-    g_graphs[outer].unnumbered = true;  // earlier instances have fewer operations
+    g_graphs[outer].unnumbered = true;  // earlier instances of the graph have fewer operations
   }
 }
 

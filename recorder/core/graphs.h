@@ -1,5 +1,6 @@
-// CUDA graphs: the operations captured into a graph, and each launch, which issues them again without an NCCL call.
-// The only CUDA query is whether a stream is capturing, which is allowed during capture. Nothing is added to a graph.
+// CUDA graphs: the operations captured into a graph, and each launch, which issues them again without an NCCL call. The
+// only CUDA query is whether a stream is capturing, which is allowed during capture. The recorder adds nothing to a
+// graph.
 #pragma once
 
 #include "recorder/core/gpu_marks.h"
@@ -11,8 +12,8 @@ namespace lockstep::recorder {
 extern uint32_t g_captures;
 inline bool Capturing() noexcept { return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0); }
 
-// Returns whether the stream is capturing, and into which graph. Checked before markers are written, or if a capture
-// is active.
+// Returns whether the stream is capturing, and into which graph. Checked before markers are written, and while a
+// capture is active.
 Capture LookForCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
 // An operation that NCCL accepted on a capturing stream.
@@ -27,11 +28,11 @@ struct CapturedOp {
   CallSite site;
 };
 void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
-// Called if a group with captured operations failed or was simulated: the graph's contents are unknown from then on.
+// Called if a group with captured operations failed or was simulated, because the graph's contents are then unknown.
 void SpoilCapture(uint64_t capture) noexcept;
 
-// These are called after the CUDA call succeeded, except NoteCaptureEnding, which is called before it and returns the
-// argument of NoteCaptureEnded.
+// These are called after the CUDA call succeeded. The exception is NoteCaptureEnding, which is called before it and
+// returns the argument of NoteCaptureEnded.
 void NoteCaptureBegun(const void* stream) noexcept;
 uint64_t NoteCaptureEnding(const void* stream) noexcept;
 void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null if the capture failed
@@ -50,7 +51,7 @@ struct LaunchInFlight {
   uint32_t epoch;
   bool captured, mark, waiting;
 };
-// Returns false if the graph is unknown; then do not call EndLaunch.
+// Returns false if the graph is unknown; EndLaunch must then not be called.
 bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) noexcept;
 void EndLaunch(LaunchInFlight* flight, int result) noexcept;
 

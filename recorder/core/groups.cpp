@@ -12,7 +12,7 @@ using ring::OpStage;
 
 uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
-// Gives operations that were queued the stage of the group's end. Operations that failed on their own keep their
+// Sets the stage of queued operations to that of the group's end. Operations that failed by themselves keep their
 // stage.
 void Settle(uint8_t* stage, OpStage now) noexcept {
   if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
@@ -29,7 +29,7 @@ OpStage StageOf(const ThreadState* thread, uint16_t stream, OpStage stage) noexc
   return stage == OpStage::kLaunched && WasCaptured(thread, stream) ? OpStage::kCaptured : stage;
 }
 
-// An operation that the group dropped never happened, so the counts of its peer go back.
+// Reverts the peer's counts, because an operation that the group dropped never happened.
 void TakeBackPeer(uint32_t comm, int32_t rank, CallKind kind, uint64_t amount) noexcept {
   if (comm >= g.map.capacities.comms) return;
   const uint64_t key = ring::PeerKey(comm, rank);
@@ -129,7 +129,7 @@ void EndMarks(ThreadState* thread, int result) noexcept {
     }
     StoreRelease(&comm->async_returned, comm->async_begun);
   }
-  // Without a launch, the stream did not advance. Its ticket counts as completed at once.
+  // Without a launch, the stream did not advance, so its ticket counts as completed at once.
   for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
     const ThreadState::GroupStream& use = thread->group_streams[i];
     if (use.mark) EndMark(&g_tables.streams[use.stream], use.ticket);
@@ -183,7 +183,7 @@ void EndGroup(int result, bool simulated) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
   const uint64_t returned = LOCKSTEP_UNLIKELY(thread->group_sampled != 0) ? Now() : 0;
-  // If a communicator is non-blocking, NCCL forgets that the group is a simulation, and launches.
+  // If a communicator is non-blocking, NCCL forgets that the group is a simulation, and launches it.
   for (uint32_t index = thread->group_comms; simulated && index != kNone; index = g_tables.comms[index].group_next)
     simulated = !g_tables.comms[index].nonblocking;
   const bool dropped = simulated || !Accepted(result);

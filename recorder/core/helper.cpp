@@ -23,7 +23,7 @@ uint32_t g_started;  // 0: no, 1: being created or running
 constexpr int kNice = 5;
 
 long Memory(uint64_t address, void* to, uint64_t length) noexcept {
-  // The kernel stops at the first unmapped page, but only between the entries of the list.
+  // In one call, the kernel stops at the first unmapped page, but only between entries of the list.
   constexpr uint64_t kParts = ring::kHelperData / ring::kPage + 1;
   iovec there[kParts];
   uint64_t parts = 0, done = 0;
@@ -50,7 +50,7 @@ long File(const char* path, uint64_t from, char* to, uint64_t length) noexcept {
   return done > 0 ? done : got;
 }
 
-// Anyone who may write the file can send a request, so its size is bounded and its only effect is reading.
+// Anyone who may write to the file can send a request, so its size is bounded and its only effect is reading.
 long Answer(HelperArea* area) noexcept {
   const uint64_t asked = Load(&area->length), address = Load(&area->address);
   const uint64_t length = asked < ring::kHelperData ? asked : uint64_t{ring::kHelperData};

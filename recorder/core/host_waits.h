@@ -6,7 +6,7 @@
 
 namespace lockstep::recorder {
 
-inline constexpr int kRuntimeNotInitialised = 3;  // as cudaErrorInitializationError: no runtime is loaded
+inline constexpr int kRuntimeNotInitialised = 3;  // equals cudaErrorInitializationError: no runtime is loaded
 
 inline bool WaitsAreWatched(const void* caller) noexcept { return Recording() && g.cuda && !FromNccl(caller); }
 

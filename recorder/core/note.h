@@ -1,9 +1,9 @@
-// The note in the ring's header, which tells people which settings could not be applied.
+// The note in the ring's header, which tells users which settings could not be applied.
 #pragma once
 
 namespace lockstep::recorder {
 
-// Adds a sentence without its full stop, once, if there is room. Only for cold paths.
+// Adds a sentence without its full stop, once, if there is room. For cold paths only.
 void AddNote(const char* text) noexcept;
 
 }  // namespace lockstep::recorder

@@ -42,13 +42,13 @@ uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
   if (reduction < 0) return ring::kNoReduction;
   if (LOCKSTEP_LIKELY(reduction < 5)) return static_cast<uint8_t>(reduction);
   const uint8_t custom = CustomReduction(comm, reduction);
-  // Reductions that only a newer NCCL has keep their numbers.
+  // Reductions of a newer NCCL keep their numbers.
   if (custom == ring::kCustomReductionLast && reduction < ring::kCustomReductionBase)
     return static_cast<uint8_t>(reduction);
   return custom;
 }
 
-// Opens the group's record. Its slot and number are taken with the first operation, so that an empty group leaves no
+// Opens the group's record. Its slot and number are taken at the first operation, so that an empty group leaves no
 // record.
 void OpenGroup(ThreadState* thread) noexcept {
   thread->group = ++thread->groups;
@@ -106,7 +106,7 @@ ThreadState::GroupStream* InGroup(ThreadState* thread, uint32_t stream) noexcept
   return nullptr;
 }
 
-// Returns the group's use of a stream, with one ticket for all its operations there, or null if there is no room.
+// Returns the group's use of a stream, with one ticket for all its operations there; null if there is no room.
 ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool nonblocking) noexcept {
   if (ThreadState::GroupStream* known = InGroup(thread, use.stream)) return known;
   if (thread->group_stream_count == kGroupStreams) return nullptr;
@@ -188,13 +188,14 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On an alternate signal stack, a handler's frame address shows nothing about the call, to which the handler may
-  // return.
+  // On an alternate signal stack, a handler's frame address says nothing about the interrupted call, to which the
+  // handler may return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
   const InsideMark* mark = thread->inside;
-  // The stack grows down. A call from above the mark's frame proves that the frame is gone. From below, the frame
-  // exists if its contents still match. It may also have been on another stack that was unmapped since.
+  // The stack grows down. If a call comes from above the mark's frame, that frame is gone. If it comes from below, the
+  // frame exists if its contents still match. The frame may also have been on another stack that has since been
+  // unmapped.
   if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
     InsideMark there{};
     if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.self == mark) return false;
@@ -202,7 +203,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;
   thread->member_slot = nullptr;
-  // NCCL closes the group before it does the work that the program jumped out of.
+  // NCCL closes the group before the work during which the program jumped out.
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;
@@ -248,7 +249,7 @@ ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
 }
 
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
-  // The group belongs to another thread. That thread ended inside it, because only one thread at a time may use a
+  // The group belongs to another thread, which ended inside it, because only one thread at a time may use a
   // communicator.
   if (comm->in_group && comm->group_thread == thread->index) return;
   comm->in_group = true;
@@ -425,7 +426,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     undo->other = entry->signature_hash;
     SetEntering(thread, true);
     seq = before + 1;
-    // issued_seq first, issued_check last: a reader that twice sees them equal has the hash that belongs to them.
+    // issued_seq is stored first and issued_check last, so a reader that sees them equal twice has the matching hash.
     StoreRelease(&entry->issued_seq, seq);
     FenceRelease();
     Store(&entry->signature_hash, hash);
@@ -551,7 +552,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   const uint64_t returned = LOCKSTEP_UNLIKELY(sampled != 0) ? Now() : 0;
   if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
     TakeBack(thread->undo);
-    // This handle is not a communicator, and its creation was never recorded. It must not stay in the table.
+    // This handle is not a communicator, and its creation was never recorded. It must not remain in the table.
     const CommEntry* entry = flight->comm->entry;
     if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
       CommEnded(flight->comm, ring::CommState::kInitFailed);
@@ -563,7 +564,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = recent->enter_ticks;  // the call only queues, so the clock need not be read again
   } else {
     stage = OpStage::kLaunched;
-    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports when it
+    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports when that
     // is done.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);

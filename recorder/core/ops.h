@@ -1,4 +1,4 @@
-// One recorded call: what is written before NCCL is called and after it returns. Nothing here blocks, allocates or
+// One recorded call: what is written before NCCL is called, and after it returns. Nothing here blocks, allocates or
 // fails.
 #pragma once
 
@@ -22,12 +22,12 @@ struct Op {
   const void* caller;
 };
 
-// Between BeginOp and EndOp, on the caller's stack.
+// State between BeginOp and EndOp, on the caller's stack.
 struct OpInFlight {
   InsideMark inside;
   ThreadState* thread;
   CommLocal* comm;
-  ring::OpSlot* slot;  // null for a member, or if the overflow slot was busy
+  ring::OpSlot* slot;  // null for a member, or if the overflow slot was in use
   ring::MemberSlot* members;
   ring::RecentOp* recent;
   uint64_t slot_number;
@@ -43,7 +43,8 @@ struct OpInFlight {
   uint64_t graph;
 };
 
-// Writes the operation and the communicator's progress. Returns false if nothing is recorded; then do not call EndOp.
+// Writes the operation and the communicator's progress. Returns false if nothing is recorded; EndOp must then not be
+// called.
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
 // Called when the call has returned `result`. Records the result, or reverts the progress if NCCL refused the call.
 // Writes the GPU marker.
@@ -59,7 +60,7 @@ inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcep
   }
 }
 
-// Around the outermost group end: the caller calls `forward` between the two. EndGroup(kSimulated) is for
+// Called around the outermost group end: the caller calls `forward` between the two. EndGroup(kSimulated) is for
 // ncclGroupSimulateEnd. `mark` is on the caller's stack until EndGroup.
 bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
@@ -67,8 +68,8 @@ void EndGroup(int result, bool simulated) noexcept;
 void NoteGroupStart(const void* caller) noexcept;
 // Called when the depth has changed.
 void NoteGroupDepth() noexcept;
-// The counts of sends and receives with one peer. Created at the first use. Returns null, and counts it, if the table
-// is full.
+// Returns the counts of sends and receives with one peer, which are created at the first use. Returns null, and counts
+// this, if the table is full.
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
 // Adds `comm` to the group's list of communicators, at most once for each group.
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
@@ -89,7 +90,7 @@ struct CallArguments {
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;
-// `comm` may only be known now.
+// `comm` may become known only now.
 void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 
 // Returns whether a call from `caller` on this thread is to be recorded.

@@ -18,8 +18,8 @@
 
 namespace lockstep::recorder {
 
-// glibc has this function since 2.3.2, while pthread_atfork is linked into every program. Weak, because other C
-// libraries only have pthread_atfork.
+// glibc has had this function since 2.3.2, while pthread_atfork is linked into every program. Weak, because other C
+// libraries have only pthread_atfork.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                                        void* object);
 
@@ -61,7 +61,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
   return found;
 }
 
-// Prints one line per node: only the node's first rank, or a process that does not know its rank, prints it.
+// Prints one line per node: only by the node's first rank, or by a process that does not know its rank.
 void SayOnce(const char* reason) noexcept {
   if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");
@@ -70,16 +70,16 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  // Writes only if the text fits at once: a full pipe would block the program, and one without a reader would send it
-  // a signal. libc's poll is not used, because a cancelled thread would end there.
+  // Writes only if the text fits at once. A full pipe would block the program, and one without a reader would send it a
+  // signal. Does not use libc's poll, because a cancelled thread would end there.
   pollfd to{2, POLLOUT, 0};
   timespec at_once{0, 0};
   if (size > 0 && Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) == 1 && to.revents == POLLOUT)
     Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
-// In a forked child, maps private memory at the address of the parent's ring. A child that a signal handler forked
-// continues in the middle of a recorded call and writes there, so it cannot change the parent's ring.
+// In a forked child, maps private memory at the address of the parent's ring. A child forked by a signal handler
+// continues in the middle of a recorded call and writes there. This keeps it from changing the parent's ring.
 void DetachFromParent() noexcept {
   if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
   Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
@@ -131,7 +131,7 @@ uint32_t* MakePage(const char** reason) noexcept {
   return static_cast<uint32_t*>(page);
 }
 
-// Fills in `reason` if this process must not be recorded, otherwise leaves it empty. `env` has already been read.
+// Sets `reason` if this process must not be recorded, otherwise leaves it empty. `env` has already been read.
 void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) noexcept {
   reason[0] = 0;
   SetOffFiles(env.folder);
@@ -182,12 +182,12 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = WatchForks();
-    // In a child that was created meanwhile, the word was reset. Then this thread must not start the recorder.
+    // In a child that was forked in the meantime, the word was reset. This thread must then not start the recorder.
     if (!Swap(word, kStarting, kRecording)) return false;
     StartHelper();
     return true;
   }
-  // Another thread is creating the ring. That takes a fraction of a millisecond, and the wait is bounded.
+  // Another thread is creating the ring. That takes a fraction of a millisecond, and this wait is bounded.
   const uint64_t since = MonotonicNs();
   while (LoadAcquire(word) == kStarting && MonotonicNs() - since < 500000000) Sys(SYS_sched_yield);
   return LoadAcquire(word) == kRecording;
@@ -287,7 +287,7 @@ uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept {
 void LeaveGroup(ThreadState* thread) noexcept {
   for (uint32_t i = thread->group_comms; i != kNone;) {
     CommLocal* comm = &g_tables.comms[i];
-    if (comm->group_thread != thread->index) break;  // the communicator has joined another thread's group since
+    if (comm->group_thread != thread->index) break;  // the communicator has since joined another thread's group
     i = comm->group_next;
     comm->in_group = comm->group_init = false;
     comm->group_next = kNone;
@@ -355,8 +355,8 @@ LOCKSTEP_COLD void AssignRing(ThreadState* thread) noexcept {
 
 namespace {
 
-// A thread that was cancelled or called pthread_exit inside an NCCL call must not look stuck there. Only a few cells
-// are checked at a time, so that this costs nothing. A thread that ends leaves its cell unchanged.
+// A thread that was cancelled or called pthread_exit inside an NCCL call must not look stuck there, although its cell
+// remains unchanged. Only a few cells are checked at a time, so that this costs almost nothing.
 void FindGoneThreads() noexcept {
   static uint32_t next;
   const uint32_t used =
@@ -372,7 +372,7 @@ void FindGoneThreads() noexcept {
   }
 }
 
-// Only finds something if another process wrote into the file or the recorder has a bug.
+// Finds something only if another process wrote into the file, or if the recorder has a bug.
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {

@@ -1,5 +1,5 @@
 // The recorder's state in this process: whether it records, its threads, its tables. Each part has one writer. Once
-// recording has begun, nothing here is freed, locked or waited for.
+// recording has begun, this code frees nothing, takes no lock and never waits.
 #pragma once
 
 #include <stdint.h>
@@ -32,10 +32,10 @@ struct CommLocal {
   uint32_t nccl_children;  // NCCL's own child counter, which is part of a child's hash
   uint64_t magic;          // first 8 bytes of the unique id, or the id. NCCL derives a grown communicator's id from it
   uint64_t root_hash;      // hash of the unique id's bytes; 0 if not created from one
-  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an id for the communicator
+  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an ID for the communicator
   uint32_t root_use;       // how often this process created a member of this rank from these bytes, including this one
   int32_t last_async;      // written by the polling thread
-  // For a non-blocking communicator: the numbers of operations that have begun and whose call has returned. Also
+  // For a non-blocking communicator: how many operations have begun, and how many of their calls have returned. Also
   // shows whether its work may not be on a stream yet (StreamLocal::held).
   uint32_t async_begun, async_returned;
   bool holds;
@@ -57,20 +57,20 @@ struct CommLocal {
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;  // the mark line's address for the GPU; 0 for none
+  uint64_t device_mark;  // address of the mark line as seen by the GPU; 0 if there is none
   void* context;         // the stream's CUDA context
   uint64_t identity;     // the driver's own number of the stream; 0 if unknown
   uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
   uint8_t tries;         // remaining attempts, because the obstacle may be temporary
   bool timed;            // the current use has events with times
-  uint32_t busy;         // 1 + index of the thread between ticket and mark; only that thread orders them on the stream
+  uint32_t busy;         // 1 + index of the thread between ticket and mark, which alone orders them on the stream
   // Communicators, by bit, whose work may not be on the stream yet. No marker may precede that work.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
-// An object on the stack of a recorded call, which lives as long as the call runs. It distinguishes a nested call (by
-// NCCL or a signal handler) from a thread's next call after an exception or a jump has left the first.
+// An object on the stack of a recorded call, which exists as long as the call runs. It distinguishes a nested call (by
+// NCCL or a signal handler) from the next call after an exception or jump has left the first one.
 struct InsideMark {
   const ThreadState* thread;
   const InsideMark* self;
@@ -79,17 +79,17 @@ struct InsideMark {
 inline constexpr uint32_t kGroupStreams = 64;
 inline constexpr uint32_t kGroupOverflow = 64;
 
-// A thread's own state; only that thread touches it.
+// A thread's own state; no other thread accesses it.
 struct ThreadState {
   ring::ThreadCell* cell;
   ring::OpSlot* slots;  // null if there is none yet, or for the overflow ring
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;  // there was no ring left
+  bool overflow;  // the thread uses the shared ring, because no other was left
   // The mark of the recorded call that the thread is in, or null. NCCL's own calls inside it are not recorded.
   const InsideMark* inside;
-  // True while the call is counted but has not reached NCCL yet. The fields below are the state to restore if a signal
+  // True while the call is counted but has not yet reached NCCL. The fields below are the state to restore if a signal
   // handler jumps out or NCCL refuses the call.
   bool entering;
   struct Undo {
@@ -129,7 +129,7 @@ struct ThreadState {
 };
 
 enum class GroupCall : uint8_t { kNone, kStart, kEnd };
-// In initial-exec thread-local storage, so it must stay a few bytes.
+// Must remain a few bytes, because it is in initial-exec thread-local storage.
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
@@ -166,13 +166,13 @@ struct Process {
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // start of the code of each NCCL library; 0 for none
   bool begun = false;                      // a ring was requested in this process or its parent
-  bool ring_is_file = false;               // false for memory of a test
+  bool ring_is_file = false;               // false if a test provided the memory
   bool said = false;                       // the warning line was printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
 extern Process g;
 
-// All zero at first, so that it takes no bytes in the library's file, and no page before its first use.
+// Initially all zero, so that it takes no bytes in the library's file, and no page before its first use.
 struct Tables {
   const void* comm_handles[ring::kMaxComms];
   CommLocal comms[ring::kMaxComms];
@@ -194,7 +194,7 @@ inline bool FromNccl(const void* caller) noexcept {
   if (address - g.nccl.begin < g.nccl.bytes) return true;
   return LOCKSTEP_UNLIKELY(g.nccl_copies > 1) && FromOtherNccl(caller);
 }
-// The NCCL library that contains `caller`; kNone if there is none.
+// Returns the NCCL library that contains `caller`; kNone if there is none.
 uint32_t NcclCopyOf(const void* caller) noexcept;
 // Returns the number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its
 // code is NCCL's, so calls from there are internal.
@@ -207,22 +207,22 @@ bool Start() noexcept;
 // Starts on a ring in the caller's memory, for tests and benchmarks of the core alone.
 void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
-// Stops for good in this process, and writes the reason and time into the header.
+// Stops permanently in this process, and writes the reason and time into the header.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
-// The same for a stop that nobody requested; also prints one line on standard error.
+// The same for a stop that was not requested; also prints one line on standard error.
 void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;
-// Removes the communicators of the thread's open group from it, because the group was left without its end.
+// Removes all communicators from the thread's open group, because the group was left without its end.
 void LeaveGroup(ThreadState* thread) noexcept;
 
-// This thread's state, created at its first call; null if there is no room.
+// Returns this thread's state, created at its first call; null if there is no room.
 inline ThreadState* Thread() noexcept {
   if (LOCKSTEP_LIKELY(t_local.epoch == g.epoch)) return t_local.state;
   return RegisterThread();
 }
 
-// Measures some of the recorder's own work in CUDA calls, from construction to destruction.
+// Measures a share of the recorder's own work in CUDA calls, from construction to destruction.
 class TableTime {
  public:
   TableTime() noexcept {
@@ -245,8 +245,8 @@ class TableTime {
 // Gives the thread its own ring, or the shared one.
 void AssignRing(ThreadState* thread) noexcept;
 
-// The periodic work, every half second, on the next thread that makes a call: the operator's switch, the clocks, and
-// threads that ended inside a call. May stop recording.
+// Does the periodic work, every half second, on the next thread that makes a call: the operator's switch, the clocks,
+// and threads that ended inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
 // Detects that `thread` left a call without returning (by an exception, or a jump out of a signal handler), and

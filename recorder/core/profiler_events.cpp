@@ -19,7 +19,7 @@ using ring::ProxyState;
 
 constexpr uint32_t kEventsAlways = kEventColl | kEventP2p | kEventProxyOp | kEventProxyStep;
 
-// One mask for the whole process. NCCL reads it at every operation.
+// The mask of the whole process, which NCCL reads at every operation.
 int* g_mask;
 int32_t g_pid;
 bool g_quiet;
@@ -34,7 +34,7 @@ Step g_steps[ring::kMaxProxies][kSteps];
 
 ring::ProfilerState* State() noexcept { return g.map.profiler; }
 
-// Returns false if the recorder was stopped or this is a forked child. Then NCCL need not report more.
+// Returns false if the recorder was stopped, or if this is a forked child. NCCL then need not report any more.
 bool Wanted() noexcept {
   if (LOCKSTEP_LIKELY(Recording() && Load(g.stop_word) == 0 && !Load(&g_quiet))) return true;
   if (Recording() && g_mask != nullptr) Store(g_mask, 0);
@@ -117,7 +117,7 @@ ProxyState ProxyStateOf(int state) noexcept {
   }
 }
 
-// The operation waits for the same as its oldest step in progress.
+// The operation waits for the same thing as its oldest step in progress.
 void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
   uint32_t oldest = 0;
   uint8_t state = 0;
@@ -178,7 +178,7 @@ void EndProxyOp(Handle handle) noexcept {
   __atomic_or_fetch(&entry->flags, ring::kProxyEnded, __ATOMIC_RELEASE);
 }
 
-// The operation is enqueued, not done. Without kernel events, nothing more is reported.
+// The operation is enqueued, not complete. Without kernel events, there are no further reports.
 void EndTask(Handle handle) noexcept {
   KernelEntry* entry = TaskOf(handle);
   if (entry == nullptr) {
@@ -260,7 +260,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
 Handle BeginProxyOp(Handle context, Handle parent, int rank, int pid, int channel, int peer, int steps,
                     bool send) noexcept {
   if (!Wanted()) return 0;
-  // With PXN, the operation, its context and its parent belong to another process, whatever their values are.
+  // With PXN, the operation, its context and its parent belong to another process, regardless of their values.
   const bool remote = pid != g_pid;
   const KernelEntry* task = remote || TypeOf(parent) != Type::kTask ? nullptr : TaskOf(parent);
   const uint32_t comm = remote ? kNone : task != nullptr ? task->comm : CommOfContext(context);

@@ -1,7 +1,7 @@
 // Records NCCL's profiler events for every interface version: communicators, operations, kernels, network steps. Runs
-// on the program's threads, NCCL's own threads and the driver's callback thread. Never blocks, allocates or uses a
-// pointer that NCCL passes back. Handles are numbers with an index and a stamp, so that stale, foreign or invalid
-// ones are rejected.
+// on the program's threads, NCCL's own threads and the driver's callback thread. Never blocks, never allocates, and
+// never dereferences a pointer that NCCL passes back. Handles are numbers with an index and a stamp, so that stale,
+// foreign and invalid ones are rejected.
 #pragma once
 
 #include <stddef.h>
@@ -18,14 +18,14 @@ namespace profiler {
 
 using Handle = uint64_t;  // 0 for none
 
-// A communicator as init reports it. Versions 1 to 3 only report that it exists.
+// A communicator as init reports it. Versions 1 to 3 report only that it exists.
 struct CommFacts {
   bool known;
   uint64_t id;
   const char* name;
   int size, rank;
 };
-// Returns false if the events are not wanted; then NCCL must not be asked for them. *context may be 0 in both cases.
+// Returns false if the events are not wanted; NCCL must then not be asked for them. *context may be 0 in both cases.
 bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept;
 void EndComm(Handle context) noexcept;
 
@@ -38,7 +38,7 @@ struct Task {
   uint64_t count;    // in NCCL's own datatype, which is bytes for some operations
   const void* send;
   const void* recv;
-  uint64_t comm_hash;  // versions 1 to 3, else 0
+  uint64_t comm_hash;  // only in versions 1 to 3, otherwise 0
   int channels;
   bool copy_engine;
 };
@@ -66,7 +66,7 @@ Handle BeginKernel(Handle parent, int channel, uint64_t gpu_ns) noexcept;
 void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept;
 void EndEvent(Handle handle) noexcept;
 
-// The kind for a name that NCCL uses; kOtherCollective for unknown ones.
+// Returns the kind for a name that NCCL uses; kOtherCollective for unknown ones.
 ring::CallKind KindOf(const char* func) noexcept;
 int DatatypeOf(const char* name) noexcept;
 ring::CallKind KindOf(uint8_t func) noexcept;  // version 1
@@ -76,7 +76,7 @@ unsigned BytesOf(int datatype) noexcept;  // 0 if unknown
 // Called by the core for a CPU call if the interface version requires matching events by their contents.
 void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept;
 
-// Makes NCCL omit later events.
+// Makes NCCL omit all later events.
 void AskForNothing() noexcept;
 
 // In a forked child.

@@ -1,5 +1,5 @@
 // The numbers that NCCL gets as handles. Bits 63 to 60 are the type, and 59 to 54 a stamp of this process, so that
-// another process's handle (PXN) is rejected; the rest depends on the type. An entry's handle contains the entry's
+// another process's handle (PXN) is rejected. The rest depends on the type. An entry's handle contains the entry's
 // number and the low bits of its guard, so it becomes stale when the entry is reused.
 #pragma once
 
@@ -61,8 +61,8 @@ inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uin
   return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
 }
 
-// A CPU call: 1 bit captured, 6 bits kind, 8 communicator, its use 6, sequence number 33. The handle contains all
-// values, because replays name the calls of a captured graph as parents long after they ended.
+// A CPU call: 1 bit captured, 6 bits kind, 8 communicator, 6 its use, 33 sequence number. The handle contains all
+// values, because replays name the calls of a captured graph as parents long after these ended.
 inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
 inline uint64_t UseOf(const ring::CommEntry& entry) noexcept { return Mix(entry.created_ticks) & 63; }
 inline Handle MakeApi(bool captured, ring::CallKind kind, uint32_t comm, uint64_t use, uint64_t seq) noexcept {

@@ -87,7 +87,7 @@ Identity FindCurrent(const CommLocal& comm, const Task& task) noexcept {
 }
 
 // Finds the communicator of a context that init could not identify. Uses the call that the thread is in, NCCL's own
-// hash, or an operation that fits.
+// hash, or a matching operation.
 void BindLate(Handle context, const Task& task) noexcept {
   const Identity call = CurrentCall();
   if (call.comm != kNone) {
@@ -156,7 +156,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
     const bool same_use = comm < g.map.capacities.comms && g_tables.comms[comm].entry != nullptr &&
                           UseOf(*g_tables.comms[comm].entry) == (parent >> 33 & 63);
     if (same_use) {
-      // The number of a CPU call or, for a send or receive that nothing else reported, the stream plus one.
+      // The number of a CPU call or, for a send or receive that was reported in no other way, the stream plus one.
       const uint64_t low = parent & kApiSeqMask;
       if (!IsOwn(comm) || !ring::IsPointToPoint(task.kind)) return {comm, kind, low, captured};
       const void* stream = nullptr;

@@ -1,5 +1,5 @@
-// Matches events to operations. A recorded CPU call keeps its one record. An event creates a record only if there was
-// no recorded call (statically linked NCCL).
+// Matches events to operations. A recorded CPU call keeps its single record. An event creates a record only if the call
+// was not recorded (statically linked NCCL).
 #pragma once
 
 #include "recorder/core/process.h"
@@ -11,7 +11,7 @@ namespace lockstep::recorder::profiler {
 // markers.
 bool StartForProfiler() noexcept;
 
-// Contexts. A communicator whose creation was recorded is found by its identity, others at their first operation.
+// Contexts. A communicator whose creation was recorded is found by its identity, and others at their first operation.
 Handle NewContext(const CommFacts& facts) noexcept;
 uint32_t ForgetContext(Handle context) noexcept;  // returns the index of the context's communicator, or kNone
 void ForgetContexts() noexcept;

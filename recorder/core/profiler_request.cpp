@@ -22,7 +22,7 @@ bool OwnObject(LoadedObject* object) noexcept {
   return FindObject(reinterpret_cast<const void*>(&RequestPlugin), object, &hash);
 }
 
-// Compares as NCCL does: any beginning of the word counts, in upper or lower case.
+// Compares as NCCL does: any prefix of the word matches, in upper or lower case.
 bool SaysStatic(const char* value) noexcept { return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0; }
 
 const char* FileOf(const char* path) noexcept {
@@ -30,7 +30,7 @@ const char* FileOf(const char* path) noexcept {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// NCCL reads these files later and never overwrites a value that is set.
+// NCCL reads these files later, and never overwrites a value that is set.
 bool InConfiguration(const char* path) noexcept {
   static char text[65536];
   const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -90,7 +90,7 @@ bool HasOtherPlugin(const char* name, bool close) noexcept {
   return other;
 }
 
-// If no profiler is named, NCCL takes libnccl-profiler.so or one that the network plugin contains.
+// If no profiler is named, NCCL uses libnccl-profiler.so, or one that the network plugin contains.
 bool OtherPluginIsThere() noexcept {
   if (HasOtherPlugin("libnccl-profiler.so", true)) return true;
   const char* net = getenv("NCCL_NET_PLUGIN");
@@ -121,7 +121,7 @@ bool ModeIsProfiler() noexcept {
 const char* WhyNot() noexcept {
   LoadedObject own{};
   if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder cannot find its own path; using done";
-  // A path from LD_PRELOAD. A relative path may refer to another file by now.
+  // The path comes from LD_PRELOAD. A relative path may refer to a different file by now.
   const bool usable = own.name != nullptr && own.name[0] == '/' && strlen(own.name) <= kLongestPath;
   const char* value = getenv(kVariable);
   if (value != nullptr && *value != 0) {

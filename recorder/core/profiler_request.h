@@ -7,11 +7,12 @@ namespace lockstep::recorder::profiler {
 // With LOCKSTEP_GPU=profiler, before the first NCCL call is forwarded: sets NCCL_PROFILER_PLUGIN to this library,
 // unless that would displace a user's plugin. Runs once in a process.
 void RequestPlugin() noexcept;
-// Returns whether RequestPlugin did that. *note is the reason if it did not, or null.
+// Returns whether RequestPlugin set the variable. *note is the reason if it did not, or null.
 bool PluginWillLoad(const char** note) noexcept;
 
-// Called by dlsym for NCCL or another caller: whether it may find the plugin's tables. It may in an object that NCCL
-// opened by name. In the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN) it may only with LOCKSTEP_GPU=profiler.
+// Called by dlsym for NCCL or another caller: returns whether it may find the plugin's tables. That is allowed in an
+// object that NCCL opened by name. In the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN), it is allowed only with
+// LOCKSTEP_GPU=profiler.
 bool PluginIsAskedFor() noexcept;
 
 }  // namespace lockstep::recorder::profiler

@@ -7,8 +7,7 @@ namespace lockstep::recorder {
 
 namespace {
 
-// Adds the name to "missing in the loaded NCCL: ncclCommGrow, ncclCommRevoke", once for each function and as far as
-// there is room.
+// Adds the name to "missing in the loaded NCCL: ncclCommGrow, ncclCommRevoke", once per function, and if there is room.
 void NoteMissing(RealFunction* function) noexcept {
   if (!Recording() || Load(&function->noted) != 0) return;
   static uint32_t writing;
@@ -41,8 +40,8 @@ void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   return own;
 }
 
-// The second name exists so that a tool can define the first name and call the second, so this calls the second name,
-// never the first again.
+// The second name exists so that a tool can define the first name and call the second. So this calls the second name,
+// never the first one again.
 LOCKSTEP_COLD void* FindTwin(RealFunction* function) noexcept {
   ErrnoKeeper keep;
   char name[64] = "p";
@@ -103,8 +102,8 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// If there are several CUDA runtimes, the caller determines which one is used. The choice is stored for each call
-// site, as for NCCL calls.
+// If there are several CUDA runtimes, the caller determines which one is used. As for NCCL calls, the choice is stored
+// per call site.
 struct CudaSite {
   const void* caller;  // null: free
   const RealFunction* function;
@@ -141,7 +140,7 @@ LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// A call by the recorder itself, inside a call of the program.
+// For a call by the recorder itself, inside a call of the program.
 void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
   if (library != 0 && library != kAskedTwin) return OfCopy(function, library - 1);
   const uint32_t now = lockstep_asked.now;

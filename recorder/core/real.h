@@ -1,5 +1,5 @@
-// The real functions behind the exported names. Each is looked up among the loaded objects at its first use and
-// stored in one atomic pointer. A failure is not stored, because NCCL may be loaded later.
+// The real functions behind the exported names. Each is looked up among the loaded objects at its first use, and stored
+// in one atomic pointer. A failure is not stored, because NCCL may be loaded later.
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +11,7 @@ namespace lockstep::recorder {
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclInProgress = 7;
-// NCCL accepted the call: it is complete, or NCCL's own thread continues it.
+// Returns whether NCCL accepted the call: it is complete, or NCCL's own thread continues it.
 inline bool Accepted(int result) noexcept { return result == kNcclSuccess || result == kNcclInProgress; }
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
@@ -38,8 +38,8 @@ struct RealFunction {
 };
 
 // Returns null, and adds a note to the ring, if no loaded library defines the function. If a process has two NCCL
-// libraries, inner calls use the functions of their own library. A caller that looked up a function in one library
-// gets that library's function; all others get the first library's.
+// libraries, inner calls use the functions of their own library. A caller that looked up a function in one library gets
+// that library's function; all others get the first library's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
@@ -58,7 +58,7 @@ inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   return ResolveNccl(function, caller);
 }
 
-// If CUDA runtimes of two versions are loaded, returns the function of the caller's own.
+// If CUDA runtimes of two versions are loaded, returns the function of the caller's own runtime.
 void* ResolveCuda(RealFunction* function, const void* caller) noexcept;
 inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
@@ -66,15 +66,16 @@ inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   return ResolveCuda(function, caller);
 }
 
-// Calls the real NCCL about a usable communicator. `library` is its creator, numbered as in AskedLibrary. Returns
-// false if NCCL cannot answer.
+// Asks the real NCCL about a usable communicator. `library` is its creator, numbered as in AskedLibrary. Returns false
+// if NCCL cannot answer.
 enum class AskedOfComm { kUserRank, kCount, kDevice };
 bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
 
-// A libc function whose symbol version changed, such as dlopen. Null if there is none.
+// Returns a libc function whose symbol version changed, such as dlopen. Null if there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
-// ncclGetVersion of the library behind the current call, or null if it has none; and its result, or 0.
+// The first returns ncclGetVersion of the library behind the current call, or null if it has none; the second returns
+// its result, or 0.
 const void* NcclVersionFunction() noexcept;
 int32_t NcclVersion() noexcept;
 

@@ -1,4 +1,4 @@
-// Reserves and publishes slots of the event rings. A thread's own ring needs no atomic read-modify-write.
+// Reserves and publishes slots of the event rings. A thread's own ring needs no atomic read-modify-write operation.
 #pragma once
 
 #include "recorder/core/process.h"
@@ -6,15 +6,15 @@
 namespace lockstep::recorder {
 
 struct Slot {
-  ring::OpSlot* op;  // null if the overflow ring's slot was busy; the drop is counted
+  ring::OpSlot* op;  // null if the overflow ring's slot was in use; the drop is counted
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed with compare-and-swap. If a writer is delayed for a whole lap, it keeps its
-// slot, and the newer record is dropped and counted.
+// Claims a slot of the shared ring with compare-and-swap. If a writer is delayed for a whole lap, it keeps its slot,
+// and the newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
-// Returns the record with this number, for changes by its own writer; null if its slot was reused.
+// Returns the record with this number so that its own writer can change it; null if its slot was reused.
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;

@@ -11,7 +11,7 @@ constexpr uint64_t kRetired = UINT64_MAX;  // value of StreamCell::owner after t
 
 bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
 
-// Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest is
+// Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest entry is
 // dropped, so a dependency can be lost but is never wrong.
 struct EventEntry {
   const void* event;
@@ -27,8 +27,8 @@ uint32_t EventSlot(const void* event) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
 }
 
-// Returns an unused cell or, if there is none, one whose stream is destroyed and idle. The tickets of that cell
-// continue to rise.
+// Returns an unused cell or, if there is none, one whose stream is destroyed and idle. That cell's tickets continue to
+// increase.
 uint32_t ClaimStream() noexcept {
   uint32_t index = Load(&g.streams_used);
   while (index < g.map.capacities.streams && !Swap(&g.streams_used, index, index + 1)) index = Load(&g.streams_used);
@@ -40,7 +40,7 @@ uint32_t ClaimStream() noexcept {
         (!retired && Load(&g_tables.stream_handles[index]) != nullptr)) {
       continue;
     }
-    // Markers that are still pending would report on the previous stream.
+    // Pending markers would report progress of the previous stream.
     if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) + 1 < Load(&cell->given)) continue;
     if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
   }
@@ -190,7 +190,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// Returns true if the markers show that nothing waits there any more.
+// Returns true if the markers show that nothing is waiting there any more.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
@@ -198,7 +198,7 @@ bool IsOver(const ring::Dependency& wait) noexcept {
 }
 
 // Returns the place, among the waits of `target`, for a wait for `source`. An earlier, unfinished wait for the same
-// stream delays the work between the two waits, so it is kept if there is room. Without markers this is unknown, and
+// stream delays the work between the two waits, so it is kept if there is room. Without markers, this is unknown, and
 // the newest wait counts.
 uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
@@ -206,7 +206,7 @@ uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t a
   for (uint32_t i = 0; i < ring::kDependencies; ++i) {
     const ring::Dependency& wait = target.depends_on[i];
     const bool is_same = Load(&wait.stream_plus_one) == source + 1;
-    // Nothing came between the two waits, so the later one replaces the earlier one.
+    // There was no work between the two waits, so the later one replaces the earlier one.
     if (is_same && (!marked || Load(&target.waits_after[i]) == after)) return i;
     if (is_same && (same == kNone || Load(&wait.ticket) > Load(&target.depends_on[same].ticket))) same = i;
     if (over == kNone && IsOver(wait)) over = i;
@@ -261,8 +261,8 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
     Calibrate(now);
     if (!Recording()) return false;
   }
-  // A wait inside another belongs to NCCL or the runtime. If it begins no deeper in the stack than the last wait, an
-  // exception or a jump has left that one. Then this wait takes its place.
+  // A wait inside another belongs to NCCL or the runtime. If this wait begins no deeper in the stack than the last one,
+  // that one was left by an exception or a jump. Then this wait replaces it.
   const void* frame = __builtin_frame_address(0);
   if (Load(&cell->wait) != 0 && reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(thread->wait_frame)) {
     return false;

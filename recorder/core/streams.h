@@ -5,8 +5,8 @@
 
 namespace lockstep::recorder {
 
-// The stream's index, assigned at its first use; kNone if the table is full. `device` is for the default streams,
-// whose handle is the same on every device; -1 means the current one.
+// Returns the stream's index, assigned at its first use; kNone if the table is full. `device` is for the default
+// streams, whose handle is the same on every device; -1 means the current one.
 uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
 inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(handle);
@@ -16,10 +16,10 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
   }
   return FindStreamSlow(thread, handle, device);
 }
-// Stands for the stream of an operation that reports none; it has no index.
+// Represents the stream of an operation that reports none; it has no index.
 inline const void* UnknownStream() noexcept { return reinterpret_cast<const void*>(UINTPTR_MAX); }
-// The index of a known stream, otherwise kNone. For a default stream (null, legacy, per-thread): the current
-// device's.
+// Returns the index of a known stream, otherwise kNone. A default stream (null, legacy, per-thread) is that of the
+// current device.
 uint32_t KnownStream(const void* handle) noexcept;
 
 // Called before the program destroys the stream, because its handle may be reused at once. Returns its index, or kNone
@@ -28,14 +28,14 @@ uint32_t ForgetStream(const void* handle) noexcept;
 // Called if the stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;
 
-// Called when the thread has ended, perhaps in the middle of a group: its own default streams end, and its tickets
-// are free.
+// Called when the thread has ended, perhaps in the middle of a group. Ends its own default streams and releases its
+// tickets.
 void ForgetThreadStreams(uint32_t thread) noexcept;
 
-// cudaEventRecord and cudaStreamWaitEvent; called after they succeeded.
+// Called after cudaEventRecord and cudaStreamWaitEvent have succeeded.
 void NoteEventRecorded(const void* event, const void* stream) noexcept;
 void NoteStreamWaits(const void* stream, const void* event) noexcept;
-// The stream that last recorded the event, and its ticket; kNone if unknown.
+// Returns the stream that last recorded the event, and its ticket; kNone if unknown.
 uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
 
 // Called when the event is destroyed or its handle is reused.
@@ -43,9 +43,9 @@ void ForgetEvent(const void* event) noexcept;
 
 void ForgetEvents() noexcept;  // in a forked child
 
-// Writes a wait into the thread's cell, and clears it. `stream` is kNone for a wait for the device, or if unknown.
-// Waits may nest (a cudaFree that synchronizes). Only the outermost is recorded, and Leave is called only if Enter
-// returned true.
+// EnterWait writes a wait into the thread's cell, and LeaveWait clears it. `stream` is kNone for a wait for the device,
+// or if unknown. Waits may be nested (a cudaFree that synchronizes). Only the outermost is recorded, and Leave is
+// called only if Enter returned true.
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
 void LeaveWait() noexcept;
 

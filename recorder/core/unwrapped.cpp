@@ -11,7 +11,7 @@ namespace {
 
 #define LOCKSTEP_NAME(NAME, ...) #NAME,
 constexpr const char* kWrapped[] = {LOCKSTEP_NCCL_NAMES(LOCKSTEP_NAME)
-                                    // NCCL exports this function but no header declares it.
+                                    // NCCL exports this function, but no header declares it.
                                     "ncclResetDebugInitInternal"};
 
 bool IsPublic(const char* name) noexcept {
@@ -33,7 +33,7 @@ void See(const char* name, void* argument) noexcept {
   }
   ring::Header* header = static_cast<ring::Header*>(argument);
   const uint32_t before = header->unwrapped;
-  // Stores as many names as there is room for, but counts all.
+  // Stores as many names as fit, but counts all.
   char* names = header->unwrapped_names;
   const size_t used = strnlen(names, sizeof(header->unwrapped_names) - 1), length = strlen(name);
   if (used + length + 2 < sizeof(header->unwrapped_names)) {
@@ -50,7 +50,7 @@ void NoteUnwrapped(const void* in_nccl) noexcept {
   if (!Swap<int32_t>(&header->newest_nccl, 0, LOCKSTEP_NEWEST_NCCL)) return;
   LoadedObject library{};
   uint32_t hash = 0;
-  // A framework that contains NCCL exports a hundred thousand other names.
+  // A framework that contains NCCL exports a hundred thousand other names, too.
   if (FindObject(in_nccl, &library, &hash) && IsNcclLibrary(library)) ForEachFunctionIn(in_nccl, See, header);
 }
 

@@ -23,7 +23,8 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The live watcher uses the same shares, because threads that only monitor use a little of both.
+// The live watcher uses the same thresholds. They are not zero because threads that only monitor use a little CPU and
+// I/O.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
 // Stacks and file lists come from files, so their length is limited.
@@ -69,7 +70,7 @@ constexpr absl::string_view kStorageWaits[] = {
     "iomap_dio",
 };
 
-// Uninterruptible sleep that is not storage: GPU and network drivers.
+// Kernel functions of GPU and network drivers: uninterruptible sleep that is not a wait for storage.
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
                                               "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
@@ -121,7 +122,7 @@ Match InnermostNative(const std::vector<std::string>& stack) {
   return {};
 }
 
-// Returns the kernel function in which the process waits for storage, or nothing.
+// Returns the kernel function in which the process waits for storage, or an empty string.
 std::string StorageWait(const Process& process) {
   if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
   for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
@@ -165,14 +166,14 @@ void Motion(const Process& process, ActivityView* view) {
   if (stacks) detail->set_number(process.stack == process.stack_later ? 1 : 2);
   ProcessSample* sample = view->motion.mutable_process();
   sample->set_between_ns(process.sample_gap_ns);
-  // States what shows that the process moves, or what is known about a process that does not.
+  // Adds evidence that the process is active, or what is known about a process that is not.
   sample->set_cpu_ns((moves ? cpu_moves : cpu_known) ? process.cpu_ns_between_samples : -1);
   sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }
 
 bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
 
-// Evidence is written out for this many ranks; the rest are counted.
+// Evidence lists this many ranks and gives only the number of the others.
 constexpr size_t kRanksShown = 3;
 
 }  // namespace
@@ -208,8 +209,8 @@ ActivityView ClassifyActivity(const Process& process) {
   Motion(process, &view);
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   const Match native = InnermostNative(process.stack);
-  // A collection, or a wait for the interpreter lock, may be short. Only if two samples show it, the thread is stuck in
-  // it.
+  // A garbage collection or a wait for the interpreter lock may be short. The thread counts as stuck in it only if both
+  // samples show it.
   const bool brief = !process.stack_later.empty() && InnermostNative(process.stack_later).stall != native.stall;
   const Match python = InnermostPython(process.python_stack);
   const std::string wait = StorageWait(process);
@@ -218,8 +219,8 @@ ActivityView ClassifyActivity(const Process& process) {
   const std::string* file = open < process.written_files.size() ? &process.written_files[open] : nullptr;
 
   Detail detail;
-  // Certain native frames come first: a collection or a wait for the lock can occur at any Python line. So does a wait
-  // for another process, whatever the Python line does.
+  // Some native frames take precedence: a garbage collection or a wait for the interpreter lock can occur at any Python
+  // line. So can a wait for another process.
   if (native.stall == Stall::kRendezvous ||
       ((native.stall == Stall::kGarbageCollection || native.stall == Stall::kInterpreterLock) && !brief) ||
       (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {
@@ -248,8 +249,8 @@ bool SameStall(Stall a, Stall b) {
 }
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
-  std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // rank, evidence
-  // Named ranks by host, and those that were seen waiting for files.
+  std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // pairs of rank and evidence
+  // The named ranks on each host, and those of them that wait for files.
   std::map<std::string, int32_t> on_host, waiting_for_files;
   int32_t moving = 0, still = 0;
   Evidence motion;
@@ -262,7 +263,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     const Rank& rank = bundle.ranks[index];
     const ActivityView view = ClassifyActivity(rank.process);
     ++on_host[rank.host];
-    // In the wait for its peers, a rank does nothing else, whatever called the wait.
+    // A rank that waits for its peers does nothing else, no matter which code called the wait.
     const bool waits = view.stall != Stall::kRendezvous && PlaceOfProcess(rank.process).where == Whereabouts::kWaits;
     if (view.stall != Stall::kUnknown && !waits) by_stall[view.stall].push_back({rank.rank, view.evidence});
     if (WaitsForFiles(view.stall) && !waits && !rank.host.empty()) ++waiting_for_files[rank.host];
@@ -281,7 +282,8 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     *finding->add_evidence() = std::move(motion);
   }
   if (by_stall.empty()) return;
-  // The activity of most ranks. If that is storage and any rank is in a checkpoint, the more specific checkpoint.
+  // The activity of most ranks. If that is storage and any rank is writing a checkpoint, "checkpoint" is used because
+  // it is more specific.
   const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
@@ -298,10 +300,10 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
         evidence->mutable_detail()->set_count(static_cast<int64_t>(seen.size() - kRanksShown));
     }
   }
-  // If several ranks of one host wait for files, the host has the problem.
+  // If several ranks of one host wait for files, the problem is the host's.
   const bool files = WaitsForFiles(stall);
   if (files && waiting_for_files.size() > 1) {
-    // If several hosts wait for files, the file server has the problem, so no host should be drained.
+    // If several hosts wait for files, the problem is the file server's, so no host should be drained.
     int32_t waiting = 0;
     for (const auto& [host, count] : waiting_for_files) waiting += count;
     Detail* detail = add(Evidence::FILES_ON_HOSTS);
@@ -309,7 +311,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     detail->set_of(static_cast<int64_t>(waiting_for_files.size()));
     finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
-  // A wait for files rarely affects only one rank of a host, and nothing is known about the host's ranks without data.
+  // A wait for files rarely affects only one rank of a host, and the state of the host's ranks without data is unknown.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
     std::map<std::string, int32_t> present;
     int32_t most = 0;

@@ -1,5 +1,5 @@
-// What a stuck process is doing, by samples from outside. They contain its stacks, the kernel function it sleeps in,
-// its open files, and its CPU use and I/O between two samples. The rules go by names; missing data proves nothing.
+// What a stuck process is doing, from samples taken outside it: its stacks, the kernel function it sleeps in, its open
+// files, its CPU use and I/O. The rules match names; missing data proves nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ActivityView {
   Stall stall = Stall::kUnknown;
   Moving moving = Moving::kUnknown;
   bool uninterruptible = false;  // a thread of the process is in uninterruptible sleep (D)
-  // An ACTIVITY and a MOTION without their rank. A kind is FACT if `stall` or `moving` is unknown.
+  // Evidence of kinds ACTIVITY and MOTION, without the rank. The kind is FACT if `stall` or `moving` is unknown.
   Evidence evidence, motion;
 };
 
@@ -29,10 +29,11 @@ const char* MovingName(Moving moving);
 
 ActivityView ClassifyActivity(const Process& process);
 
-// Index into Process::written_files of the file that is a checkpoint's by its name; their number if there is none.
+// Returns the index in Process::written_files of the first file whose name marks it as a checkpoint, or the number of
+// files if there is none.
 size_t CheckpointFile(const Process& process);
 
-// Returns whether one fault may stall both ranks: both show the same, or one shows nothing, or both wait for files.
+// Returns whether one fault may stall both ranks: they show the same activity, one shows none, or both wait for files.
 bool SameStall(Stall a, Stall b);
 
 // Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks). If

@@ -12,7 +12,7 @@ using ring::IsPointToPoint;
 
 constexpr double kHolds = 0.9;  // a rule must hold for this share of the other members
 
-// One member's part in one exchange: the number of elements for each peer, or -1 if it has no such call.
+// One member's part in an exchange: the number of elements for each peer, or -1 if it has no such call.
 struct Part {
   std::vector<int64_t> sent, received;
   bool complete = false;  // the member has a call of each direction with every other member
@@ -24,8 +24,8 @@ struct Part {
   }
 };
 
-// Returns the group that contains `like`, or the one before or after it in this communicator (step -1, 1). Empty if not
-// recorded.
+// Returns the group that contains `like`, or the previous or next group in this communicator (`step` -1 or 1). Empty if
+// not recorded.
 Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
   Part part;
   const auto& members = model.comms[comm].members;
@@ -50,7 +50,7 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
-// Returns the one member that is in every pair whose sizes differ, if it differs from two others or more. Returns -1 if
+// Returns the only member that is in every pair whose sizes differ, if there are at least two such pairs. Returns -1 if
 // there is none, or several.
 int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
@@ -70,7 +70,7 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
     }
   }
   const auto most = std::max_element(differs.begin(), differs.end());
-  // With three members, two pairs always share one, whatever is wrong. Then the two others must match each other.
+  // With three members, any two pairs share a member, so the two others must also match each other.
   return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
 }
 
@@ -86,7 +86,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
   const auto& members = model.comms[comm].members;
   const auto size = static_cast<int32_t>(members.size());
   SplitVerdict found;
-  // Every member's part in this exchange and in the previous one: the numbers of one pair count the exchanges.
+  // Every member's part in this exchange and in the previous one. The sequence numbers of a pair count exchanges.
   std::vector<Part> now, before;
   for (int32_t m = 0; m < size; ++m) {
     const int32_t peer = m == sender ? receiver : sender;
@@ -95,13 +95,13 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }
-  // Finds a member whose sizes differ from several others', which all match each other.
+  // Finds a member whose sizes differ from those of several others, which all match each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
     Detail* detail = found.Begin(odd == sender, Evidence::SIZES_OF_OTHERS);
     detail->set_flag(odd == sender);
     return found;
   }
-  // Every rank routes the same total (tokens times experts per token), whatever the destinations.
+  // Every rank routes the same total (tokens times experts per token), regardless of the destinations.
   std::map<int64_t, int> totals;
   int others = 0;
   for (int32_t m = 0; m < size; ++m) {

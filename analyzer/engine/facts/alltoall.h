@@ -1,6 +1,5 @@
 // All-to-all with separate sizes for each pair, made of grouped sends and receives. Sizes may differ between ranks and
-// between calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which
-// side is wrong.
+// calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which side is wrong.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ struct SplitVerdict {
   }
 };
 
-// Returns whether this send or receive of the member is part of an all-to-all. Then its group has sends to and receives
-// from all other members of a communicator of three or more.
+// Returns whether this send or receive of the member is part of an all-to-all: its group sends to and receives from all
+// other members of a communicator with at least three.
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op);
 
 // Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` although their counts differ. Both

@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// The facts as a reader sees them: durations to a tenth of a second, communicators by label, and only the ranks in
+// An item as the reader sees it: durations in tenths of a second, communicators by label, and only the ranks in
 // `detail`.
 std::string AsRead(const EvidenceItem& item) {
   constexpr int64_t kTenth = 100'000'000;

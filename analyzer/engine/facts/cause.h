@@ -1,4 +1,4 @@
-// A finding that is being built, as the stages of the engine pass it on.
+// A finding under construction, which the stages of the engine pass on.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct EvidenceItem {
   EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
-  // These set which ranks (indexes) the sentence names: those given, in that order, or all of the item's own. The other
-  // functions set other fields.
+  // Both Naming functions set which ranks (indexes) the sentence names: those given, in that order, or all of the
+  // item's own. The others set other fields.
   EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
   EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
   EvidenceItem& On(const Bundle& bundle, const Communicator& comm);
@@ -60,10 +60,10 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
 // Like CallOf, but without the call's place in the code.
 CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op);
-// Returns any other call, by its text: "ncclCommSplit #2".
+// Returns a reference to a call that is known only by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
 
-// A finding that is being built. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
+// A finding under construction. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> ranks, missing;
@@ -79,14 +79,14 @@ struct Cause {
   int64_t since_ns = 0;       // when `since_rank` (index) last moved, on its clock; 0 if unknown
   int32_t since_rank = -1;
   std::string cause;              // see Finding::cause
-  Stall stall = Stall::kUnknown;  // the activity in which the processes of the named ranks are seen
+  Stall stall = Stall::kUnknown;  // what the processes of the named ranks were doing, as sampled
   bool moving = false;            // one of these processes uses CPU or I/O
   bool doubtful = false;          // based on operations that may also be complete, or not begun
-  bool beside = false;            // no rank waits for the named ranks: found beside another cause, reported after it
-  bool hypothesis = false;        // fits the evidence but is not proven
-  // For RANK_NO_DATA: the others wait for the rank only in first operations of communicators.
+  bool beside = false;  // no rank waits for the named ranks: found in addition to another cause and reported after it
+  bool hypothesis = false;  // fits the evidence but is not proven
+  // For RANK_NO_DATA: the others wait for the rank only in the first operations of communicators.
   bool first_only = false;
-  // Communicator whose first operation all named ranks are in, although the record is lost.
+  // Communicator whose first operation all named ranks are in, although its record is lost.
   uint32_t first_lost = kNoIndex;
   bool not_begun = false;  // no GPU has started the operation: earlier computation still runs, perhaps normally
   std::optional<CommonFactor> factor;  // what the named ranks share
@@ -95,18 +95,18 @@ struct Cause {
   std::string pattern;
   double slowdown = 0;
   std::vector<uint32_t> nodes;  // nodes of the wait graph, for chain and victims
-  // Where the ranks `waiting` (indexes) wait, if not in `op`: a rendezvous, or the call named.
+  // Where the ranks in `waiting` (indexes) wait, if not in `op`: a rendezvous, or the named call.
   ChainLink::What wait = ChainLink::OPERATION;
   std::string op_name;
   std::vector<int32_t> waiting;
 
-  // Sets the operation concerned, with its rank (index) and communicator.
+  // Sets the operation concerned, its rank (index) and its communicator.
   void In(uint32_t of, const Op* operation, int32_t whose) { comm = of, op = operation, op_rank = whose; }
   // Begins an item of evidence. The caller sets the other fields of its sentence.
   EvidenceItem& Add(Evidence::Kind of_kind, std::vector<int32_t> of) {
     return evidence.emplace_back(of_kind, std::move(of));
   }
-  // Begins another explanation. The caller may fill its detail.
+  // Adds an alternative explanation. The caller may fill in its detail.
   Detail* AddRival(Rival::Kind rival) {
     rivals.emplace_back().set_kind(rival);
     return rivals.back().mutable_detail();

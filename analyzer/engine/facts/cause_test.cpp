@@ -14,7 +14,7 @@ Bundle TwoRanks() {
   return bundle;
 }
 
-// A reader sees two items as one if and only if their sentences are the same.
+// Two items are equal for a reader if and only if their sentences are.
 void ExpectSame(bool same, const EvidenceItem& a, const EvidenceItem& b) {
   const auto text = [](const EvidenceItem& item) {
     Evidence evidence = item.fields;

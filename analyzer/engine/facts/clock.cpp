@@ -11,12 +11,13 @@ namespace {
 
 // Number of operations used from one communicator, spread over its record.
 constexpr uint32_t kMostShared = 256;
-// The maximum drift between two clocks per second, if nobody sets them: that of quartz and its steering, with a margin.
+// Maximum drift, in seconds per second, between two clocks that nobody sets: that of quartz and clock steering, with a
+// margin.
 constexpr double kMostDrift = 200e-6;
-// Number of operations that must agree that a clock was set; fewer count as damage.
+// Number of operations that must agree that a clock was set; if fewer do, they count as damaged.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
-// Clocks are never this far apart. A larger difference is damage, and would make sums overflow.
+// Clocks never differ by this much. A larger difference comes from damage and would make sums overflow.
 constexpr int64_t kMostApart = int64_t{1} << 61;
 
 }  // namespace
@@ -41,7 +42,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);
-  // If most clocks seem to have been set at once, the clock that they are compared with was set.
+  // If most clocks seem to have been set at the same time, it was the reference clock that was set.
   const int stepped = Stepped();
   if (stepped >= 2 && stepped * 2 > static_cast<int>(clocks.size()) - 1) {
     std::vector<HostClock> before = std::move(clocks);
@@ -105,7 +106,7 @@ void Clocks::Fold() {
   }
 }
 
-// A communicator is not ready anywhere before the last member has started to create it.
+// A communicator is not ready on any member before the last member has started to create it.
 void Clocks::FoldCreations() {
   const Bundle& bundle = timing_.model.bundle;
   std::vector<Seen> members;
@@ -127,7 +128,7 @@ int Clocks::Stepped() const {
       std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
-// Proceeds outwards from the root. Each communicator is visited once, from the first aligned clock in it.
+// Proceeds outwards from the root. Each communicator is visited once, from the first of its clocks that is aligned.
 void Clocks::AlignAll(uint32_t root) {
   clocks[root].epochs.push_back({INT64_MIN, INT64_MAX, 0, 0, 0, 0});
   std::vector<uint32_t> queue{root};
@@ -178,7 +179,7 @@ void Clocks::AlignAll(uint32_t root) {
 std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns, int64_t wall_ns) {
   std::erase_if(samples, [](const Sample& s) { return s.low > s.high || s.low < -kMostApart || s.high > kMostApart; });
   std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.at_ns < b.at_ns; });
-  // Runs of operations with compatible bounds. Bounds loosen with time because clocks drift.
+  // Runs of operations with compatible bounds. Bounds widen over time because clocks drift.
   std::vector<std::vector<Sample>> runs;
   struct Run {
     std::vector<Sample> members;
@@ -211,7 +212,7 @@ std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_
     other = {};
   }
   runs.push_back(std::move(current.members));
-  // Near the end of the record there may be too little time for proof, so two operations that agree are enough.
+  // The record may end too soon for kLeastProof operations, so two that agree are enough here.
   if (other.members.size() >= 2) runs.push_back(std::move(other.members));
   size_t longest = 0;
   for (const auto& run : runs) longest = std::max(longest, run.size());
@@ -235,7 +236,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     if (s.estimated) estimates.push_back(&s);
   }
   epoch->middle_ns = epoch->first_ns + (epoch->last_ns - epoch->first_ns) / 2;
-  // Compares the last third with the first to find the drift, if both have enough operations to outvote single ones.
+  // Compares the last third with the first to find the drift, if both have enough operations to outvote outliers.
   if (estimates.size() >= 12 && epoch->last_ns - epoch->first_ns > 1'000'000'000) {
     const size_t third = estimates.size() / 3;
     std::vector<int64_t> early, late, early_at, late_at;
@@ -259,7 +260,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // divided by the part that drift does not explain, which is the uncertainty
+  if (low > high) std::swap(low, high);  // they cross by what drift does not explain, which is the uncertainty
   const int64_t guess = at_middle.empty() ? wall_ns : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

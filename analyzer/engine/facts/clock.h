@@ -1,8 +1,8 @@
-// Aligns the hosts' clocks without trusting any of them. Two facts are used. No rank leaves a collective before its
-// last member has entered, which bounds every pair of clocks. Members leave at about the same moment, which gives the
-// estimate within the bounds. The same bounds hold for the creation of a communicator; if these alone are known, the
-// wall clocks are the estimate. If a clock was set while the job ran, the bounds contradict each other; then the times
-// before and after are aligned separately.
+// Aligns the hosts' clocks without trusting any of them, from two facts. No rank leaves a collective before its last
+// member has entered, which bounds the offset of every pair of clocks. Members leave at about the same moment, which
+// gives the estimate within the bounds. The creation of a communicator gives the same bounds; if they are the only
+// ones, the wall clocks give the estimate. If a clock was set while the job ran, the bounds contradict each other. The
+// times before and after that are aligned separately.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace lockstep {
 
-// A period of one clock in which it was not set.
+// A period of one clock during which it was not set.
 struct ClockEpoch {
-  int64_t first_ns = 0, last_ns = 0;  // on its own clock, as far as operations show
+  int64_t first_ns = 0, last_ns = 0;  // on its own clock; the first and last operation seen
   int64_t offset_ns = 0;              // add this to a time at `middle_ns` on this clock to get the job's time
   int64_t middle_ns = 0;
   double drift = 0;  // nanoseconds that the clock loses per nanosecond of the job's time; 0 if too little is known
@@ -37,7 +37,7 @@ class Clocks {
 
   bool Aligned(size_t rank_index) const { return clocks[timing_.ranks[rank_index].clock].aligned(); }
   // Converts a rank's own time to the job's time; returns it unchanged if the rank's clock is not aligned. If a clock
-  // was set back, a time in the overlap counts as the later period's.
+  // was set back, a time that occurred twice counts as the later one.
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
   // Returns the maximum error of ToJob; -1 if the clock is not aligned.
   int64_t Uncertainty(size_t rank_index, int64_t own_ns) const;
@@ -68,7 +68,7 @@ class Clocks {
   void Add(uint32_t comm, bool estimated, std::vector<Seen>* members);
   void AlignAll(uint32_t root);
   int Stepped() const;
-  // `wall_ns`: the offset by the wall clocks.
+  // `wall_ns`: the offset according to the wall clocks.
   static std::vector<ClockEpoch> Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns, int64_t wall_ns);
   static void FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEpoch* epoch);
   static const ClockEpoch& EpochAt(const HostClock& clock, int64_t own_ns);
@@ -77,7 +77,7 @@ class Clocks {
   // Indexed by communicator. Empty once the clocks are aligned.
   std::vector<Shared> shared_;
   std::vector<Seen> seen_;
-  std::vector<std::vector<uint32_t>> comms_of_clock_;  // first shared_ of each communicator that the clock is in
+  std::vector<std::vector<uint32_t>> comms_of_clock_;  // first shared_ entry of each communicator that the clock is in
 };
 
 }  // namespace lockstep

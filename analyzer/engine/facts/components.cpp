@@ -9,7 +9,7 @@ namespace lockstep {
 
 Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>& degree,
                           const std::function<uint32_t(uint32_t, size_t)>& target) {
-  // Tarjan's algorithm.
+  // Uses Tarjan's algorithm.
   Components found;
   found.of.assign(nodes, kNoIndex);
   std::vector<uint32_t> order(nodes, kNoIndex), low(nodes, 0), stack;
@@ -49,7 +49,7 @@ Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>&
   return found;
 }
 
-// The components of the wait graph without outgoing edges.
+// Finds the components of the wait graph without outgoing edges.
 void WaitGraph::FindSinks() {
   const Components found = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
@@ -69,7 +69,7 @@ void WaitGraph::FindSinks() {
   }
   // Sorted by rank, a process before its GPU, because the order of nodes must not affect the result.
   auto key = [&](const std::vector<uint32_t>& sink) {
-    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // belongs to no rank: sorted last
+    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // a node without a rank (-1) is sorted last
     return std::pair(rank, sink[0]);
   };
   std::sort(sinks.begin(), sinks.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });

@@ -14,7 +14,7 @@ struct Components {
 };
 
 // `degree(v)` edges lead out of node v, and the k-th leads to `target(v, k)`. Takes linear time and does not recurse,
-// because chains are as long as the job is wide.
+// because a chain may contain every rank of the job.
 Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>& degree,
                           const std::function<uint32_t(uint32_t, size_t)>& target);
 

@@ -14,7 +14,7 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-constexpr size_t kFew = 2;         // if more ranks of one role differ, there is another reason
+constexpr size_t kFew = 2;         // if more ranks of one role differ, there is a different reason
 constexpr size_t kReferences = 6;  // number of ranks with the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
 
@@ -27,7 +27,7 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<uint32_t> role;  // its number, and the kinds of communicators that are counted
+  std::vector<uint32_t> role;  // number of the role, then the kinds of communicators that are counted
   std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 
@@ -35,8 +35,8 @@ struct Counted {
 // unknown.
 std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
-  // In a framework's file, counters precede entries. So a file truncated in the entries still shows the rank's place,
-  // but not its way there.
+  // In a framework's file, counters precede entries. So a file that is truncated in its entries still shows the rank's
+  // place, but not how it got there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
   std::map<uint32_t, std::pair<size_t, int64_t>> lanes;  // by kind of communicator: membership and issued number
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
@@ -75,7 +75,7 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
 }
 
-// Returns whether two programs pass different places. With dynamic batching, for example, this is by design.
+// Returns whether the two programs never pass a common place. With dynamic batching, for example, this is intended.
 bool Differ(const Counted& a, const Counted& b) {
   constexpr size_t kEnough = 64;
   const size_t places = std::min(kEnough, a.places.size());
@@ -146,8 +146,8 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
 
 namespace {
 
-// Returns whether the two ranks have only this call for each other, although both exchange with others. A framework
-// does not count by peer; there, as far as both records reach.
+// Returns whether this is the only call that the two ranks have for each other, although both exchange with others. A
+// framework has no counters by peer, so only its records are examined.
 bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
   const Rank& own = model.bundle.ranks[rank_index];
   const Rank& theirs = model.bundle.ranks[peer.rank_index];
@@ -183,7 +183,7 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 }
 
 // Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
-// used the wrong peer leaves the right one waiting.
+// used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const auto reverse = OtherSideOf(op.kind);
   for (const Member& m : model.comms[comm].members) {
@@ -223,7 +223,7 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
   using Tallies = std::set<std::vector<int64_t>>;
-  // Maps the role and its collectives to what was exchanged, and that to the ranks.
+  // Maps the role and its counts of collectives to its counts of sends and receives, and these to the ranks.
   std::map<std::pair<uint32_t, Tallies>, std::map<Tallies, std::vector<int32_t>>> places;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];

@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// Returns a job of pipelines of two ranks, and a group of all ranks. In each pipeline the ranks exchanged ten times,
-// and the newest send is recorded.
+// Returns a job of pipelines of two ranks, and a group of all ranks. In each pipeline, the ranks exchanged ten times;
+// only the newest send is recorded.
 Bundle Pipelines(int count) {
   Bundle b;
   b.ranks_expected = 2 * count;

@@ -22,7 +22,7 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// How a process ended: by a launcher's signal, by an abort or a status of its own, or by a fault or SIGKILL.
+// How a process ended: by a launcher's signal, by its own abort or exit status, or by a crash or SIGKILL.
 enum class End { kForced, kGaveUp, kCrashed };
 
 End EndOf(const Process& p) {
@@ -36,7 +36,7 @@ End EndOf(const Process& p) {
   }
 }
 
-// A watchdog waits for minutes, so a process that aborts sooner has another reason.
+// A watchdog waits for minutes, so a process that aborts sooner does so for another reason.
 constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
 // PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
@@ -65,8 +65,8 @@ class Builder {
   }
 
  private:
-  // Adds the oldest operation of each communicator that is not known to be complete. Later ones add nothing. A watchdog
-  // aborts communicators before it ends the process, so nothing may count as in flight any more.
+  // Adds the oldest operation of each communicator that is not known to be complete; later ones add no information.
+  // Operations need not be in flight, because a watchdog aborts communicators before it ends the process.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     absl::flat_hash_map<uint32_t, const Op*> oldest;
@@ -107,8 +107,8 @@ class Builder {
       for (const Member& m : model_.comms[comm].members) {
         unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[m.rank_index].damaged);
         if (m.rank_index < 0) continue;
-        // The GPU work of a process ends with the process. So others also wait for an ended member in operations that
-        // it had already entered.
+        // A process's GPU work ends with the process. So others also wait for an ended member in operations that it had
+        // already entered.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
         if (ended || m.arrived < seq) lacking.push_back(static_cast<uint32_t>(m.rank_index));
       }
@@ -121,18 +121,18 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;  // indexed by the same index: whether it waits for, or contains, a member without data
+  std::vector<bool> unseen_;                  // same index: whether it waits for, or contains, a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
-// An error of its own GPU is a reason to give up, even if another process failed.
+// A rank whose own GPU failed has a reason to give up, even if another process failed.
 bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// When the first process of each host (name and boot) crashed, was killed or aborted in its own code. Processes of one
-// host share a clock, so their order is exact.
+// The time at which the first process of each host (name and boot) crashed, was killed or aborted in its own code.
+// Processes of one host share a clock, so their order is exact.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
@@ -166,8 +166,8 @@ std::vector<bool> FindConsequences(const Model& model) {
   }
   if (dead == 0) return consequence;
   const Builder builder(model);
-  // A process that aborts in its own code is in no wait. A process that waited for a rank without data gave up because
-  // of that rank: a watchdog ends its process when an operation takes too long.
+  // A process that aborts in its own code was not waiting. A process that waited for a rank without data gave up
+  // because of that rank: a watchdog ends a process whose operation takes too long.
   auto gave_up_waiting = [&](size_t r) {
     return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) ||
            EndedByWatchdog(model, r).waited_ns >= 0;
@@ -180,7 +180,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
   };
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
-  // Components, ordered so that a component comes after those that it waits for.
+  // The components are ordered so that each comes after those that it waits for.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
       [&](uint32_t v, size_t k) { return edges[v][k]; });
@@ -207,7 +207,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = EndOf(model.bundle.ranks[r].process);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) continue;
-    // Where ended processes waited for each other, one that was in its own code ended first.
+    // If ended processes had waited for each other, one that was in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);
@@ -261,7 +261,7 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
       evidence->mutable_detail()->add_ranks(culprit.rank());
       evidence->mutable_detail()->set_flag(it->second.pytorch);
       evidence->add_ranks(culprit.rank());
-      break;  // the other culprits of the finding ended in the same way
+      break;  // the finding's other culprits ended in the same way
     }
   }
 }

@@ -1,5 +1,6 @@
-// Processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, and
-// launchers end the rest. The waits and the order of ends on one host show this, never the times of different hosts.
+// Finds processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, and
+// launchers end the rest. The evidence is the waits and the order of ends on one host, never the times of different
+// hosts.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +12,27 @@
 
 namespace lockstep {
 
-// Returns whether the process was in a wait for its GPU, or in a call, when it ended. The cells of its threads outlive
-// it. False: no, or unknown.
+// Returns whether the process was waiting for its GPU, or was in a call, when it ended. The state of its threads in the
+// ring outlives it. Also false if unknown.
 bool EndedWaiting(const Rank& rank);
 
-// Returns, for each rank index, whether a process ended because of another: it waited, directly or through others, for
-// one that had ended. Or a launcher's signal or a watchdog (see below) ended it. Or it gave up in a wait after another
-// process of its host crashed, without an error of its own GPU. A crash or SIGKILL never counts as a consequence.
+// Returns, for each rank index, whether the process ended because of another. It waited, directly or through others,
+// for one that had ended; or a launcher's signal or a watchdog (see below) ended it. Or it gave up waiting after
+// another process of its host crashed, and its own GPU reported no error. A crash or SIGKILL never counts as a
+// consequence.
 std::vector<bool> FindConsequences(const Model& model);
 
-// A process that a watchdog ended: it aborted after one of its threads had been in an operation for a minute or more.
-// Its end is a consequence of what it waited for.
+// The end of a process by a watchdog: the process aborted after one of its threads had been in an operation for at
+// least a minute. Its end is a consequence of what it waited for.
 struct WatchdogEnd {
-  // Time from the call of the oldest operation in flight to the process's end. -1: no watchdog ended the process.
+  // Time from the call of the oldest operation in flight to the process's end. -1 if no watchdog ended the process.
   int64_t waited_ns = -1;
-  bool pytorch = false;  // PyTorch's watchdog, by the names of threads; otherwise an unknown framework's
+  bool pytorch = false;  // PyTorch's watchdog, according to the names of threads; otherwise an unknown framework's
 };
 WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index);
 
-// States in Verdict::ruled_out which processes watchdogs ended and after how long. Does the same in the evidence of
-// findings whose culprits are among them.
+// Adds to Verdict::ruled_out which processes were ended by watchdogs, and after how long. Adds the same to the evidence
+// of findings whose culprits are among them.
 void SayWatchdogEnds(const Model& model, Verdict* verdict);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ using lockstep::testing::Culprits;
 using testing::HostFault;
 using testing::Job;
 
-// Rank `dead` ends as given. Then all others abort, although their clocks say that they ended before.
+// Rank `dead` ends as given. Then all others abort, although by their clocks they ended earlier.
 Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
   Job job(2, 2, 2, 6);
   job.ranks[dead].host_fault = how;
@@ -90,8 +90,8 @@ TEST(Exits, TheFirstRankToDieIsDistinguishedFromItsVictims) {
   }
 }
 
-// All ranks aborted their operations and created new communicators in the same processes. That a rank had not reached
-// the last operation of the old communicators is not a different order of calls.
+// All ranks aborted their operations and created new communicators in the same processes. That a rank did not reach the
+// last operation of the old communicators does not mean that it made different calls.
 TEST(Exits, CommunicatorsAbortedBeforeARestartAreNotCompared) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = HostFault::kStall;
@@ -196,8 +196,8 @@ TEST(Exits, TwoCrashesAreTwoCauses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
 }
 
-// A process that gave up while it waited for a rank without data gave up because of that rank. A process that aborts in
-// its own code does not wait.
+// A process that gave up waiting for a rank without data did so because of that rank. A process that aborts in its own
+// code does not wait.
 TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
   for (int dead : {5, 7}) {
     for (const char* comm : {"tp", "pp"}) {
@@ -222,7 +222,7 @@ TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
       }
     }
   }
-  // The dump of another rank is missing. The rank that died without waiting is still certainly the cause.
+  // The dump of another rank is missing. The rank that died without waiting is certainly still the cause.
   Bundle b = AllEnded(5, HostFault::kDie, 6, "tp");
   b.ranks.erase(b.ranks.begin() + 4);
   b.ranks_expected = 8;
@@ -242,7 +242,7 @@ Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std
     const bool waits = r.threads[0].wait != ring::CallKind::kNone;
     r.threads[0].name = thread;
     r.process.life = Life::kKilled;
-    r.process.signal = waits ? 6 : 15;  // the launcher ends processes that wait for nothing
+    r.process.signal = waits ? 6 : 15;  // the launcher ends processes that are not waiting
     r.process.ended_mono_ns = r.threads[0].last_call_ns + after_ns;
     for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
   }
@@ -322,8 +322,7 @@ TEST(Exits, ARankThatLeftTheTrainingLoopIsNamed) {
   EXPECT_NE(v.findings(0).summary().find("left the training loop"), std::string::npos);
 }
 
-// All ranks have made the same calls. One has left, and the others wait for their GPUs, about which nothing is
-// recorded.
+// All ranks have made the same calls. One has left, and the others wait for their GPUs, whose progress is not recorded.
 TEST(Exits, ARankThatLeftIsNamedWithoutGpuMarkers) {
   const auto ended = [](const std::vector<int>& leave, int64_t waited_s) {
     Job job(2, 2, 2, 4);
@@ -360,12 +359,12 @@ TEST(Exits, ARankThatLeftIsNamedWithoutGpuMarkers) {
   EXPECT_EQ(Analyze(young).findings_size(), 0);
 }
 
-// Without markers, a failing GPU shows only as CPU threads that wait for their GPUs before a send.
+// Without markers, the only sign of a failing GPU is that CPU threads wait for their GPUs before a send.
 TEST(Exits, AnErrorReportedByNcclOutweighsWaitsWithoutGpuMarkers) {
   Job job(2, 3, 1, 4);
   job.ranks[4].gpu_stall_at = job.Find(4, "tp", 2);
   for (const int r : {2, 3}) {
-    auto& program = job.ranks[r].program;  // waits for what stage 2 sends, before its own send
+    auto& program = job.ranks[r].program;  // waits for data from stage 2 before its own send
     program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(r, "pp", 2, 4)) + 1, testing::Call{});
   }
   Bundle b = testing::WithoutMarks(job.Run());

@@ -12,16 +12,16 @@
 namespace lockstep {
 namespace {
 
-// The share of a thing's members that must be culprits, and of the culprits that must be its members.
+// The share of a shared part's members that must be culprits, and the share of the culprits that must be its members.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
-// From this many hosts on, a fault of a rail can be distinguished from a fault of one host.
+// A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
 constexpr int32_t kRailHosts = 3;
 
-// The rail of each rank: the n-th GPU of its host, with the network port beside it. The number is the GPU's index. If
-// that is the same for all ranks of a host (each process sees one GPU), it is the position of the PCI address among
-// those of the job. Hosts of one kind share these addresses. Otherwise it is the rank's number on its host. -1:
-// unknown.
+// Returns the rail of each rank: the n-th GPU of its host, with the network port next to it; -1 if unknown. The number
+// is the GPU's index. If all ranks of a host have the same index (each sees one GPU), it is the PCI address's position
+// among those of the job. Hosts of one kind have the same addresses. Without addresses, it is the rank's number on its
+// host.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
       indexes;  // host -> indexes of its GPUs, ranks with a known index
@@ -100,8 +100,8 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     const Thing& thing = things[t];
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
-    // Things are listed smallest kind first: a host before the switch that has no other host of the job.
-    // If several things have equally few ranks, the first is used.
+    // Things are sorted by kind, smallest first: a host precedes a switch that has no other host of the job. If several
+    // have equally few ranks, the first is used.
     if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
   }
   return best;
@@ -109,8 +109,8 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
 
 namespace {
 
-// A rail carries a communicator whose members are all on it and on several hosts. Returns null unless nearly all stuck
-// communicators are on one rail, on three hosts or more, and this rail carries (nearly) no working communicator.
+// A communicator is on a rail if all its members are, and they are on several hosts. Returns null unless nearly all
+// stuck communicators are on one rail, on at least three hosts, and (nearly) no working communicator is on this rail.
 const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
@@ -180,7 +180,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   };
   count(bad, false, &bad_here);
   count(good, true, &good_out);
-  // Finds one rank that is in everything stuck, and in little that works across hosts.
+  // Finds one rank that is in all stuck communicators, and in few working ones that span hosts.
   std::vector<int32_t> common;
   for (size_t r = 0; r < bad_of.size(); ++r) {
     if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
@@ -195,18 +195,18 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.certain = true;
     return out;
   }
-  // Finds the smallest thing that all stuck communicators cross, and (nearly) no others.
+  // Finds the smallest thing that all stuck communicators cross and (nearly) no working ones do.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {
       const Things::Thing& thing = things.things[t];
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
-      // A rack with its own switch is one set of ranks with two names. The switch, which carries the traffic, comes
-      // first.
+      // A rack with its own switch is the same set of ranks as that switch. The switch is used, because it carries the
+      // traffic.
       if (std::any_of(fits.begin(), fits.end(),
                       [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
         continue;
-      // Two things of a kind explain everything equally well, however many ranks of each left data.
+      // Two things of one kind explain everything equally well, no matter how many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
         if (!fits.empty() && !alike && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
@@ -244,8 +244,8 @@ bool StuckPair(const Cause& c) {
          ring::IsPointToPoint(c.op->kind);
 }
 
-// Returns the ranks of each stuck operation. Pairs of neighbors on one pipeline form one set: a batch of sends and
-// receives ends as one, so any of them may hold up the others.
+// Returns the ranks of each stuck operation. Pairs of neighbors in one pipeline form one set: a batch of sends and
+// receives ends as a whole, so any of them may delay the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // maps communicator and rank to the index of a set
@@ -269,8 +269,7 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
   return sets;
 }
 
-// Operations that all members entered and none finishes: if one host or switch explains all of them, they are one
-// finding.
+// If one host or switch explains all operations that every member entered and none finishes, they become one finding.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;
@@ -284,9 +283,9 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
-  // Nothing here shows what works, and two operations may share a member by chance.
+  // There is no evidence of working communicators here, and two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
-  // Whatever blocks one operation of a batch blocks all of it. So a part that is not the only explanation for the
+  // If one operation of a batch is blocked, all are. So a host or switch that is not the only explanation for the
   // batches is not a finding either.
   if (const auto batches = Together(all); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
@@ -316,11 +315,11 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
 }
 
-// Several communicators of one size hang at once, without a known explanation. A fault of something that they share,
-// like a switch or the network, is more likely than several separate faults. The recording does not show which side is
-// at fault, so all their ranks are one set.
+// Handles several communicators of one size that hang at once, without a known explanation. A fault of something that
+// they share, like a switch or the network, is likelier than several separate faults. The recording does not show which
+// side is at fault, so all their ranks become one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
-  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause to keep
+  std::map<std::pair<int32_t, bool>, size_t> holder;  // maps (size, point to point) to the cause to keep
   for (size_t i = 0; i < causes->size(); ++i) {
     Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)

@@ -45,7 +45,7 @@ TEST(Factor, TheSmallestThingThatContainsNearlyAllRanksIsNamed) {
   EXPECT_EQ(Common(things, Range(2, 8, 4)), "rail 2");
 }
 
-// The n-th GPU of every host, whichever way a job states the number.
+// The rail is the n-th GPU of every host, no matter how a job provides the number.
 TEST(Factor, RailsAreFoundByIndexByAddressOrByNumberOnTheHost) {
   Bundle bundle = Cluster();
   for (Rank& rank : bundle.ranks) rank.gpu_index = 0;  // each process sees only its own GPU
@@ -60,7 +60,7 @@ TEST(Factor, RailsAreFoundByIndexByAddressOrByNumberOnTheHost) {
   EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
 }
 
-// Every stuck operation crosses from one switch to the other. A rank of the second switch left no data; its rack is
+// Every stuck operation crosses from one switch to the other. A rank of the second switch left no data, but its rack is
 // known.
 TEST(Factor, TwoSwitchesThatExplainItEquallyAreNotNamed) {
   Bundle bundle;
@@ -130,7 +130,7 @@ TEST(Factor, ASwitchIsNamedIfItsHostsShareNothingElse) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-// Operations that cross two switches are stuck at both. That one switch has a rank fewer with data does not make it
+// Operations that cross two switches are stuck at both. One switch has one rank less with data, which does not make it
 // likelier.
 TEST(Factor, MissingDataDoesNotDecideBetweenTwoSwitches) {
   Bundle bundle = Cluster();
@@ -220,8 +220,8 @@ TEST(Factor, StuckPairsOfParallelPipelinesAreOneSet) {
   EXPECT_LE(causes[0].grade, GRADE_OPEN);
 }
 
-// A batch of sends and receives ends as a whole. That each pair has a member on one host does not blame that host if
-// the neighbors' hosts are in every batch too.
+// A batch of sends and receives ends as a whole. A host that is in every pair is not at fault if the neighbors' hosts
+// are in every batch, too.
 TEST(Factor, AHostInEveryBatchIsNotNamedIfItsNeighborsAreToo) {
   Bundle bundle = Cluster();
   bundle.comms.resize(5);

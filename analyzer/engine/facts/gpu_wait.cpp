@@ -78,12 +78,12 @@ std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const std::vector<ring::Thre
   const bool dated = process.evidence != nullptr && process.evidence->taken_ns() > 0;
   if (dated && process.evidence->taken_ns() < caller->last_call_ns) return std::nullopt;
   const std::vector<std::string> wait = OutermostAndCallers(process.stack, IsGpuWait);
-  // A loop of launches is at different places in the two samples; a wait stays at one place.
+  // A loop of launches is at different places in the two samples, while a wait stays at one place.
   if (!wait.empty() && !process.stack_later.empty() && OutermostAndCallers(process.stack_later, IsGpuWait) != wait)
     return std::nullopt;
   CallKind kind = wait.empty() ? CallKind::kNone : GpuWaitOf(ParseFrame(wait[0]).function());
   if (kind == CallKind::kNone && process.evidence != nullptr) kind = WaitOfThread(*process.evidence, caller->tid);
-  // A copy from the pages of a file may wait for the storage below them.
+  // A copy from memory-mapped file pages may be waiting for storage.
   if (kind == CallKind::kNone || ClassifyActivity(process).stall != Stall::kUnknown) return std::nullopt;
   ring::ThreadSnapshot waiting = *caller;
   waiting.wait = kind;

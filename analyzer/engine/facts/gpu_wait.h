@@ -1,4 +1,4 @@
-// Waits of a process for its own GPU that show only in its stacks. The recorder does not see kernel launches, which
+// Finds waits of a process for its own GPU that only its stacks show. The recorder does not see kernel launches, which
 // wait while the launch queue is full. If recording of CUDA calls is off, it sees no waits at all.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-// Returns the wait that a function of CUDA's runtime, its driver or HIP performs, by its name; kNone if it does not
-// wait. A launch counts as a wait, because a thread seen in one has found the launch queue full.
+// Returns the wait that a function of the CUDA runtime, the CUDA driver or HIP performs, by its name; kNone if it does
+// not wait. A launch counts as a wait, because a thread sampled in one has probably found the launch queue full.
 ring::CallKind GpuWaitOf(std::string_view function);
 
-// Returns the thread that last made recorded calls, with the wait from the process's stacks written into it.
-// `wait_since_ns` is the end of its last recorded call. Empty if a cell already shows a thread's call or wait, or if
-// the stacks are older than the last recorded call. Also empty if the stacks show no wait, or a different one in the
-// second sample.
+// Returns a copy of the thread that last made recorded calls, with the wait that the process's stacks show.
+// `wait_since_ns` is the end of its last recorded call. Empty if a thread's recorded state already shows a call or
+// wait, or if the stacks are older than the last recorded call. Also empty if the stacks show no wait, or a different
+// one in the second sample.
 std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const std::vector<ring::ThreadSnapshot>& threads,
                                                     const Process& process);
 inline std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {

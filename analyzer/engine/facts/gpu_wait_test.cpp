@@ -37,7 +37,7 @@ TEST(GpuWait, IsRecognizedByTheNamesOfCudaAndHip) {
       {"cuCtxSynchronize", CallKind::kDeviceSynchronize},
       {"hipDeviceSynchronize", CallKind::kDeviceSynchronize},
       {"cudaGraphLaunch", CallKind::kGraphLaunch},
-      // Queries do not wait, and these calls wait for other things.
+      // None of these waits for the GPU.
       {"cudaStreamQuery", CallKind::kNone},
       {"cuModuleLoadData", CallKind::kNone},
       {"cublasSgemm_v2", CallKind::kNone},
@@ -48,8 +48,8 @@ TEST(GpuWait, IsRecognizedByTheNamesOfCudaAndHip) {
   for (const auto& each : kCases) EXPECT_EQ(GpuWaitOf(each.function), each.kind) << each.function;
 }
 
-// Eight ranks; rank 3 stops before a data-parallel operation. Its peers wait for their GPUs after that operation, which
-// no record shows. They have not reached their next tensor-parallel operation.
+// Eight ranks; rank 3 stops before a data-parallel operation. Its peers wait for their GPUs after that operation, and
+// no record shows this wait. They have not reached their next tensor-parallel operation.
 Bundle Unseen() {
   Job job(2, 1, 4, 6);
   job.ranks[3].host_fault = HostFault::kStall;
@@ -88,7 +88,7 @@ TEST(GpuWait, AFullLaunchQueueMakesARankAVictim) {
   const Verdict unseen = Analyze(bundle);
   int named = 0;
   for (const Finding& finding : unseen.findings()) named += finding.culprit_ranks_size();
-  EXPECT_GT(named, 1);  // innocent ranks are named too
+  EXPECT_GT(named, 1);  // ranks that are not at fault are named, too
   LetWait(&bundle, "__sched_yield");
   const Verdict verdict = Analyze(bundle);
   ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
@@ -105,7 +105,7 @@ TEST(GpuWait, IsTheSameAtTheSecondLook) {
   ASSERT_TRUE(GpuWaitInStacks(rank).has_value());
   EXPECT_EQ(GpuWaitInStacks(rank)->wait, CallKind::kLaunch);
   EXPECT_EQ(GpuWaitInStacks(rank)->wait_since_ns, rank.threads[0].last_call_ns);
-  // A program that launches all the time is seen in different launches.
+  // A program that keeps launching is sampled in different launches.
   rank.process.stack_later[2] = "at::native::mul (ops.cu:40)";
   EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
   rank.process.stack_later = {"clock_nanosleep", "main"};
@@ -123,7 +123,7 @@ TEST(GpuWait, CountsOnlyForTheCallingThreadUntilItsNextCall) {
   thread->add_frames()->set_function("cudaEventSynchronize");
   evidence->set_taken_ns(2000);
   rank.process.evidence = evidence;
-  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());  // a helper thread's wait holds nothing up
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());  // a helper thread's wait delays no other rank
   thread->set_inner_tid(71);
   EXPECT_TRUE(GpuWaitInStacks(rank).has_value());
   rank.threads[0].last_call_ns = 3000;

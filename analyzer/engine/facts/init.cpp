@@ -43,7 +43,7 @@ class Finder {
     }
     JoinStrays(&found);
     // A partly read file may have lost later operations of the communicator. So an unfinished creation counts only if a
-    // thread is inside it, or a complete record shows the same.
+    // thread is inside it, or a complete record shows it as well.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
         const Rank& rank = bundle_.ranks[r];
@@ -63,7 +63,7 @@ class Finder {
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
 
-  // Usually nothing is being created. Then the members do not need to be looked up.
+  // Usually no communicator is being created, and then the members need not be looked up.
   bool AnyPending() const {
     return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
       return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -114,7 +114,7 @@ class Finder {
     return entered;
   }
 
-  // For a partly read rank, the record of its arrival may be the lost part.
+  // In a partly read file, the record of the rank's arrival may be lost.
   void Missing(int32_t rank, PendingCreation* creation) const {
     if (bundle_.ranks[rank].damaged) {
       creation->unseen.push_back(bundle_.ranks[rank].rank);
@@ -155,7 +155,7 @@ class Finder {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       if (members[m].rank_index >= 0) {
         if (entered.contains(members[m].rank_index)) continue;
-        // A rank that passed no color gets no communicator, and nothing shows which call it is in.
+        // A rank that passed no color gets no communicator, so the record does not show which call it is in.
         const auto& threads = bundle_.ranks[members[m].rank_index].threads;
         const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
           const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
@@ -192,8 +192,8 @@ class Finder {
                         [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
-  // Two creations of one size with free places in each, whose members would fill each other's places: one communicator,
-  // created with two unique ids. The larger part counts as the right one.
+  // Joins two creations of one size whose members would fill each other's free places: one communicator, created with
+  // two unique ids. The larger part counts as the right one.
   void JoinStrays(std::vector<PendingCreation>* found) const {
     std::map<std::pair<int32_t, std::string>, std::vector<size_t>> alike;
     for (size_t i = 0; i < found->size(); ++i) {
@@ -205,7 +205,7 @@ class Finder {
     for (auto& [key, list] : alike) {
       std::stable_sort(list.begin(), list.end(),
                        [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
-      // Maps the rank that belongs to each free place of the larger creations to the creation.
+      // For each free place in the larger creations: maps the rank that belongs there to the creation.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {
         PendingCreation& p = (*found)[i];
@@ -217,7 +217,7 @@ class Finder {
           if (place != home) home = SIZE_MAX;
           if (home == SIZE_MAX) break;
         }
-        // If these two creations are the only ones of their kind, it does not matter whether the absence of a rank is
+        // If these two creations are the only ones of their kind, it does not matter whether the missing ranks are
         // known.
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {

@@ -19,16 +19,16 @@ struct PendingCreation {
   std::vector<int32_t> absent;    // ranks with data that have not entered
   std::vector<int32_t> unseen;    // global ranks without data that must enter
   int32_t unnamed = 0;            // number of further ranks that must arrive and whose numbers are unknown
-  // Ranks that entered another creation of the same size, at a place that is free here: most likely they have another
-  // unique id. `other` is that communicator.
+  // Ranks that entered another creation of the same size, at a place that is free here: most likely they have a
+  // different unique id. `other` is that communicator.
   std::vector<int32_t> astray;
   uint32_t other = kNoIndex;
   bool dated = false;     // a waiting rank's source records times, which frameworks' dumps and logs do not
   int64_t oldest_ns = 0;  // the longest time that a waiting rank has been in the creation
 };
 
-// Returns creations in which a rank has waited for at least `late_after_ns`. If the job is known to be stuck, or
-// nothing shows the time, any wait is long enough.
+// Returns creations in which a rank has waited for at least `late_after_ns`. Any wait is long enough if the job is
+// known to be stuck, or if the duration is unknown.
 std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t late_after_ns);
 
 // Returns the ranks that may be the missing members whose numbers are unknown, as indexes into Bundle::ranks, ascending.

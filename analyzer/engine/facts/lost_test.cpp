@@ -1,4 +1,4 @@
-// Tests what counters and tickets still show if rings overwrote the records of current operations, or files were
+// Tests what counters and tickets still show if rings overwrote the records of current operations, or if files were
 // truncated.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ void OwnStreamForTensorParallelism(Job* job) {
   }
 }
 
-// Adds tickets of each stream as rings have them. Only each rank's newest `keep` calls are still recorded.
+// Adds tickets of each stream, as rings have them. Only each rank's newest `keep` calls are still recorded.
 void Overwrite(size_t keep, Bundle* b) {
   for (Rank& rank : b->ranks) {
     std::map<uint32_t, int64_t> issued;
@@ -57,7 +57,8 @@ void Overwrite(size_t keep, Bundle* b) {
   }
 }
 
-// All tensor-parallel peers except one have begun an operation. That one's GPU has completed everything that it began.
+// All tensor-parallel peers except one have begun an operation. The GPU of the remaining one has completed everything
+// that it began.
 TEST(Lost, AGpuThatDidNotStartItsPeersOperationIsNamedWithoutARecord) {
   for (int rank : {0, 2, 5}) {
     for (const bool one : {true, false}) {
@@ -83,8 +84,8 @@ TEST(Lost, AGpuThatDidNotStartItsPeersOperationIsNamedWithoutARecord) {
   }
 }
 
-// Two pipeline neighbors exchange once more than all others, each sending before it receives, and both are stuck after
-// that. One rank's remaining records show an extra receive, which is also the other's send.
+// Two pipeline neighbors exchange once more than all others, each sending before it receives, and get stuck. One rank's
+// remaining records show an extra receive, whose counterpart is the other's extra send.
 TEST(Lost, TwoRanksWithAnExtraExchangeAreNamedTogether) {
   int named = 0;
   for (size_t keep = 2; keep <= 16; ++keep) {
@@ -134,7 +135,7 @@ Bundle PeerThatGaveUp() {
 
 TEST(Lost, ARankThatGaveUpWaitingForADeadRankIsNotACauseWithoutTheCallsRecord) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";  // nothing orders the two ends; only the wait shows the order
+  b.ranks[4].host = "another";  // the order of the two ends is unknown; only the wait shows it
   const Model model(b, {});
   EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end must count";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);
@@ -163,7 +164,8 @@ TEST(Lost, GivingUpInAChainOfWaitsThroughALostCallIsNotACause) {
   }
 }
 
-// Rank 4 gave up in a wait, after another process on its host crashed. Nothing shows which rank it waited for.
+// Rank 4 gave up in a wait, after another process on its host crashed. The record does not show which rank it waited
+// for.
 TEST(Lost, GivingUpInAWaitAfterACrashOnTheHostIsNotACause) {
   const auto consequence = [](const std::function<void(Bundle*)>& change) {
     Bundle b = PeerThatGaveUp();
@@ -182,7 +184,7 @@ TEST(Lost, GivingUpInAWaitAfterACrashOnTheHostIsNotACause) {
       << "it ended in its own code";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU had failed";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.signal = SIGSEGV; })) << "a crash";
-  // The first process to abort in its own code is the cause, too. A process that aborts in a wait is not.
+  // The first process to abort in its own code is a cause, too. A process that aborts in a wait is not.
   EXPECT_TRUE(consequence([](Bundle* b) { b->ranks[5].process.signal = SIGABRT; }));
   EXPECT_FALSE(consequence([](Bundle* b) {
     b->ranks[5].process.signal = SIGABRT;
@@ -204,8 +206,8 @@ TEST(Lost, EachEndIsReportedAsItHappened) {
   EXPECT_EQ(Analyze(b).findings(0).summary().find("differently"), std::string::npos);
 }
 
-// Two pairs. In the pair of ranks 0 and 1, the GPU of rank 0 has begun the second operation. The file of
-// rank 1 has only its status: its GPU has not begun.
+// There are two pairs. In the pair of ranks 0 and 1, the GPU of rank 0 has begun the second operation. The file of rank
+// 1 contains only its status: its GPU has not begun.
 TEST(Lost, TheStatusOfATruncatedFileShowsAGpuThatDidNotStart) {
   for (const int begun : {1, 2}) {
     auto dump_of = [&](int rank) {

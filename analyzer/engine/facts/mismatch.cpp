@@ -19,8 +19,8 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
-// Returns true if a call is wrong by itself, because its kind cannot have these sizes in that communicator. Says
-// nothing if not all members of the communicator are known, because its size is then unknown too.
+// Returns true if a call is wrong by itself, because its kind cannot have these sizes in that communicator. Returns
+// false if not all members of the communicator are known, because its size is then unknown, too.
 bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
   const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
@@ -42,7 +42,7 @@ bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std
 
 struct Seen {
   int64_t seq;
-  int32_t nth;  // index among the rank's calls with this number (a framework's batch shares one)
+  int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share one)
   int32_t rank;
   const Op* op;
 };
@@ -57,8 +57,9 @@ bool Identical(const Op& a, const Op& b) {
           a.kind == CallKind::kAlltoAll);
 }
 
-// Calls that agree with each other. Sources know different facts about one call, so a call with few known facts may
-// agree with calls that differ from each other. So a call is added only if it agrees with every form already here.
+// A class of calls that agree with each other. Sources record different facts about a call, so a call with few known
+// facts may agree with calls that differ from each other. So a call is added only if it agrees with every form in the
+// class.
 class Alike {
  public:
   bool Take(const Bundle& bundle, const Seen& s) {
@@ -71,8 +72,8 @@ class Alike {
     calls_.push_back(&s);
     return true;
   }
-  // Returns one form of this class and one of another class that differ. The later of the two classes exists because of
-  // that difference.
+  // Returns one form of this class and one of another class that differ. There is such a pair, because otherwise the
+  // later class would not have been created.
   std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
     for (const Seen* own : forms_) {
       for (const Seen* other : others.forms_) {
@@ -91,7 +92,7 @@ class Alike {
 };
 
 bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
-  // The largest class is the call that most members issued.
+  // The largest class contains the call that most members issued.
   std::vector<Alike> classes;
   const auto larger = [](const Alike& a, const Alike& b) { return a.size() > b.size(); };
   // A log contains fewer facts, so its call may agree with several calls that differ. It then counts for the most
@@ -127,8 +128,8 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   return true;
 }
 
-// An all-to-all in which all members together send more or less than they receive. If only one member sends a different
-// number than it receives, it is the odd one.
+// Finds an all-to-all in which all members together send more or less than they receive. If only one member sends a
+// different number than it receives, it is the odd one.
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
   uint64_t in = 0, sent = 0;  // unsigned, because hostile records may exceed the signed range
@@ -155,9 +156,9 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   return true;
 }
 
-// Returns the lowest number of a communicator from which its calls must be compared in detail; below it, each call is
-// the same on every member. Usually all calls agree, which one pass over each member's calls in memory order shows.
-// INT64_MAX means all agree.
+// Returns the first sequence number from which the communicator's calls must be compared in detail; below it, each call
+// is the same on every member. Usually all calls agree, which one pass over each member's calls in memory order shows.
+// INT64_MAX means that all agree.
 int64_t FirstToCompare(const Model& model, uint32_t comm) {
   struct Number {
     const Op* first = nullptr;

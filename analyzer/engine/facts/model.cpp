@@ -46,7 +46,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     stalled |= s.stalled;
     set_back_ |= s.set_back;
   }
-  // If a rank's clock was set back, the age of its operations is unknown, but the ages of ranks that wait for it are
+  // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
   // A process that ended because of another one is judged by its last activity.
@@ -74,7 +74,7 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
     }
   }
   if (pattern.empty() || pattern == "#") {
-    // Inferred members are exactly those that were seen, so their number does not separate classes.
+    // If members are inferred from use, their number does not separate classes.
     const bool sized = comm.ordinal == 0 || !sizes_inferred_;
     view->klass =
         absl::StrCat(sized ? comm.size : 0, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
@@ -84,8 +84,8 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
   if (numbered) view->names = std::move(names);
 }
 
-// Infers members that no source names: the world is numbered like the job, and groups of a regular layout have equal
-// steps.
+// Infers members that no source names. The communicator of all ranks is numbered like the job, and groups of a regular
+// layout have equal steps.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
   if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
@@ -132,7 +132,7 @@ void Model::BuildComms() {
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
   }
-  // Facts from each rank's records about each of its communicators, in one pass over the operations.
+  // Facts about each of a rank's communicators, from one pass over the operations.
   struct Recorded {
     int64_t newest = kNone, oldest = kUnknown;
   };
@@ -169,12 +169,12 @@ void Model::BuildComms() {
       member.completed = ms.completed;
       const Recorded& of = recorded[first_recorded[r] + i];
       member.oldest = of.oldest;
-      // The progress cell may be slightly older than the records, or the reverse; neither is ever ahead of the truth.
+      // The progress cell may be slightly older than the records, or the reverse; neither ever overstates progress.
       member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
-  // A member that has data but has not joined this communicator yet. If only a stack shows that a rank waits, no record
-  // shows what it waits in.
+  // A member that has data but no record of this communicator yet. If only a stack shows that a rank waits, the
+  // operation is unknown.
   auto index_of = [&](int32_t number) {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
@@ -204,7 +204,7 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
     const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
     return sent >= 0 && sent < op.seq;
   }
-  // A small send may end before it is received, but not if the process waits for the GPU behind it.
+  // A small send may complete before it is received, but not while the process waits for the GPU after it.
   const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
   if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait &&
       view_of_rank.thread->wait_since_ns >= op.enter_ns) {
@@ -244,7 +244,7 @@ void Model::SetHost(size_t index, bool dead) {
         if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
       }
     }
-    // In a process with several ranks, a stack does not show which GPU the wait is for.
+    // In a process with several ranks, a stack does not show which GPU the process waits for.
     if (shares_process_[index]) return;
     if (std::optional<ring::ThreadSnapshot> waiting = GpuWaitInStacks(rank)) {
       view.by_stack = std::make_shared<const ring::ThreadSnapshot>(*std::move(waiting));
@@ -258,16 +258,15 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // If a process was ended with the job, or was found gone with all the others, its end does not show the cause. It
-  // is judged by its last activity.
+  // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
+  // judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
                      (rank.process.life == Life::kGone && anyone_runs_);
   SetHost(index, ended && !rank.process.consequence);
 
   if (rank.source == Source::kFlightRecorder) {
     view.longest_ns.resize(rank.memberships.size());
-    // The longest time of all does not count, because it may have happened only once: while the communicator was
-    // created.
+    // The longest time is ignored, because it may have occurred only once, while the communicator was created.
     std::vector<int64_t> once(rank.memberships.size());
     for (const Op& op : rank.ops) {
       if (op.membership == kNoIndex || op.enter_ns <= 0 || op.completed_ns <= 0) continue;
@@ -316,7 +315,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
       auto [it, fresh] = groups.try_emplace({op.thread, op.group}, static_cast<uint32_t>(view.in_flight.size()));
       if (!fresh) unit = it->second;
     } else if (op.in_batch || op.batch_end) {
-      // Key of a framework's batch: the communicator, and the number that its members share.
+      // Key of a framework's batch: the communicator, and the number that its operations share.
       auto [it, fresh] = groups.try_emplace(
           {(uint64_t{1} << 40) + CommOf(rank, op), static_cast<uint64_t>(op.seq) * 2 + IsPointToPoint(op.kind)},
           static_cast<uint32_t>(view.in_flight.size()));
@@ -328,8 +327,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may not contain its capture time or its clock. An operation of unknown age does not count as old
-    // if other members know its age.
+    // A damaged file may lack its capture time or its clock. An operation of unknown age does not count as old if other
+    // members know its age.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
@@ -411,9 +410,9 @@ size_t CountBefore(const Model::Exchanges::Lane& lane, uint32_t index) {
   return static_cast<size_t>(std::lower_bound(lane.begin(), lane.end(), index) - lane.begin());
 }
 
-// Returns how many entries of both lanes precede the last collective that both ranks completed before the operation.
-// Both must have exchanged as often since the first one that both recorded: then all before it have matched. `sure`:
-// there are two such collectives at least.
+// Finds the last collective that both ranks completed before the operation, and returns how many entries of each lane
+// precede it. Both must have exchanged equally often since the first collective that both recorded: then all earlier
+// ones have matched. `sure`: there are at least two such collectives.
 std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t rank, uint32_t index,
                                                    const Model::Exchanges::Lane& lane, int32_t peer,
                                                    const Model::Exchanges::Lane& other, bool* sure) {
@@ -450,7 +449,7 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
 
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
 // its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
-// were overwritten, both sides count from the last collective in which they met. If they never met, the oldest
+// were overwritten, both sides count from the last collective that they completed together. Without one, the oldest
 // unfinished ones of both sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
@@ -465,7 +464,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
   const Exchanges::Lane* other = theirs.Find({peer.membership, reverse, me});
   const auto index = static_cast<uint32_t>(&op - rank.ops.data());
-  std::optional<std::pair<size_t, size_t>> from;  // in both lanes
+  std::optional<std::pair<size_t, size_t>> from;  // where counting starts in each lane
   if (lane != nullptr && own.whole[op.membership] && theirs.whole[peer.membership]) {
     from = {0, 0};
     *counted = true;
@@ -489,7 +488,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
   for (const PeerCount& p : ms.peers) {
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
-  // Operations queued in a group that is still open are counted, but are not launched.
+  // Operations queued in a group that is still open are counted but not launched.
   const bool open =
       std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
@@ -505,7 +504,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
   const RankView& view = ranks[rank_index];
-  // Operations of another rank are not included, and neither are ones older than the range in flight or beyond it.
+  // Excludes operations of other ranks, and those before or after the range in flight.
   const size_t place = static_cast<size_t>(op - bundle.ranks[rank_index].ops.data()) - view.first_in_flight;
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
@@ -580,7 +579,7 @@ std::string MembersText(const Communicator& comm, bool range) {
   return range ? absl::StrCat(number, " (", *first, " .. ", *last, ")") : number;
 }
 
-// The group may have members about which nothing is recorded.
+// The group may have members without any record.
 bool IsOpen(const Communicator& comm) { return comm.members_inferred || comm.may_have_more; }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The bundle in the form that the analysis needs: how far each rank is in each communicator, and what it has in flight
 // in which order. Built once and read by every later stage. Holds references into the bundle, which must outlive it.
-// Several threads may read it. Only one may look up the other side of sends and receives, because those tables are
+// Several threads may read it, but only one may look up counterparts of sends and receives, because those tables are
 // built on first use.
 #pragma once
 
@@ -19,14 +19,14 @@
 
 namespace lockstep {
 
-// A member of a communicator, as far as it is known.
+// What is known about a member of a communicator.
 struct Member {
   int32_t rank_index = -1;         // index into Bundle::ranks; -1 if the member left no data
   int32_t global_rank = -1;        // -1 if unknown
   uint32_t membership = kNoIndex;  // index into Rank::memberships
   int64_t arrived = kNone;         // last collective handed to the GPU, or issued if that is unknown
   int64_t completed = kUnknown;    // last collective that the rank's GPU is known to have completed
-  int64_t oldest = kUnknown;       // oldest collective that is still recorded; kUnknown if none
+  int64_t oldest = kUnknown;       // oldest collective that is still recorded; kUnknown if there is none
   bool left = false;               // the communicator was destroyed, aborted or revoked on this rank
 };
 
@@ -34,7 +34,7 @@ struct CommView {
   std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
-  // The same for all communicators created at the same place of the program on other ranks.
+  // Class of the communicator. Equal for all communicators created at the same place of the program on other ranks.
   std::string klass;
   uint32_t kind = 0;           // number of the class: an index into Model::kinds
   uint32_t strand = 0;         // see FindStrands
@@ -91,14 +91,14 @@ class Model {
   }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
-  // Returns the rank's part in its communicator of this kind (the first of several), or null.
+  // Returns the rank's membership in a communicator of this kind (the first of several), or null.
   const Member* MemberOfKind(int32_t rank_index, uint32_t kind) const;
   const Roles& roles() const;
   // The sends and receives of a rank, except those that failed.
   struct Exchanges {
-    using Lane = std::vector<uint32_t>;  // indexes into Rank::ops, by number; a framework's in order of their records
+    using Lane = std::vector<uint32_t>;  // indexes into Rank::ops, by number; a framework's in the order of its records
     absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>, Lane> lanes;  // by membership, kind and peer
-    std::vector<bool> whole;  // by membership: the records of a framework contain all of them
+    std::vector<bool> whole;  // by membership: a framework's records contain all of them
     const Lane* Find(const std::tuple<uint32_t, ring::CallKind, int32_t>& of) const {
       const auto at = lanes.find(of);
       return at == lanes.end() ? nullptr : &at->second;
@@ -110,22 +110,22 @@ class Model {
   // Returns how many operations of this direction the member has issued with `peer`, or kUnknown if the source does not
   // count.
   int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
-  // The other side of a rank's send or receive, at that peer. `counted` is true if both records contain all sends and
+  // Returns the peer's counterpart of a rank's send or receive. `counted` is true if both records contain all sends and
   // receives between the two, so null means not issued.
   const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;
-  // Returns how long before its data was taken the rank entered the operation, or completed it. kUnknown if the time of
-  // the data is unknown, or if a wall clock was set back in between.
+  // Returns how long before its data was taken the rank entered or completed the operation. kUnknown if the time of the
+  // data is unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
     if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
     return age < 0 && rank.source == Source::kFlightRecorder ? kUnknown : std::max<int64_t>(age, 0);
   }
   // Returns true if the operation was issued so shortly before the rank's data was taken that its absence on other
-  // ranks proves nothing yet. A framework records an operation when it is enqueued, so an operation of a communicator
-  // is also young if two earlier ones took as long.
+  // ranks proves nothing yet. A framework records an operation when it is enqueued, so its age includes time in the
+  // queue. An operation also counts as young if two earlier ones of its communicator took as long.
   bool Young(const Rank& rank, const Op& op) const {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;
@@ -137,7 +137,7 @@ class Model {
  private:
   void BuildComms();
   void InferMembers(const Communicator& comm, CommView* view) const;
-  // What the ranks processed by one thread show about the whole job.
+  // A partial result, from the ranks that one thread processed.
   struct Standing {
     bool stalled = false, set_back = false;
   };
@@ -152,8 +152,8 @@ class Model {
   std::vector<bool> shares_process_;  // for each rank: whether another rank is in the same process
   bool anyone_runs_ = false;
   bool sizes_inferred_ = false;  // some communicator has only the members that were seen to use it
-  bool ages_told_ = false;       // for some rank that was read completely, it is known when its data was taken
-  bool set_back_ = false;        // something is in flight on a clock that was later set back
+  bool ages_told_ = false;       // the capture time of some completely read rank is known
+  bool set_back_ = false;        // some operation is in flight on a clock that was set back later
 };
 
 // Returns the first `most` global ranks of the job that left no data, ascending.
@@ -164,7 +164,7 @@ inline bool IsFirst(const Membership& ms, int64_t seq) {
   return ms.completed == kNone && seq == (ms.first_seq >= 0 ? ms.first_seq : 1);
 }
 
-// The condition of a rank's process, and the code and letter that belong to it.
+// Sets the condition of a rank's process, and its exit code and state letter.
 void SetCondition(const Rank& rank, HostState host, Culprit* culprit);
 
 // "AllReduce" or the framework's own name for the operation.
@@ -176,7 +176,7 @@ const Replay* ReplayOf(const Rank& rank, const Op& op);
 const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommName(const Communicator& comm);  // "communicator ID" if the communicator has no name
 // A communicator's name in sentences: "tp_3"; with its members if others have the same name, "dp (ranks 24-31)";
-// without a name, GroupText(). Looks at every communicator.
+// GroupText() if it has no name. Examines every communicator.
 std::string CommText(const Bundle& bundle, const Communicator& comm);
 // "the group of ranks 24-31", "group 2 of ranks 24-31", "a group with 8 ranks" if it may have more members.
 std::string GroupText(const Communicator& comm);

@@ -26,7 +26,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
       steps.push_back(step);
     }
   }
-  // Sorts by how long each has been stuck. Clocks of different hosts are not compared.
+  // Sorts by how long each has been stuck, because clocks of different hosts are not comparable.
   auto waited = [&](const StuckStep& step) {
     return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
   };

@@ -1,4 +1,4 @@
-// Finds network steps that do not advance, as only NCCL's profiler interface shows.
+// Finds network steps that do not advance. Only NCCL's profiler interface shows them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// A network operation that waits for its other end or for the network between.
+// A network operation that waits for its other end, or for the network in between.
 struct StuckStep {
   int32_t rank_index = -1;  // the rank that waits
   int32_t peer_index = -1;  // the rank at the other end; -1: no data
@@ -22,11 +22,11 @@ struct StuckStep {
 // collective; for a send or receive, `seq` is ignored.
 std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallKind kind, int64_t seq);
 
-// Returns pairs of ranks (sender, receiver; as indexes) whose data was sent but not received: both ends wait for the
-// network and nothing else.
+// Returns pairs of ranks (sender, receiver; as indexes) whose data was sent but not received: both ends wait only for
+// the network.
 std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>& steps);
 
-// Makes evidence of the kind NETWORK_STEP.
+// Returns evidence of kind NETWORK_STEP.
 EvidenceItem EvidenceOf(const Model& model, const StuckStep& step);
 
 }  // namespace lockstep

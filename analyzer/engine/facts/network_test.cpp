@@ -1,4 +1,4 @@
-// Checks that network steps that do not advance name the link, but only if both ends wait for the network.
+// Checks that stuck network steps identify the link, but only if both ends wait for the network.
 #include "analyzer/engine/facts/network.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Job;
 
-// All members of the world are in one operation, which does not end.
+// All members of the world are in one operation, which never ends.
 struct Stuck {
   Bundle bundle;
   uint32_t world = kNoIndex;

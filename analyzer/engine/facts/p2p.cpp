@@ -21,8 +21,8 @@ struct Place {
   const Op* op;
 };
 
-// The arguments that most members at the same place of other communicators of the class passed: (count, datatype), and
-// the number of those members.
+// The arguments (count, datatype) that most members at the same place of other communicators of the class passed, and
+// how many members passed them.
 struct Vote {
   std::map<std::pair<int64_t, uint8_t>, int> counts;
   std::pair<int64_t, uint8_t> usual = {-1, 0};
@@ -33,8 +33,8 @@ class Siblings {
  public:
   explicit Siblings(const Model& model) : model_(model) {}
 
-  // Returns whether only the rank at this place passes its arguments, while the corresponding ranks agree on different
-  // ones.
+  // Returns whether only the rank at this place passes these arguments, while the corresponding ranks agree on
+  // different ones.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&
@@ -81,15 +81,15 @@ bool TypesDiffer(const Op& a, const Op& b) {
   return a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype;
 }
 
-// Number `seq` of a lane of the rank, or null.
+// Returns entry `seq` of a lane of the rank, or null.
 const Op* At(const Rank& rank, const Model::Exchanges::Lane& lane, int64_t seq) {
   const auto it =
       std::lower_bound(lane.begin(), lane.end(), seq, [&](uint32_t i, int64_t n) { return rank.ops[i].seq < n; });
   return it != lane.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
 }
 
-// Calls `look` with each member pair that exchanges in this direction in the communicator, and with the lanes of both
-// sides. Without Flight Recorder dumps, whose numbers do not match sends with receives.
+// Calls `look` with each pair of members that exchanges in this direction in the communicator, and with the lanes of
+// both sides. Skips Flight Recorder dumps, whose numbers do not match sends with receives.
 template <typename Look>
 void EachPair(const Model& model, uint32_t comm, Look look) {
   const std::vector<Member>& members = model.comms[comm].members;
@@ -114,11 +114,11 @@ void EachPair(const Model& model, uint32_t comm, Look look) {
 
 struct Misfit {
   const Op *send = nullptr, *recv = nullptr;
-  std::pair<int32_t, int32_t> pair;  // members that send and receive
+  std::pair<int32_t, int32_t> pair;  // the sending and the receiving member
 };
 
-// The first unfinished send of the communicator whose receive has another size. Only for Flight Recorder dumps, whose
-// sequence numbers do not match sends with receives. A completed send had the right size.
+// Returns the communicator's first unfinished send whose receive has a different size. Only for Flight Recorder dumps,
+// whose sequence numbers do not match sends with receives. A completed send had the right size.
 Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   Misfit first;
   const auto& members = model.comms[comm].members;

@@ -19,7 +19,7 @@ constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 
 bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// If these are equal in two samples, the process is in the same wait.
+// If the results for two samples are equal, the process is in the same wait.
 std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
   return OutermostAndCallers(stack, IsPeerWait);
 }
@@ -28,7 +28,7 @@ bool IsBackward(const std::string& frame) {
   return Holds(frame, "_engine_run_backward") || Holds(frame, "torch::autograd::Engine::execute");
 }
 
-// PyTorch runs the backward pass on a separate thread, for which the main thread waits.
+// PyTorch runs the backward pass on a separate thread while the main thread waits for it.
 std::vector<std::string> WaitInBackward(const Process& process, const std::vector<std::string>& stack) {
   if (process.evidence == nullptr || std::none_of(stack.begin(), stack.end(), IsBackward)) return {};
   int looked = 0;
@@ -87,7 +87,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
     out.where = Whereabouts::kStopped;
     return out;
   }
-  // If the stack was refused, it contains only one sentence about the kernel function.
+  // If reading the stack was refused, it contains only a sentence about the kernel function.
   const bool refused = !process.stack_refused.empty() || OnlyKernel(process.stack);
   const std::vector<std::string>& stack = refused ? process.python_stack : process.stack;
   if (stack.empty()) return out;
@@ -97,8 +97,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   const bool in_main = !wait.empty();
   if (!in_main) wait = WaitInBackward(process, stack);
   if (wait.empty()) {
-    // Python's frames do not show whether the backward pass, or a module that is split or replicated, waits for other
-    // ranks.
+    // Python frames do not show whether the backward pass, or a split or replicated module, waits for other ranks.
     const auto may_wait = [](const std::string& frame) {
       return IsBackward(frame) || Holds(frame, "torch/nn/parallel/") || Holds(frame, "torch/distributed/fsdp/") ||
              Holds(frame, "torch/distributed/tensor/");
@@ -110,12 +109,12 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   }
   out.where = Whereabouts::kWaits;
   out.wait = ParseFrame(wait[0]).function();
-  // A waiting thread sleeps, or spins all the time.
+  // A waiting thread either sleeps or spins all the time.
   const double busy = process.sample_gap_ns <= 0 ? 0
                                                  : static_cast<double>(process.cpu_ns_between_samples) /
                                                        static_cast<double>(process.sample_gap_ns);
   out.works = busy > kIdle && busy < kSpins;
-  // Only the last sample contains the thread of the backward pass.
+  // Only the last sample contains the backward pass's thread.
   out.moved = out.twice && in_main && WaitAndCallers(process.stack_later) != wait;
   return out;
 }

@@ -1,5 +1,5 @@
-// What a process without recorded calls does: it waits for other ranks or its GPU, or does something else. Only its
-// stacks and state show this.
+// Determines from stacks and state whether a process without recorded calls waits for other ranks, waits for its GPU,
+// or does something else.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ enum class Whereabouts : uint8_t {
 struct ProcessPlace {
   Whereabouts where = Whereabouts::kUnknown;
   bool twice = false;  // whether two samples were taken
-  // For kWaits: the second sample shows another wait, or none. Otherwise: the process uses CPU or I/O, or its stack
+  // For kWaits: the second sample shows a different wait, or none. Otherwise: the process uses CPU or I/O, or its stack
   // changed.
   bool moved = false;
   // For kWaits: the process uses CPU, but less than a spinning wait does, so it may have left the wait and returned.
@@ -37,7 +37,8 @@ bool IsPeerWait(std::string_view frame);
 
 ProcessPlace PlaceOfProcess(const Process& process);
 
-// Returns whether no calls of these ranks are known, and the data has only stacks, or the reason why there are none.
+// Returns whether no calls of these ranks are known, and the data contains only stacks, or the reasons why there are
+// none.
 bool OnlyProcessesKnown(const Bundle& bundle);
 // Returns whether the process of each rank was examined while it ran, and none had the recorder.
 bool ProcessesLookedAt(const Bundle& bundle);

@@ -20,18 +20,19 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// Calls compared after a difference to see how the two programs rejoin.
+// Number of calls after a difference that are compared to see how the two programs rejoin.
 constexpr size_t kLookAhead = 24;
-// Calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
+// Number of calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
 // Number of calls that are looked up in another record to align the two.
 constexpr size_t kAnchorTries = 256;
-// Ranks tried as the reference of a family.
+// Number of ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// Differences for which other ranks of the role are asked, and about how many of these.
+// The number of differences that are checked against other ranks of the role, and the approximate number of those
+// ranks.
 constexpr size_t kMostAsked = 512, kSample = 64;
-// Differences for which all ranks of the role are counted, because a sentence gives the number.
+// For this many differences, all ranks of the role are counted, because a sentence states the number.
 constexpr size_t kMostCounted = 16;
 
 // If this many calls before a difference also occurred earlier in the same order, the call that followed them at that
@@ -69,7 +70,7 @@ class Aligner {
     return true;
   }
 
-  // Returns how many consecutive calls agree from there; the end of a record agrees with everything.
+  // Returns how many consecutive calls agree from here on. The end of a record agrees with everything.
   size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
     size_t n = 0;
     while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
@@ -78,8 +79,8 @@ class Aligner {
     return n;
   }
 
-  // The same for a moved call: `late` issues later what `early` issues at once. Returns how many consecutive calls then
-  // agree, or 0 if `late` never issues the call.
+  // The same for a call that `late` issues later than `early`. Returns how many consecutive calls then agree, or 0 if
+  // `late` never issues the call.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -88,8 +89,8 @@ class Aligner {
     return 0;
   }
 
-  // Returns whether `b` runs the same program as `a`, as far as both records reach. If it does not, `divergence` is the
-  // place where they differ, if that can be determined.
+  // The result of comparing `b` with `a`: whether both run the same program, as far as both records reach. If not,
+  // `divergence` is the place where they differ, if it can be determined.
   struct Comparison {
     bool same = true;
     std::optional<Divergence> divergence;
@@ -113,8 +114,8 @@ class Aligner {
     return {};
   }
 
-  // Fills in the divergence of two programs that differ, if only the members of communicators show what it is. The
-  // rank's call is an extra one if the program is known to continue otherwise after the sibling's call.
+  // Fills in the divergence of two differing programs in cases where only the members of communicators show it. The
+  // rank's call is an extra one if the program is known to continue differently after the sibling's call.
   void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
     if (c->same || c->divergence || !WentElsewhere(rank, (*c->b)[c->j], (*c->a)[c->i])) return;
     const bool known = Continuation(*c->a, c->i) + 1 < c->a->size();
@@ -124,7 +125,7 @@ class Aligner {
     c->divergence->sibling_rank = sibling_rank;
   }
 
-  // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
+  // Returns which of two programs continues at this place as both did there earlier: 0 the first, 1 the second, -1
   // unknown.
   int Precedent(const Comparison& c) const {
     // What follows a repeated call depends on how often it was repeated.
@@ -160,7 +161,8 @@ class Aligner {
         ++i, ++j, ++agreed;
         continue;
       }
-      // Compares how both continue if the other rank's next call was skipped, a call was added, or this call changed.
+      // Compares how both continue if the other rank's next call was skipped, a call was added, or this call was
+      // changed.
       const size_t ahead = Continuation(a, i);
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
@@ -171,14 +173,14 @@ class Aligner {
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
-      // Ranks may exchange with different peers by design; only their earlier calls show that these two do not.
+      // Ranks may exchange with different peers by design; only earlier calls show whether these two do.
       const bool collectives = IsCollective(a[i].op->kind) && IsCollective(b[j].op->kind);
       if (agreed < kMinAgreement && !(from_the_start && collectives)) return {};
       Divergence d;
       d.sibling = a[i].op;
       d.own = b[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
-      // A call on the same communicator with different arguments.
+      // Calls on the same communicator with different arguments.
       const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
       // NOLINTBEGIN(bugprone-branch-clone): the order matters
       if (moved > skipped && moved > extra && moved > changed + 1) {
@@ -193,7 +195,7 @@ class Aligner {
                  SameCall(a[i + 1], b[j])) {
         d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
-        d.type = Divergence::Type::kSkipped;  // several calls at once
+        d.type = Divergence::Type::kSkipped;  // several calls were skipped
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
@@ -205,8 +207,8 @@ class Aligner {
     return {};
   }
 
-  // Returns whether members wait for the rank in the call that its siblings made, while it is in a call that most
-  // members of that communicator did not make.
+  // Returns whether members wait for the rank in the call that its siblings made. The rank itself must be in a call
+  // that most members of that communicator did not make.
   bool WentElsewhere(int32_t rank_index, const Token& own, const Token& sibling) const {
     const Rank& rank = model_.bundle.ranks[rank_index];
     const Member* missing = model_.MemberOfKind(rank_index, sibling.klass);
@@ -228,7 +230,7 @@ class Aligner {
                                                          }) < static_cast<ptrdiff_t>(model_.comms[comm].members.size());
   }
 
-  // Returns whether `a` also makes the remaining calls of `b`, but some calls later.
+  // Returns whether `a` also makes the remaining calls of `b`, only some of them later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
     const size_t whole = std::min(kLookAhead, b.size() - j);
@@ -238,9 +240,9 @@ class Aligner {
     return false;
   }
 
-  // Finds the first calls of both that are at the same place in the program.
+  // Finds the first calls in both that are at the same place in the program.
   static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
-    // Records of ranks with one role begin within a few calls of each other, unless they have nothing in common.
+    // Unless they have nothing in common, records of ranks with one role begin within a few calls of each other.
     for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
       const uint64_t key = PlaceKey(b[k]);
       for (size_t n = 0; n < a.size(); ++n) {
@@ -253,8 +255,8 @@ class Aligner {
     return false;
   }
 
-  // Returns the position after which `a` shows how it continues. That is i, unless the record ends there because the
-  // rank waits there: then it is the last earlier time that the program was at this place.
+  // Returns the position after which `a` shows how it continues. Usually that is i. If the record ends there because
+  // the rank waits there, it is the last earlier time that the program was at this place.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -267,9 +269,10 @@ class Aligner {
   const bool strands_;
 };
 
-// The call of most members of a communicator at that number, and whether others differ; null if it is unknown.
+// Returns the call that most members of a communicator made at that number, and sets whether others differ. Null if
+// unknown.
 const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* differ) {
-  constexpr size_t kMostCalls = 8;  // with more calls, each rank has its own
+  constexpr size_t kMostCalls = 8;  // if there are more different calls, there is no majority
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
   for (const Member& m : model.comms[comm].members) {
@@ -302,8 +305,8 @@ uint32_t CommOfKind(const Model& model, int32_t rank_index, uint32_t kind) {
   return member == nullptr ? kNoIndex : model.CommOf(*member);
 }
 
-// The program from its call that has the place in its lane of `like`, `back` calls before. At least two calls; empty if
-// they are not recorded.
+// Returns the program from the call that is `back` calls before `like` in its lane. Contains at least two calls; empty
+// if they are not recorded.
 std::span<const Token> From(const Model& model, const Program& program, const Token& like, int64_t back) {
   const int64_t seq = like.op->seq - back;
   const bool collective = IsCollective(like.op->kind);
@@ -324,18 +327,18 @@ std::span<const Token> From(const Model& model, const Program& program, const To
   return {};
 }
 
-// How the other ranks of a role continued after the call before a difference. Members of its communicator made that
-// call together. In other communicators, only ranks that continued like this rank after the earlier calls too are
-// counted: the rest have their own numbers of rounds. The members of such a communicator make its calls together, so
-// each of these communicators is one witness.
+// How the other ranks of a role continued after the last call before a difference. Members of its communicator made
+// that call together. Elsewhere, only ranks that also continued like this rank after the earlier calls are counted,
+// because the rest have their own numbers of rounds. The members of such a communicator make its calls together, so
+// they count as one witness.
 struct Votes {
   size_t own = 1, reference = 0;  // witnesses that continued like the rank that differs, and like the reference
   size_t fellows_own = 0, fellows_reference = 0;         // how many of them are members
   const Program* fellow = nullptr;                       // a member that continued like the rank that differs
-  std::vector<const Program*> like_own, like_reference;  // ranks
+  std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
 
-// Asks one rank in `step`; with 0, all ranks, even those that differed earlier.
+// Examines every `step`-th rank; with 0, all ranks, even those that differed earlier.
 Votes Ask(const Model& model, const Aligner& aligner, const std::vector<Program>& family, size_t step,
           const Program& rank, const Aligner::Comparison& c) {
   constexpr int64_t kEarlier = 3;
@@ -388,8 +391,8 @@ int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
   return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
 }
 
-// Returns whether most ranks with which this rank would have made its sibling's call came to the rank's own call after
-// as many of those calls as the rank. Then they all have their own number of rounds.
+// The fellows are the members with which this rank would have made its sibling's call. Returns whether most of them
+// made the rank's own call after equally many of those calls. If so, they have their own number of rounds.
 bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
     return false;
@@ -403,15 +406,15 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
     if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
     ++others;
     const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
-    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators say nothing
+    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators prove nothing
     const Op* call = both ? model.FindCollective(*also, d.own->seq) : nullptr;
     if (call != nullptr && NewestBefore(model, m, *call) == before) ++alike;
   }
   return 2 * alike > others;
 }
 
-// Returns whether most members of the communicator made this rank's call at its number, where others, or the sibling in
-// its own communicator, made another. Then the rank left nothing out and added nothing.
+// Returns whether most members of the communicator made this rank's call at its number, although others (or the sibling
+// in its own communicator) did not. If so, the rank skipped and added no call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
   const bool own = d.type != Divergence::Type::kSkipped;
   const Op* op = own ? d.own : d.sibling;
@@ -431,8 +434,8 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
   return differ || (theirs != nullptr && !same(*theirs));
 }
 
-// Returns whether no other member with data is in the rank's communicator in which it left a call out or added one.
-// Then nothing shows whether that communicator has its own number of rounds.
+// Returns whether the rank is the only member with data of the communicator in which it skipped or added a call. If so,
+// it is unknown whether that communicator has its own number of rounds.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
   const bool own = d.type != Divergence::Type::kSkipped;
@@ -451,7 +454,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   const Aligner aligner(model, strands);
   for (const auto& [key, family] : families) {
     if (family.size() == 2) {
-      // If two ranks differ, each is evidence against the other; then what both did before decides.
+      // If only two ranks differ, each is evidence against the other; then their earlier calls decide.
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
       const int keeps = c.same ? -1 : aligner.Precedent(c);
       if (keeps < 0) continue;
@@ -506,8 +509,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
         ++asked;
         votes = Ask(model, aligner, family, step, own, c);
-        // Members that all continued alike have their own number of rounds, or their own sizes. Then one of them shows
-        // the program.
+        // If the members all continued alike, they have their own number of rounds or their own sizes. Then one of them
+        // shows the program.
         const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
         if (!legal) break;
         c = first ? aligner.Compare(*votes.fellow, own) : Aligner::Comparison();
@@ -516,7 +519,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       }
       if (c.same) continue;
       aligner.AskMembers(sibling, own.rank, &c);
-      if (votes.like_own.empty() && votes.like_reference.empty()) {  // no call before shows who left
+      if (votes.like_own.empty() && votes.like_reference.empty()) {  // no earlier call shows who left
         if (c.divergence && 2 * agreeing > family.size()) add(*c.divergence, agreeing);
         continue;
       }
@@ -524,9 +527,9 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       if (votes.own > votes.reference || (votes.own == votes.reference && keeps == 1)) {
         const bool by_history = votes.own == votes.reference;
         votes = Ask(model, aligner, family, 0, own, c);
-        // A communicator with ranks on both sides is a witness for both, but few ranks do not outvote many.
+        // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
         if (votes.like_own.size() + 1 < votes.like_reference.size()) continue;
-        std::set<uint32_t> comms;  // in which a rank continued like this one
+        std::set<uint32_t> comms;  // communicators in which a rank continued like this one
         comms.insert(CommOfKind(model, own.rank, (*c.b)[c.j - 1].klass));
         for (const Program* p : votes.like_own) comms.insert(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
         for (const Program* p : votes.like_reference) {
@@ -549,7 +552,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
           add(left, votes.like_own.size() + 1);
         }
       } else if (c.divergence && (keeps == 0 || (votes.own < votes.reference && !IsAlone(model, *c.divergence)))) {
-        // If the evidence is equal on both sides, what both did before decides.
+        // If the evidence is equal on both sides, the earlier calls of both decide.
         Divergence left = *c.divergence;
         left.by_history = votes.own == votes.reference;
         if (step > 1 && counted++ < kMostCounted) votes = Ask(model, aligner, family, 1, own, c);
@@ -564,8 +567,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  // A rank that changed the order of two communicators made each call like the other members. If the job hangs, the
-  // waits show such a rank; in a job that continued, only the order does.
+  // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
+  // waits identify such a rank; in a job that continued, only the order does.
   std::erase_if(found, [&](const Divergence& d) {
     return (strands || d.type != Divergence::Type::kReordered) &&
            (MajorityAgrees(model, d) || FellowsCameAlike(model, d));

@@ -1,7 +1,7 @@
 // Finds the place where one rank's program differs from that of ranks with the same role. Ranks with the same role
 // (same kinds of communicators, same place in the pipeline) issue the same calls. Aligning a rank's record with the
-// calls of most others reveals a skipped, added or changed call. This shows which rank is wrong if a communicator
-// itself has no majority.
+// calls of most others reveals a skipped, added or changed call. This identifies the wrong rank even if the
+// communicator itself has no majority.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct Divergence {
   int32_t sibling_rank = -1;
   int32_t siblings_agreeing = 0;  // number of ranks with the role that followed the reference
   int32_t family_size = 0;
-  // Both sides have the same number of ranks, and this rank left the sequence that both followed in earlier steps.
+  // Both sides have equally many ranks, and this rank left the sequence that both followed in earlier steps.
   bool by_history = false;
 };
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
-// If there are only two ranks, the one that did what both did at that place before is the reference.
-// `strands` is the same as for ReadPrograms.
+// If there are only two such ranks, the reference is the one that continued as both did there earlier. `strands` is the
+// same as for ReadPrograms.
 std::vector<Divergence> FindDivergences(const Model& model, bool strands = true);
 
 }  // namespace lockstep

@@ -16,7 +16,8 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
+// Identifies operations that are numbered together: a communicator's collectives, or its sends to (or receives from)
+// one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
 
 // A value for each lane of a rank. Collectives, the most frequent operations, are indexed by communicator alone.
@@ -60,7 +61,7 @@ class Reader {
       if (before == nullptr || PartOf(rank, *before) != PartOf(rank, op)) programs.try_emplace(PartOf(rank, op));
       before = &op;
     }
-    // Recorded numbers of each lane. If threads share a lane, a number that another thread recorded is not a gap.
+    // Recorded numbers of each lane. If threads share a lane, a number recorded by another thread is not a gap.
     numbers_.Clear(rank);
     if (programs.size() > 1) {
       for (const Op& op : rank.ops) {
@@ -70,7 +71,7 @@ class Reader {
       for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
     }
     const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
-    std::map<uint64_t, int> makers;  // threads of the rank by kind of call
+    std::map<uint64_t, int> makers;  // number of the rank's threads by kind of call
     for (auto& [part, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
       program.role = part.first == 0 ? role : absl::StrCat(role, "+", part.first);
@@ -86,8 +87,8 @@ class Reader {
     }
   }
 
-  // Identifies each thread by one of the calls that it repeats: if possible, by a call that no rank makes in two
-  // threads. If two threads of a rank had the same name, the rank would count twice in their family.
+  // Names each thread after one of the calls that it repeats, preferably one that no rank makes in two threads. If two
+  // threads of a rank had the same name, the rank would count twice in their family.
   std::map<std::string, std::vector<Program>> Families() {
     for (Unnamed& thread : unnamed_) {
       uint64_t any = UINT64_MAX, own = UINT64_MAX;
@@ -129,8 +130,8 @@ class Reader {
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
-      // A framework numbers all records of a rank consecutively. If some are missing in a damaged file, the program did
-      // not skip them.
+      // A framework numbers all records of a rank consecutively. If a damaged file lacks some, the program did not skip
+      // those calls.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
       if (!Reads(rank, op) || PartOf(rank, op) != part) continue;
@@ -148,7 +149,7 @@ class Reader {
       if (parts)
         ++kinds[Mixed(Mixed(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
                       (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
-      // Numbers of one lane are consecutive, so a gap means missing records. A hostile file may contain any number.
+      // Numbers of one lane are consecutive, so a gap means missing records. But a hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
       bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
@@ -168,7 +169,7 @@ class Reader {
       program->segments.back().push_back(t);
       ++program->calls;
     }
-    // Segments are compared in pairs, so their number must be small. The newest are the most useful.
+    // Segments are compared in pairs, so their number is limited. The newest are the most useful.
     constexpr size_t kMostSegments = 64;
     auto& segments = program->segments;
     if (segments.size() > kMostSegments)

@@ -28,14 +28,14 @@ struct Program {
   size_t calls = 0;
 };
 
-// Programs by role: same kinds of communicators, same place in the pipeline, a thread with the same calls. A rank has
-// one program for each thread and strand that issues operations. Threads are identified by their calls, not by their
-// number.
-// `strands` is false if all calls of a thread count as ordered, even if ranks completed two of them in opposite orders.
+// Programs by role: same kinds of communicators, same place in the pipeline, and a thread with the same calls. A rank
+// has one program for each thread and strand that issues operations. Threads are identified by their calls, not by
+// their number. If `strands` is false, all calls of a thread count as ordered, even if ranks completed two of them in
+// opposite orders.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model, bool strands = true);
 
 // For each communicator: whether a rank aborted it before creating others. It then belongs to an earlier run of the job
-// in the same processes, and its last calls on each rank are not compared.
+// in the same processes, and each rank's last calls on it are not compared.
 std::vector<bool> FindGivenUp(const Model& model);
 
 }  // namespace lockstep

@@ -12,9 +12,9 @@
 namespace lockstep {
 namespace {
 
-// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in order. a, b and c
-// all-reduce 16, 32 and 64 numbers in the pair; v and w all-reduce 32 and 16 in the world; g gathers in the pair.
-// Capitals are recorded into a CUDA graph but not launched.
+// The ranks form pairs ("tp"), and all belong to one "world". Each rank makes the calls of its text in order. a, b and
+// c all-reduce 16, 32 and 64 numbers in the pair; v and w all-reduce 32 and 16 in the world; g gathers in the pair.
+// Calls in capitals are captured into a CUDA graph but not launched.
 Bundle Programs(const std::vector<std::string>& texts) {
   Bundle b;
   const size_t ranks = texts.size();
@@ -92,7 +92,7 @@ TEST(Program, CapturedCallsAreNotCompared) {
 }
 
 TEST(Program, ARankThatStoppedEarlierIsNoReference) {
-  // Ranks that came less far agree with rank 0 and with rank 4.
+  // Ranks that got less far agree with rank 0 and with rank 4.
   EXPECT_EQ(Find({"aabwaabw", "aabwaa", "aabwaabw", "aabwaa", "aabwaag", "aabwaa"}),
             (std::vector<Told>{{4, kChanged, 2}}));
   EXPECT_TRUE(Find({"aabwaabw", "aabwaabw", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}).empty()) << "a pair against one";
@@ -123,24 +123,24 @@ TEST(Program, ReplicasWithDifferentRoundsAreNotCompared) {
   const std::string own = "aabwaaabaabw", other = "aabwaabw";
   EXPECT_TRUE(Find({own, own, other, other, other, other}).empty());
   EXPECT_EQ(Find({own, other, other, other, other, other}), (std::vector<Told>{{0, kExtra, 5}}));
-  // A replica with a member without a record is not compared either.
+  // A replica is not compared if one of its members has no record.
   Bundle b = Programs({own, own, other, other, other, other});
   b.ranks.erase(b.ranks.begin() + 1);
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
-// Each pair has its own number of rounds, and the number of repeated calls is no precedent.
+// Each pair has its own number of rounds, and how often a call was repeated earlier is no precedent.
 TEST(Program, MembersOfAPairMakeItsCallsTogether) {
   const std::string more = "aaaaaaaaaawaaaaaaaaaaaa", fewer = "aaaaaaawaaaaa", odd = "aaaaaaawaawaaa";
   for (const Told& told : Find({more, more, fewer, odd})) EXPECT_NE(told.rank, 2);
-  // Both ranks of the other pair are one witness.
+  // Both ranks of the other pair count as one witness.
   Bundle b = Programs({more, more, fewer, fewer});
   b.ranks.pop_back();
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
-// Each pair has its own number of rounds in each step, so the numbers of its calls say nothing. Most ranks follow v
-// with w in every step; in the third, three ranks go on without w.
+// Each pair has its own number of rounds in each step, so the numbers of its calls prove nothing. Most ranks make w
+// after v in every step; in the third, three ranks continue without w.
 TEST(Program, RanksThatLeaveACallOutBesideTheirOwnRoundsAreNamed) {
   const int rounds[4][4] = {{2, 3, 2, 4}, {4, 2, 3, 2}, {3, 3, 4, 2}, {2, 4, 3, 3}};
   std::vector<std::string> texts(8);
@@ -168,8 +168,8 @@ TEST(Program, MembersOfTheGroupDecideAgainstRanksWithTheSameRole) {
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
-// Two pipelines of four stages. One rank began a group and never ended it, so that all its later calls are in it. Its
-// place in the pipeline remains its part.
+// There are two pipelines of four stages. One rank began a group and never ended it, so all its later calls are in it.
+// Its role is still its place in the pipeline.
 TEST(Program, AnOpenGroupIsNoExchangeAmongAllMembers) {
   Bundle b;
   b.comms.resize(2);

@@ -12,11 +12,11 @@ namespace {
 
 using ring::IsPointToPoint;
 
-// A group of sends and receives with this many peers on one communicator is an exchange among its members. A rank of a
-// pipeline has two peers, however many calls one of its groups contains, for example a group that it never ended.
+// A group of sends and receives with at least this many peers on one communicator is an exchange among its members. A
+// rank of a pipeline has two peers, no matter how many calls a group contains (for example, one that it never ended).
 constexpr size_t kPeersOfExchange = 3;
 
-// Communicators whose members all exchange with each other in groups, judged by the newest groups of each rank.
+// Finds communicators whose members all exchange with each other in groups, judged by the newest groups of each rank.
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {
@@ -38,7 +38,7 @@ std::vector<bool> FindExchanges(const Model& model) {
 
 Roles FindRoles(const Model& model) {
   Roles roles{{}, FindExchanges(model)};
-  // Kind of communicator; kind of call, or -1; place, or distance of the peer.
+  // Kind of communicator; kind of call, or -1; member rank, or distance of the peer.
   using Role = std::set<std::tuple<uint32_t, int, int32_t>>;
   std::map<Role, uint32_t> known;
   for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
@@ -48,12 +48,12 @@ Roles FindRoles(const Model& model) {
     for (const Membership& ms : rank.memberships) {
       const CommView& view = model.comms[ms.comm];
       const bool pipeline = view.used_for_p2p && !roles.exchanges[ms.comm];
-      // If several communicators of one kind carry sends and receives, a rank's place in its own one is its part.
+      // If several communicators of one kind carry sends and receives, a rank's role is its place in its own one.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
       by_neighbors |= pipeline && !place;
     }
-    // Otherwise the rank's part is defined by its neighbors: those that it exchanges with more than once.
+    // Otherwise the rank's role is defined by its neighbors: the ranks that it exchanges with more than once.
     if (by_neighbors) {
       for (const auto& [key, lane] : model.ExchangesOf(static_cast<int32_t>(r)).lanes) {
         const auto& [membership, kind, peer] = key;

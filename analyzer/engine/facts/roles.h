@@ -1,4 +1,5 @@
-// Which ranks run the same program: those in the same kinds of communicators, at the same place of a pipeline.
+// Determines which ranks run the same program: those in the same kinds of communicators, at the same place in a
+// pipeline.
 #pragma once
 
 #include <cstdint>

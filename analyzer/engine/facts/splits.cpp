@@ -18,16 +18,16 @@ using ring::CommState;
 // Patterns tried per split; the shape of most communicators is among the first few.
 constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
-// Confidence if a group, or the rank itself, left no data.
+// Confidence if a whole group, or the rank itself, left no data.
 constexpr Grade kUnseen = GRADE_GOOD;
-// A dump may claim any number of ranks.
+// Limit, because a dump may claim any number of ranks.
 constexpr int32_t kMostExpected = 1 << 20;
 
 // One parent member's part in a split.
 struct Entry {
   int32_t place = -1;        // member rank in the parent
-  int32_t rank = -1;         // index into Bundle::ranks; -1: known only as a member
-  uint32_t comm = kNoIndex;  // kNoIndex: the rank got none (no color)
+  int32_t rank = -1;         // index into Bundle::ranks; -1 if known only as a member
+  uint32_t comm = kNoIndex;  // kNoIndex: the rank got none because it passed no color
   int32_t member = -1;
   int32_t color = 0, key = 0;
 };
@@ -52,8 +52,8 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
 
 class Split {
  public:
-  // `parent` kNoIndex: groups with one description in a framework's dumps, whose places are global ranks. `unseen`:
-  // members of the parent whose communicator is unknown.
+  // If `parent` is kNoIndex, these are groups with one description in a framework's dumps, and places are global ranks.
+  // `unseen`: members of the parent whose communicator is unknown.
   Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal,
         std::vector<int32_t> unseen = {})
       : model_(model),
@@ -84,9 +84,9 @@ class Split {
       }
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
-    // A pattern is strong under two conditions. At least two communicators fit it exactly. And these, together with the
-    // odd members, are at least half of all communicators. Fewer may be coincidence or intended. If only one fits,
-    // classes of which no member has data count as well.
+    // A pattern is strong under two conditions. At least two communicators fit it exactly; and their number plus that
+    // of the odd members is at least half the number of communicators. Fewer may be a coincidence or intended. If only
+    // one fits, classes without any data count as well.
     const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
@@ -100,7 +100,7 @@ class Split {
       } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
         fault.missing.push_back(model_.comms[parent_].members[e.place].global_rank);
       } else {
-        return;  // then a rank is blamed only with other evidence
+        return;  // without other evidence, no rank is blamed
       }
       if (e.comm != kNoIndex) affected.insert(e.comm);
       auto home = best.owner.find(best.pattern.ClassOf(e.place));
@@ -147,7 +147,8 @@ class Split {
     faults->push_back(std::move(fault));
   }
 
-  // Members in an order different from the parent's, if a rule for keys that the others follow shows which one moved.
+  // Finds members in an order different from the parent's. Needs a rule for keys that the others follow and that shows
+  // which member moved.
   void Keys(std::vector<SplitFault>* faults) const {
     std::vector<bool> disordered(entries_.size());
     bool any = false;
@@ -220,8 +221,8 @@ class Split {
   struct Fit {
     Pattern pattern;
     std::vector<size_t> odd;  // indexes into entries_
-    size_t exact = 0;         // communicators that are exactly one class
-    size_t elsewhere = 0;     // unseen members for which the communicator of their class has no room
+    size_t exact = 0;         // number of communicators that are exactly one class
+    size_t elsewhere = 0;     // number of unseen members for which the communicator of their class has no room
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }
@@ -250,7 +251,7 @@ class Split {
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
     }
-    // If a member moved into every second one, none is exact: use sizes between those seen.
+    // If a member moved into every second communicator, none is exact. Then use sizes between those seen.
     if (!sizes.empty()) {
       const auto middle = static_cast<int64_t>((entries_.size() + children_.size() / 2) / children_.size());
       for (const auto& [stride, count] : strides) {
@@ -273,14 +274,14 @@ class Split {
       ++class_size[pattern.ClassOf(e.place)];
       if (e.comm != kNoIndex) ++held[{pattern.ClassOf(e.place), e.comm}];
     }
-    // A communicator stands for the class that most of its members belong to; a class belongs to the largest such
-    // communicator.
+    // A communicator represents the class that most of its members belong to; a class belongs to the largest
+    // communicator that represents it.
     absl::flat_hash_map<uint32_t, std::pair<size_t, int64_t>> speaks_for;
     for (const auto& [key, count] : held) {
       auto& [best, klass] = speaks_for[key.second];
       if (count > best) best = count, klass = key.first;
     }
-    std::map<int64_t, std::vector<uint32_t>> claims;  // class: communicators of equal, largest claim
+    std::map<int64_t, std::vector<uint32_t>> claims;  // class: largest communicators that claim it
     for (const auto& [comm, list] : children_) {
       const auto& [count, klass] = speaks_for[comm];
       std::vector<uint32_t>& claim = claims[klass];
@@ -314,7 +315,7 @@ class Split {
     return fit;
   }
 
-  // Classes without any seen member, which are whole.
+  // Returns the number of complete classes of which no member was seen.
   size_t UnseenClasses(const Pattern& pattern) const {
     std::map<int64_t, int64_t> unseen;
     for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
@@ -323,8 +324,8 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Returns whether the rank is in a communicator of another class: that communicator is complete and contains all
-  // members of the other class, and members of the rank's own class left no data.
+  // Returns whether the rank is a guest in a communicator of another class. That communicator must contain all members
+  // of the other class, and members of the rank's own class must have left no data.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
@@ -347,8 +348,8 @@ class Split {
     return -1;
   }
 
-  // If two communicators claim the same class, the right one is the one whose color follows the rule of all other
-  // classes, if they follow one.
+  // If two communicators claim the same class, the right one is the one whose color follows the rule of the other
+  // classes. Needs such a rule.
   void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
     bool by_order = true, by_place = true;
     int32_t order = 0;
@@ -380,11 +381,11 @@ class Split {
   const Bundle& bundle_;
   std::vector<Entry> entries_;                        // ascending by place
   std::vector<int32_t> unseen_;                       // places
-  std::map<uint32_t, std::vector<size_t>> children_;  // communicator: its members, into entries_
+  std::map<uint32_t, std::vector<size_t>> children_;  // communicator: indexes of its members in entries_
   uint32_t parent_, ordinal_;
 };
 
-// Places of the parent that no entry has.
+// Returns the places of the parent that no entry has.
 std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::vector<Entry>& entries) {
   std::vector<bool> placed(model.comms[parent].members.size());
   for (const Entry& e : entries) {
@@ -435,7 +436,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
       for (size_t m = 0; m < members.size(); ++m) {
         auto place = places->second.find(members[m].global_rank);
         if (place == places->second.end()) continue;
-        // The shape of the other groups made the rank a member, against its own record.
+        // The member was inferred from the shape of the other groups, but its own record contradicts that.
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
         Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
         if (members[m].rank_index >= 0) {
@@ -459,7 +460,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout.
+// Checks groups with one description in a framework's dumps, if each rank is in one of them: the slices of a layout.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;
@@ -500,14 +501,14 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
-// In a framework, each rank lists the members of its groups itself. Suppose a list names a rank that left data and does
-// not have that group, while that rank has another group of the same name that none of its other members has. Then that
+// In a framework, each rank lists the members of its groups itself. Suppose a list names a rank with data that does not
+// have that group. That rank has another group of the same name instead, which none of its other members has. Then that
 // rank's list is the different one.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Claim {
     int32_t holders = 0;
-    std::vector<int32_t> disowned_by;  // into Bundle::ranks
+    std::vector<int32_t> disowned_by;  // indexes into Bundle::ranks
   };
   std::map<std::string, std::vector<uint32_t>> by_name;
   std::vector<Claim> claims(bundle.comms.size());
@@ -523,7 +524,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
       }
     }
     const Communicator& comm = bundle.comms[c];
-    // "NAME/HASH": the name is the same for any members.
+    // The ID is "NAME/HASH", and NAME does not depend on the members.
     if (framework && !comm.members_inferred) by_name[comm.id.substr(0, comm.id.rfind('/'))].push_back(c);
   }
   for (const auto& [name, list] : by_name) {

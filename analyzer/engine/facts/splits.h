@@ -1,5 +1,5 @@
-// Finds ranks that created different communicators from similar ranks: they passed a different color or key to a
-// split, or a different list of members. All communicators of a split have equally many members, equally far apart in
+// Finds ranks that created different communicators from those of similar ranks: they passed a different color or key to
+// a split, or a different list of members. All communicators of a split have equally many members, equally far apart in
 // the parent. If all but a few ranks fit this pattern, the exceptions are wrong, although each communicator alone looks
 // healthy.
 #pragma once
@@ -13,17 +13,17 @@
 namespace lockstep {
 
 struct SplitFault {
-  std::vector<int32_t> ranks;    // indexes into Bundle::ranks: those that differ
+  std::vector<int32_t> ranks;    // indexes into Bundle::ranks: the ranks that differ
   std::vector<int32_t> missing;  // global ranks without data that differ
   uint32_t comm = kNoIndex;      // the communicator that the first of these ranks is in
-  uint32_t home = kNoIndex;      // the communicator where the first rank belongs; kNoIndex if no rank created it
+  uint32_t home = kNoIndex;      // the communicator to which the first rank belongs; kNoIndex if no rank created it
   // Communicators with a missing or extra member, or whose members are in a different order.
   std::vector<uint32_t> affected;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
   Evidence evidence;
   Grade grade = GRADE_UNSPECIFIED;
-  bool agreed = false;  // all members list the same members; only the shape of the other groups is against it
+  bool agreed = false;  // all members list the same members; only the shape of the other groups contradicts it
 };
 
 // `stalled` is true if the job is stuck. A pattern that few communicators support counts only then.

@@ -20,24 +20,24 @@ namespace {
 constexpr int kMaxCreations = 200;
 constexpr size_t kMaxRanks = 256;
 constexpr size_t kMostNames = 3;
-// A creation that begins longer than this after the previous one belongs to training, not to the start.
+// A creation that begins more than this long after the previous one belongs to training, not to the start.
 constexpr int64_t kPause = 60'000'000'000;
 // A rank that trails the median member by less than this is not late.
 constexpr int64_t kWorthSaying = 1'000'000'000;
 
-// One member's part in a creation. Times are on its host's clock, and converted to the common clock later.
+// One member's part in a creation. Times are on its host's clock and are converted to the common clock later.
 struct Part {
   int32_t rank = -1;  // index into Bundle::ranks
   uint32_t membership = 0;
-  int64_t enter = 0, leave = 0;  // leave is 0 while it is still inside
+  int64_t enter = 0, leave = 0;  // leave is 0 while the member is still inside
 };
 
 struct Call {
   uint32_t comm = kNoIndex;     // the first communicator it created
   uint32_t parent = kNoIndex;   // communicator that was split, if known
   std::set<std::string> names;  // names of a few created communicators
-  int32_t made = 0;             // number of communicators
-  int32_t size = 0;             // size of the largest
+  int32_t made = 0;             // number of created communicators
+  int32_t size = 0;             // size of the largest one
   std::vector<Part> parts;
   int64_t begin = 0, last_in = 0, end = 0;
   int32_t last_rank = -1;
@@ -45,7 +45,7 @@ struct Call {
   bool serial = false;
 };
 
-// In the order of StartUp.phases.
+// Same order as StartUp.phases.
 enum Phase { kComing, kWaiting, kRoots, kSplits, kBetween, kFirstOperations, kPhases };
 constexpr const char* kPhaseNames[kPhases] = {"before",    "waiting", "creating",
                                               "splitting", "between", "first operations"};
@@ -53,8 +53,8 @@ constexpr int64_t kNotRecorded = -1;
 
 struct RankPhases {
   int64_t ns[kPhases] = {0, 0, 0, 0, 0, kNotRecorded};
-  int32_t last = 0;        // in how many creations it arrived last
-  int64_t last_by_ns = 0;  // its total lateness there
+  int32_t last = 0;        // number of creations at which it arrived last
+  int64_t last_by_ns = 0;  // its total lateness at these
 
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };
@@ -133,7 +133,7 @@ class StartUpStory {
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Offsets of hosts to the job's time. A host whose clock was not aligned has its wall clock.
+  // Finds the offset of each host to the job's time. A host whose clock was not aligned uses its wall clock.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
@@ -242,8 +242,8 @@ class StartUpStory {
   }
 
   // Finds, on each rank, runs of creations that do not need each other's results, although each started after the
-  // previous one ended. If made at the same time, they could take as long as the longest one. The rest of the time is
-  // the cost of making them one after another.
+  // previous one ended. If they were made at the same time, they could take as long as the longest one. The remaining
+  // time is the cost of serializing them.
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
@@ -296,12 +296,12 @@ class StartUpStory {
       const auto& mine = of_rank_[r];
       RankPhases& p = phases_[r];
       if (mine.empty()) continue;
-      p.ns[kComing] = At(mine[0]).enter;  // from the job's first entry
+      p.ns[kComing] = At(mine[0]).enter;  // since the job's first entry
       int64_t covered = At(mine[0]).enter;
       for (const Place& at : mine) {
         const Part& part = At(at);
         const Call& call = calls_[at.first];
-        // The rank is still inside, so its time is known up to the arrival of the last member.
+        // The rank is still inside, so its wait is known only up to the arrival of the last member.
         const int64_t leave = part.leave != 0 ? part.leave : std::max(part.enter, call.last_in);
         const int64_t worked_from = std::clamp(call.last_in, part.enter, leave);
         p.ns[kWaiting] += worked_from - part.enter;
@@ -320,7 +320,7 @@ class StartUpStory {
   }
 
   void WritePhases(StartUp* out) const {
-    // The rank that arrived last in the phase by the largest margin.
+    // For each phase, the rank that was last by the largest margin.
     std::pair<int64_t, int32_t> last[kPhases];
     for (auto& l : last) l = {0, -1};
     for (const Call& call : calls_) {
@@ -403,7 +403,7 @@ class StartUpStory {
   }
 
   void Sum(const std::vector<const Call*>& order, StartUp* out) const {
-    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and where by the most
+    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and in which call by the most
     for (const Call* call : order) {
       out->set_communicators(out->communicators() + call->made);
       out->set_open(out->open() + (call->end == 0 ? 1 : 0));
@@ -426,7 +426,7 @@ class StartUpStory {
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
-  std::vector<int64_t> offset_of_rank_;      // to add to its times
+  std::vector<int64_t> offset_of_rank_;      // to be added to the rank's times
   std::vector<RankPhases> phases_;           // by rank
   int64_t serial_ns_ = 0;
 };

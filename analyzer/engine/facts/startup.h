@@ -2,8 +2,8 @@
 // communicators.
 //
 // One creation is one call that members must make together: the creation of one root communicator, or one split of a
-// parent. A split creates a child for every color at once, and ranks without a color take part too. A member waits
-// until the last member has entered, and works from then on. The clocks are those of Verdict::clocks.
+// parent. A split creates a child for every color at once, and ranks without a color take part, too. A member waits
+// until the last member has entered, and only then does its own work. The clocks are those of Verdict::clocks.
 #pragma once
 
 #include "analyzer/model/bundle.h"

@@ -12,10 +12,10 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills at
+// If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// About how many ranks with the same role are asked about one rank.
+// Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
 
 class Comparer {
@@ -28,12 +28,13 @@ class Comparer {
     }
   }
 
-  // Returns whether the rank's place in the program can be compared with that of others in frameworks' dumps or in
-  // Lockstep's own data: the two count sends and receives differently.
+  // Returns whether the rank's place in the program can be compared with that of others from the same kind of source.
+  // Frameworks' dumps and Lockstep's own data count sends and receives differently.
   bool Usable(size_t r, bool frameworks) const {
     const Rank& rank = model_.bundle.ranks[r];
     if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) return false;
-    // Why a process waits can be separated from what blocks its GPU only if that GPU's operation is known.
+    // Only if the GPU's current operation is known can the reason why the process waits be separated from what blocks
+    // its GPU.
     const bool starts =
         rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
     std::set<uint32_t> kinds;
@@ -41,10 +42,10 @@ class Comparer {
     return (frameworks || starts) && kinds.size() == rank.memberships.size();
   }
 
-  // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if there is
-  // none. Calls of the witness before that work prove nothing, because the rank may have taken another path to it. A
-  // call that no member of the rank's own communicator made proves nothing either, because that communicator has its
-  // own number of rounds.
+  // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
+  // if there is none. Earlier calls of the witness prove nothing, because the rank may have taken another path to that
+  // work. Nor does a call that no member of the rank's own communicator made, because that communicator has its own
+  // number of rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;
     size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued
@@ -74,7 +75,7 @@ class Comparer {
  private:
   const Membership& Of(const Member& m) const { return model_.bundle.ranks[m.rank_index].memberships[m.membership]; }
 
-  // Ranks with one program have about the same numbers everywhere.
+  // Ranks that run one program have about the same numbers everywhere.
   bool NumberAlike(size_t a, size_t b) const {
     const auto behind = [](const Membership& p, const Membership& q) {
       return p.issued >= 0 && q.completed >= 0 && p.issued < q.completed;
@@ -98,7 +99,7 @@ class Comparer {
       const Op* theirs = model_.FindCollective(*member, op.seq);
       return theirs == nullptr || theirs->kind != op.kind ? kNoIndex : model_.UnitOf(r, theirs);
     }
-    // The same neighbor, seen from each rank.
+    // The same neighbor, relative to each rank.
     const int32_t peer = op.root_or_peer - own.member_rank + Of(*member).member_rank;
     const std::vector<Op>& ops = model_.bundle.ranks[witness].ops;
     for (size_t i = model_.ranks[witness].first_in_flight; i < ops.size(); ++i) {
@@ -131,7 +132,7 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
         const Op* next = comparer.WentPast(family[i], r);
         if (next != nullptr && host.witnesses++ == 0) host.witness = static_cast<int32_t>(family[i]), host.next = next;
       }
-      // A single rank may itself be the one that left the program.
+      // A single witness may itself be the rank that left the program.
       if (host.witnesses >= 2) found[r] = host;
     }
   }

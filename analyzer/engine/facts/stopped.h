@@ -1,6 +1,6 @@
 // Finds processes that stopped by themselves although their GPU has waiting work. Other ranks with the same role
-// continued past that place, although their GPUs have at least the same unfinished work. So a wait for that work did
-// not stop the process.
+// continued past that place, although their GPUs have at least the same unfinished work. So the process did not stop
+// because of that work.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct StoppedHost {
   const Op* next = nullptr;  // the first call of that rank that the stopped rank did not make
 };
 
-// Returns, for each rank index, where similar ranks continued although this rank stopped. `distrusted` ranks do not
-// count as evidence, because their records do not show what their GPUs completed.
+// Returns, for each rank index, where similar ranks continued although this rank stopped. Ranks in `distrusted` are not
+// evidence, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
-// Returns, indexed by rank index, the processes that wait for their GPU, or whose state a framework's dump does not
-// contain. Ranks with the same role and the same unfinished work made a further call first. So that work does not stop
-// the process: it skipped the call, or waits for work outside NCCL.
+// Returns, for each rank index, processes that wait for their GPU, or whose state a framework's dump does not contain.
+// Ranks with the same role and the same unfinished work made a further call before they waited. So a process did not
+// stop because of that work: it skipped the call, or waits for work outside NCCL.
 std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted);
 
 }  // namespace lockstep

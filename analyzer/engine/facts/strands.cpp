@@ -11,12 +11,13 @@
 namespace lockstep {
 namespace {
 
-// A few ranks that share communicators suffice to find the order in which a kind of communicator is used.
+// A few ranks that share communicators are enough to find the order in which kinds of communicators are used.
 constexpr size_t kCommsOfClass = 4, kMembersOfComm = 8;
 constexpr size_t kNewestCalls = 512;  // number of newest calls read from each of these ranks
-constexpr size_t kMostComms = 32;     // communicators of one rank
+constexpr size_t kMostComms = 32;     // limit on the communicators of one rank
 
-// Finds pairs of classes whose operations completed in the order in which they were issued, whichever class came first.
+// Finds pairs of classes whose operations completed in the order in which they were issued, no matter which class came
+// first.
 class OrderReader {
  public:
   explicit OrderReader(const Model& model) : model_(model) {
@@ -77,7 +78,8 @@ class OrderReader {
     const Rank& rank = model_.bundle.ranks[rank_index];
     size_t from = rank.ops.size();
     for (size_t calls = 0; from > 0 && calls < kNewestCalls; --from) calls += Tells(rank.ops[from - 1]);
-    // The newest number that each communicator has issued; before its first call, the number before that.
+    // The newest number issued on each communicator; for a communicator without a call so far, the number before its
+    // first one.
     std::vector<std::pair<uint32_t, int64_t>> issued;
     std::vector<size_t> place(rank.memberships.size(), kMostComms);
     for (size_t i = from; i < rank.ops.size(); ++i) {
@@ -111,7 +113,7 @@ class OrderReader {
     return a == b ? unordered_comms_.contains(Pair(comm, other)) : unordered_.contains(Pair(a, b));
   }
 
-  // The rank issued collective `seq` of `comm` after `number` collectives of `other`.
+  // Notes that the rank issued collective `seq` of `comm` after `number` collectives of `other`.
   void Compare(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t other, int64_t number) {
     if (Unordered(comm, other)) return;
     const auto [it, fresh] = seen_.try_emplace({comm, seq, other}, rank_index, number);
@@ -126,7 +128,8 @@ class OrderReader {
     (a == b ? unordered_comms_ : unordered_).insert(a == b ? Pair(comm, other) : Pair(a, b));
   }
 
-  // -1: the rank issued the collective of `comm` first; 1: that of `other`. 0: unknown, or one of them is not complete.
+  // Returns -1 if the rank issued the collective of `comm` first; 1 if that of `other`. Returns 0 if unknown, or if one
+  // of them is not complete.
   int OrderAt(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t other, int64_t other_seq) const {
     const auto op_of = [&](uint32_t c, int64_t number) -> const Op* {
       for (const Membership& ms : model_.bundle.ranks[rank_index].memberships) {
@@ -145,9 +148,9 @@ class OrderReader {
 
   const Model& model_;
   std::vector<size_t> calls_of_class_, calls_of_comm_;
-  // Communicator, number, other communicator: the first rank seen there, and its number in the other one.
+  // Maps (communicator, number, other communicator) to the first rank seen there and its number in the other one.
   absl::flat_hash_map<std::tuple<uint32_t, int64_t, uint32_t>, std::pair<int32_t, int64_t>> seen_;
-  std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // of classes; of communicators of one class
+  std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // classes; communicators of one class
   std::set<uint32_t> split_classes_;                                     // the classes of these communicators
 };
 

@@ -1,5 +1,5 @@
-// Calls that a rank's program does not order. The thread that writes checkpoints, for example, issues its collectives
-// between other calls of the training loop on each rank.
+// Groups calls between which a rank's program sets no order. The thread that writes checkpoints, for example, issues
+// its collectives between arbitrary calls of the training loop.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace lockstep {
 
 // Returns the strand (see CommView) of each communicator, indexed as Bundle::comms. The calls of one strand count as
-// ordered. Two kinds of communicators are in different strands if two ranks issued the same operations of both in
-// opposite orders, and the operations completed: then neither waits for the other. Strand 0 has the most calls.
+// ordered. Two kinds of communicators are in different strands if two ranks issued and completed the same operations of
+// both in opposite orders. Then neither waits for the other. Strand 0 has the most calls.
 std::vector<uint32_t> FindStrands(const Model& model);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// For all ranks together. The newest operations show how the job runs now.
+// Limit for all ranks together. The newest operations show how the job runs now.
 constexpr size_t kTimedOps = size_t{4} << 20;
 constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
 constexpr int64_t kMillisecond = 1'000'000;
@@ -86,7 +86,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   int64_t previous_end = 0;
   for (size_t i = begin; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    // If an operation's neighbors were overwritten in the rings, the time between them is unknown.
+    // If the records around an operation were overwritten, the time between operations is unknown.
     if (op.membership == kNoIndex || op.recent_only || !timed.Shows(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
     TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), 0, op.completed_ns};
@@ -148,19 +148,19 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // Sorted by communicator, then by rank. The numbers start at the first one of the communicator; sorting with a table
-  // is faster than comparing.
+  // Sorted by communicator, then by rank. The communicator's first number is the base of a table, because sorting with
+  // a table is faster than comparing.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
   each([&](Numbers* of, int64_t seq, Attendance who) {
     numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
     attendance[of->end++] = who;
   });
-  uint32_t kept = 0;  // entries of meetings, which overwrite what was sorted before
+  uint32_t kept = 0;  // entries of meetings so far, which overwrite the sorted input
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {
-      // If a rank has a number twice (a coalesced batch), the last one is used.
+      // If a rank has a number twice (a coalesced batch), the last one counts.
       if (meeting.count == 0 || attendance[kept + meeting.count - 1].rank != from->rank) ++meeting.count;
       attendance[kept + meeting.count - 1] = *from;
     }
@@ -202,8 +202,8 @@ void Timing::FindMeetings() {
 
 namespace {
 
-// Groups of calls that exchange with more than one peer, by thread and number. They run as one, so their times do not
-// apply to a single pair.
+// Groups of calls that exchange with more than one peer, by thread and number. They run as a unit, so their times do
+// not apply to a single pair.
 absl::flat_hash_set<std::pair<uint32_t, uint32_t>> GroupsOfSeveral(const Rank& rank) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;  // membership and peer
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> several;

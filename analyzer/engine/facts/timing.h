@@ -1,6 +1,6 @@
-// When operations ran, as far as it was measured: the newest timed operations of each rank, and the collectives in
-// which timed ranks met. All times here are on the ranks' own clocks. The sample is bounded, so later stages take time
-// linear in the number of ranks.
+// When operations ran, if that was measured: the newest timed operations of each rank, and the collectives in which
+// timed ranks met. All times are on the ranks' own clocks. The sample is bounded, so later stages take time linear in
+// the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Attendance {
   uint32_t rank = 0, timed = 0;
 };
 
-// One collective that needs every member, if members recorded its end: entries [first, first + count) of
+// One collective that needs every member, if some members recorded its end: entries [first, first + count) of
 // Timing::attendance.
 struct Meeting {
   uint32_t comm = kNoIndex;
@@ -42,7 +42,7 @@ struct Handover {
 
 // What shows when a rank's GPU reached its operations.
 enum class Arrivals : uint8_t {
-  kNone,  // nothing: there are no start times, and the CPU thread runs ahead of the GPU or its steps are unknown
+  kNone,  // nothing: no start times are recorded, and the CPU thread runs ahead of the GPU, or its steps are unknown
   kGpu,   // start times
   kHost,  // the CPU thread enters each operation only after the previous one has ended, so its entry is the arrival
 };
@@ -52,10 +52,10 @@ struct TimedRank {
   uint32_t clock = kNoIndex;  // ranks with the same number share a clock
   Arrivals arrivals = Arrivals::kNone;
   int64_t late_by_ns = 0;  // starts and ends may be late by at most this, and are never early
-  // Median of the end times. Only a damaged or hostile record has a time that is days away from it.
+  // Median of the end times. Only a damaged or hostile record contains a time that is days away from it.
   int64_t middle_ns = 0;
   bool Shows(int64_t ns) const { return ns > 0 && ns > middle_ns - kReach && ns < middle_ns + kReach; }
-  // Three days, so that the sum over all operations of a rank fits into 64 bits.
+  // About three days, so that the sum over all operations of a rank fits into 64 bits.
   static constexpr int64_t kReach = int64_t{1} << 48;
 };
 
@@ -81,10 +81,10 @@ class Timing {
   void FindHandovers();
 };
 
-// "gpu marks", "events", "profiler", "framework"; "host" if the process's own steps are the arrivals.
+// Returns "gpu marks", "events", "profiler" or "framework"; "host" if arrivals are the process's own steps.
 std::string ClockText(const Rank& rank, const TimedRank& timed);
 
-// False for times that no clock shows: 0 (not recorded), negative, or so large that sums would overflow.
+// False for times that no clock reports: 0 (not recorded), negative, or so large that sums would overflow.
 inline bool IsTime(int64_t ns) { return ns > 0 && ns < (int64_t{1} << 61); }
 
 }  // namespace lockstep

@@ -19,9 +19,9 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// A dump may miss at most this many of the last completions, because the framework's watchdog has not noticed them yet.
+// A dump may lack at most this many of the last completions, because the framework's watchdog has not noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
-// By then, it has noticed a completion.
+// After this time, the watchdog has noticed a completion.
 constexpr int64_t kNoticed = 2'000'000'000;
 
 bool MakesWithoutBlocking(const Rank& rank) {
@@ -30,8 +30,8 @@ bool MakesWithoutBlocking(const Rank& rank) {
   });
 }
 
-// Finds what Lockstep's own record lost: the oldest unfinished operation of a stream, known only from its tickets,
-// which count the work put on the stream, from 1.
+// Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. It is known only from its
+// tickets, which count the work put on the stream, from 1.
 void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
   for (uint32_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
@@ -77,13 +77,12 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise the operations of a strand are
-// assumed to run in the order of issue, because a framework's streams wait for each other through streams that are not
-// recorded.
+// Streams are separate if it is recorded which of their operations started. Otherwise, the operations of a strand are
+// assumed to run in the order of issue: a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
-  // If one dump of a job contains completed operations, all do, because they are written in the same way. Then a dump
-  // without any is full.
+  // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
+  // without any shows a ring that was full of unfinished ones.
   full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
@@ -129,7 +128,7 @@ uint32_t WaitGraph::QueueFor(size_t rank_index, uint32_t comm) const {
   return first;
 }
 
-// Rings are short and waits are long, so the current operation of a queue may be overwritten although later ones are
+// Rings are short and waits are long, so a queue's current operation may be overwritten although later ones are
 // recorded. The tickets of a stream and the counters of a communicator still show its number.
 void WaitGraph::FindLost(size_t rank_index) {
   const Rank& rank = model_.bundle.ranks[rank_index];
@@ -147,8 +146,8 @@ void WaitGraph::FindLost(size_t rank_index) {
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-        // Operations missing in a truncated file were issued after all that it contains. If it contains something
-        // unfinished, the GPU is executing that, and the lost part is behind it.
+        // Operations missing from a truncated file were issued after all that it contains. If it contains an unfinished
+        // one, the GPU is executing that, and the lost ones are queued behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
@@ -157,8 +156,8 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // Sends and receives end out of order, so only what is older than all of them is certainly gone.
-        const bool told = !mixed || ms.p2p_completed > ms.issued;  // it is no number of a collective
+        // Sends and receives complete out of order, so only what is older than all of them is certainly gone.
+        const bool told = !mixed || ms.p2p_completed > ms.issued;  // then it is not the number of a collective
         if (gone && told && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
@@ -206,7 +205,7 @@ bool WaitGraph::Build(bool forgive) {
   }
   HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
-    // Nothing blocks what is left, so the unnoticed completions explain everything.
+    // Nothing blocks the rest, so the unnoticed completions explain everything.
     if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
   }
   HoldByFaultyGpus();
@@ -246,9 +245,9 @@ void WaitGraph::Reverse() {
 }
 
 // The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
-// them: the owner of the store's key, or the process missing from the barrier. If all wait like that, all are named.
+// those: the owner of the store's key, or the process missing from the barrier. Otherwise all of them are named.
 bool WaitGraph::HoldFromOutside() {
-  constexpr size_t kEnough = 64;  // candidates in a large job; each waiting rank has an edge to each
+  constexpr size_t kEnough = 64;  // maximum number of candidates; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
   for (const auto& sink : sinks) {
     const uint32_t v = sink[0];
@@ -306,7 +305,7 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
-// The queue is executing the oldest operation in flight that waits for another rank; what is behind it proves nothing.
+// The queue is executing the oldest operation in flight that waits for another rank; later ones prove nothing.
 void WaitGraph::BuildQueue(uint32_t index) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
@@ -320,7 +319,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
   const GpuFront waits = {Front::kWaits, oldest,
                           oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
-  // Work that a dead or stopped process left on its GPU is stuck because of that.
+  // Work that a dead or stopped process left on its GPU is stuck for that reason.
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
@@ -358,12 +357,12 @@ void WaitGraph::BuildQueue(uint32_t index) {
     edges[QueueNode(index)] = std::move(out);
     return;
   }
-  GpuFront unnoticed;  // the first one that was skipped
+  GpuFront unnoticed;  // the first skipped front
   size_t passed = 0;   // number of skipped units
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
-    // Every rank is behind in the operations queued behind it. Among these, only a missing rank is still evidence.
+    // In later operations of the queue, every rank is behind. For these, only a missing rank is evidence.
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
     if (queue.late_to_notice && here.front == Front::kPeersFinished) {
       if (unnoticed.front == Front::kIdle) unnoticed = here;
@@ -379,8 +378,8 @@ void WaitGraph::BuildQueue(uint32_t index) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start it, its
-      // own earlier work blocks it, and no rank without data is needed as an explanation.
+      // A GPU that reaches an operation starts it even if ranks are missing there. If it did not start it, its own
+      // earlier work blocks it, and no rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
@@ -396,7 +395,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
     const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
-  // If a GPU did not reach the next operation, it has not just failed to notice the end of the previous one.
+  // If a GPU did not reach the next operation, the end of the previous one did not merely go unnoticed.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
@@ -413,8 +412,8 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
          CollectiveOf(front.comm, front.op->seq, false).all_inside;
 }
 
-// The dump was taken before a framework's watchdog would have noticed that the operation, or any later one, is
-// complete.
+// Returns whether the dump was taken before a framework's watchdog would have noticed that the operation, or any later
+// one, is complete.
 bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   const GpuFront& front = queues[queue].front;
   const Rank& rank = model_.bundle.ranks[queues[queue].rank];
@@ -424,8 +423,8 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   return age >= 0 && age < kNoticed;
 }
 
-// A framework's watchdog checks at intervals, so a dump may miss the last completion or two. It misses more only if the
-// GPU, or the watchdog with it, hangs.
+// A framework's watchdog checks at intervals, so a dump may lack the last completion or two. It lacks more only if the
+// GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
@@ -464,8 +463,9 @@ void WaitGraph::HoldByFaultyGpus() {
   for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
 }
 
-// Without whole records, which operation of the peer is the other side is only assumed. If the peer waits for another
-// rank in it, the two would have finished their part: the other side is a later one. Returns the peer's queue then.
+// Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
+// another rank in it, the two would have finished their part, so the true counterpart is a later one. In that case,
+// returns the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
@@ -527,7 +527,7 @@ void WaitGraph::BuildHost(size_t rank_index) {
   std::vector<Edge> out;
 
   // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
-  // is known to be elsewhere is not, unless it uses CPU in unknown code: then it may be polling the GPU.
+  // is known to be elsewhere is not blocked by it, unless it uses CPU in unknown code: then it may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;

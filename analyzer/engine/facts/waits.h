@@ -1,7 +1,6 @@
-// Which rank waits for which. Each rank's process is a node, because it must issue calls. Each in-order queue of its
-// GPU is one, because it must finish what was issued. Each collective in flight is one, so that its members are
-// examined only once. Each rank that left no data and that others wait for is one. Takes time linear in the operations
-// in flight and their members.
+// Which rank waits for which. The nodes are: each rank's process, which must issue calls; each in-order queue of its
+// GPU, which must finish what was issued; each collective in flight, so that its members are examined only once; and
+// each rank without data that others wait for. Takes time linear in the operations in flight and their members.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +27,16 @@ enum class Why : uint8_t {
   kNoData,       // nothing is known about the target
   kOwnGpu,       // the process waits for its own GPU
   kInit,         // the target has not entered the creation of the communicator
-  kIn,           // from a queue to the collective that it is in, or from a process to the creation of a communicator
-  kStreamOrder,  // another stream of the same GPU must first advance
+  kIn,           // from a queue to its collective, or from a process to the creation of a communicator
+  kStreamOrder,  // another stream of the same GPU must advance first
   kLaunchOrder,  // another stream of the same GPU executes later work, which may have to end first
-  kOutside,      // the process waits outside NCCL for another process: for one of those that are stuck by themselves
+  kOutside,      // the process waits outside NCCL for another process, one of those that are stuck by themselves
 };
 
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  // The operation that the waiting rank is in; null for kOwnGpu, for kInit, and for the edges of a collective.
+  // The operation that the waiting rank is in; null for kOwnGpu, kInit, and the edges of a collective.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
 };
@@ -46,7 +45,7 @@ struct Edge {
 enum class Front : uint8_t {
   kIdle,           // nothing in flight
   kWaits,          // has edges
-  kAllArrived,     // every member is in the operation, and none completes it
+  kAllArrived,     // every member is in the operation, and no member completes it
   kNotReached,     // this rank's stream did not reach the operation; its peers' streams did, or the peers left no data
   kPeersFinished,  // peers completed the operation, but this rank's GPU did not
   kMismatched,     // the members' calls differ
@@ -62,8 +61,8 @@ struct GpuFront {
   int64_t lost_seq = kNone;  // number of the collective if its record was overwritten (`op` is null)
 };
 
-// An in-order queue of a GPU: a stream, or everything of a strand that a rank has in flight if the record does not show
-// what each stream started.
+// An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all work of a
+// strand that a rank has in flight.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
   uint32_t strand = 0;          // see CommView; 0 for a stream
@@ -76,8 +75,8 @@ struct Queue {
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
   uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
-  // The dump is from before a framework's watchdog looked: what peers completed is so here too. The number of such
-  // units at the front.
+  // The dump predates the watchdog's next check, so what peers completed counts as complete here, too. `noticed_late`
+  // is the number of such units at the front.
   bool late_to_notice = false;
   size_t noticed_late = 0;
 };
@@ -116,7 +115,7 @@ class WaitGraph {
   std::vector<std::vector<uint32_t>> back;  // reversed edges
   std::vector<Queue> queues;                // sorted by rank, then by first use
   std::vector<StoppedHost> stopped;         // indexed by rank index
-  // Strongly connected components that have no outgoing edges and in which something waits. Each is ascending.
+  // Strongly connected components that have no outgoing edges and contain a waiting node. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
 
@@ -127,8 +126,8 @@ class WaitGraph {
   };
   // The state of each member of one collective.
   struct Collective {
-    uint32_t node = kNoIndex;  // only if a member has not issued the operation
-    // Only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
+    uint32_t node = kNoIndex;  // set only if a member has not issued the operation
+    // Used only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
     // started it waits for those members.
     uint32_t started_node = kNoIndex;
     bool peers_finished = false, any_started = false;
@@ -136,23 +135,24 @@ class WaitGraph {
   };
 
   // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
-  // by now. It is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
+  // by now: it is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   void MakeQueues();
   void FindLost(size_t rank_index);
-  // 0: not lost here; 1: at the front of a queue of the rank; 2: behind the front.
+  // Returns 0 if the operation is not lost here; 1 if it is at the front of a queue of the rank; 2 if it is behind the
+  // front.
   int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const;
-  // For an operation at the front of a queue whose record was overwritten: whether counters show that the GPU is
-  // executing it.
+  // For an operation at the front of a queue whose record was overwritten: returns whether counters show that the GPU
+  // is executing it.
   bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
   // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. Then no NCCL
   // operation holds it up.
   bool NothingRuns(size_t rank_index) const;
-  // Returns true if some ranks are assumed to notice completions late.
+  // `forgive`: assume that some ranks notice completions late. Returns true if any rank is assumed to.
   bool Build(bool forgive);
   void BuildQueues();
   void BuildQueue(uint32_t queue);
-  // Whether older work of the queue is in flight before the unit at this place in it.
+  // Returns whether older work of the queue is in flight before the unit at this place.
   bool IsBehind(uint32_t queue, uint32_t place) {
     return place > queues[queue].noticed_late || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr);
   }
@@ -168,8 +168,8 @@ class WaitGraph {
   bool Failed(const Queue& queue) const;
   void BuildHost(size_t rank_index);
   void AddCreations();
-  // Removes processes that wait for another process outside NCCL from the sinks, by adding edges to the other stuck
-  // ranks. Returns true if there are any.
+  // Adds edges from processes that wait for another process outside NCCL to the other stuck ranks, so that they are no
+  // longer sinks. Returns true if there are any.
   bool HoldFromOutside();
   void Reverse();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
@@ -189,7 +189,7 @@ class WaitGraph {
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
   bool full_rings_ = false;
-  absl::flat_hash_set<int32_t> forgiven_;  // ranks that the last Build assumed to be late observers
+  absl::flat_hash_set<int32_t> forgiven_;  // ranks that the last Build assumed to notice completions late
   uint32_t hosts_ = 0, fixed_ = 0;         // number of processes; number of processes and queues
   std::vector<Extra> extra_;
   std::vector<uint32_t> first_queue_, first_unit_;

@@ -12,8 +12,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Returns another queue of the rank that its thread filled earlier and in which it waits for a rank that never came.
-// The GPU may make this operation wait for that one, without a record. kNoIndex if there is none.
+// Returns another queue of the rank, which its thread filled earlier and in which it waits for a rank that never came.
+// The GPU may make this operation wait for that one without recording it. Returns kNoIndex if there is none.
 uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t queue, const Op& op,
                            absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
   const int32_t r = graph.queues[queue].rank;
@@ -39,7 +39,7 @@ uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t 
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
-  // A group ends as a whole, so an operation that the other side has completed does not block it.
+  // A group completes as a whole, so an operation that its counterpart has completed does not block it.
   const auto done_there = [&](const Op& op) {
     const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
     if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
@@ -86,13 +86,14 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
-// A log names only the groups whose operations timed out before the process ended. The rank may be in one of another.
+// A log names only the groups whose operations timed out before the process ended. The rank may be in an operation of
+// another group.
 bool WaitGraph::LogIsSilent(const Member& member) const {
   const auto r = static_cast<size_t>(member.rank_index);
   return model_.bundle.ranks[r].only_active && member.membership == kNoIndex && !model_.ranks[r].in_flight.empty();
 }
 
-// A partly read rank without the counters that would show how far it got.
+// Returns whether the rank was read only in part and lacks the counters that would show how far it got.
 bool WaitGraph::RecordEnds(const Member& member) const {
   const Rank& rank = model_.bundle.ranks[member.rank_index];
   return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
@@ -163,7 +164,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
-      // What issues the calls of another strand waits for them.
+      // A rank that is behind in another strand waits for that strand's earlier calls.
       const uint32_t own = QueueFor(member.rank_index, comm);
       const bool behind = !gone && !queued && queues[own].strand != 0 && !queues[own].units.empty();
       lacking.push_back({behind ? QueueNode(own) : HostNode(member.rank_index),
@@ -190,11 +191,12 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       } else if (NothingRuns(member.rank_index)) {
         not_started.push_back({QueueNode(lost_in), Why::kNotStarted, nullptr, comm});
       }
-      // If the next operations of several communicators are lost, any of them may be at the front.
+      // If the next operations of several communicators are lost, any one of them may be at the front.
       if (queues[lost_in].lost.size() == 1 || collective.any_started) continue;
     }
     if (unit == kNoIndex) {
-      // Not known to be in flight on this rank although it is on others. If a record is missing, that proves nothing.
+      // The operation is not known to be in flight on this rank although it is on others. If records are missing, that
+      // proves nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
       const uint32_t own = QueueFor(member.rank_index, comm);
       const bool in_something = !queues[own].units.empty() || queues[own].overwritten;
@@ -216,7 +218,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
   }
   collective.all_inside = inside == model_.comms[comm].members.size();
-  // A member that is known to be missing is a better answer than an unknown one.
+  // Prefer a member that is known to be missing to one whose state is unknown.
   std::vector<Edge>* out = !lacking.empty()                                 ? &lacking
                            : collective.any_started && !not_started.empty() ? &not_started
                                                                             : &unknown;
@@ -279,8 +281,8 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  // A stream is executing what it has started, whatever precedes that: for example the rest of its group, if groups are
-  // no longer recorded.
+  // A stream is executing what it has started, even if other work precedes it (the rest of its group, if groups are no
+  // longer recorded).
   const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
   if (!begun && IsBehind(queue, place)) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});

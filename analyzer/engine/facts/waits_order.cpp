@@ -1,4 +1,4 @@
-// The order in which the streams of one GPU run.
+// Determines the order in which the streams of one GPU run.
 #include <cstdint>
 #include <vector>
 
@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-// For a queue that did not start its oldest operation: adds what it waits for on its own GPU. These are the streams
-// that it must wait for. If such a wait leads through unrecorded streams, it is what was issued earlier on another
-// stream.
+// For a queue that did not start its oldest operation: adds what it waits for on its own GPU, which is the streams that
+// it was made to wait for. If such a wait leads through unrecorded streams, adds what was issued earlier on another
+// stream instead.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -42,8 +42,8 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   return any;
 }
 
-// Returns whether the queue's oldest operation was issued after its stream was made to wait for `other`, and so waits
-// too.
+// Returns whether the queue's oldest operation was issued after its stream was made to wait for `other`, and therefore
+// waits, too.
 bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
                                     const ring::StreamSnapshot::Dependency& d) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -51,7 +51,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // The time is not recorded. But a wait for a later operation was made later.
+  // The time is not recorded. But a wait for a later operation was itself made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;

@@ -1,5 +1,5 @@
-// Finds the odd member if members disagree without a majority, by a comparison with the members of other communicators
-// of the class.
+// Finds the odd member if members disagree without a majority, by comparing them with the members of other
+// communicators of the class.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -23,9 +23,9 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && SameName(a, b);
 }
 
-// Returns whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are
-// equal as far as both members recorded them, if there are any. They differ in replicas with different numbers of
-// micro-batches or sequence lengths.
+// Returns whether equal sequence numbers mean equal calls in two communicators: the calls just before `seq` are equal,
+// as far as both members recorded them. They differ in replicas with different numbers of micro-batches or sequence
+// lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
   bool compared = seq <= 1;
@@ -38,9 +38,9 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return compared;
 }
 
-// Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
-// two followed the same names. Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the
-// odd call, 0 for `first` and 1 for `second`; -1 if undecided.
+// Decides between two calls at number `seq` by the names of the calls before it, in all communicators of this class.
+// Ignores sizes. Tries the last three calls, then two, then one. Returns the odd call: 0 for `first`, 1 for `second`,
+// -1 if undecided.
 int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   if (SameName(first, second)) return -1;
   const Bundle& bundle = model.bundle;
@@ -91,7 +91,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const auto against = [](const int* votes) {
     return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
   };
-  // Compares the calls at this number in other communicators of the class, if the ranks of one program count alike.
+  // Compares the calls at this number in other communicators of the class, if ranks with the same program count alike.
   int at_place[2] = {0, 0};
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     if (c == comm) continue;
@@ -113,8 +113,9 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   }
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
-  // Last, by occurrence anywhere in communicators of this class: calls with different names by name, others by their
-  // arguments. Sizes prove nothing if nearly every call has its own, nor if a record contains only the newest calls.
+  // As a last resort, counts occurrences anywhere in communicators of this class: calls with different names by name,
+  // others by their arguments. Sizes prove nothing if nearly every call has its own, or if a record contains only the
+  // newest calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};

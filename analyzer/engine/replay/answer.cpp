@@ -1,4 +1,4 @@
-// What a replay found, in words and as JSON.
+// Describes the result of a replay in words and as JSON.
 #include <nlohmann/json.hpp>
 #include <string>
 

@@ -10,7 +10,7 @@
 namespace lockstep::replay {
 namespace {
 
-// Returns the place of the communicator's collective `number`; the end of the program if it has fewer.
+// Returns the position of the communicator's collective `number`; the end of the program if it has fewer.
 std::vector<Call>::iterator FindNumber(Program* program, uint32_t comm, int64_t number) {
   return std::find_if(program->calls.begin(), program->calls.end(),
                       [&](const Call& call) { return call.comm == comm && call.peer < 0 && number-- == 0; });
@@ -168,7 +168,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
 }
 
 bool OrdersDiffer(const Program& a, const Program& b) {
-  // Collectives by communicator and number.
+  // Calls `visit` for each collective with its communicator and number.
   const auto each = [](const Program& program, auto visit) {
     absl::flat_hash_map<uint32_t, uint32_t> numbers;
     for (const Call& call : program.calls) {

@@ -1,4 +1,4 @@
-// Changes of one rank's program that correct a fault.
+// Changes to one rank's program that correct a fault.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ constexpr bool NeedsPlace(Change change) {
 }
 bool IsMismatch(FindingKind kind);
 
-// Returns the changes that may correct the finding, likeliest first; empty if no change of calls can.
+// Returns the changes that may correct the finding, likeliest first; empty if changing calls cannot correct it.
 std::vector<Change> ChangesFor(const Finding& finding);
 Place PlaceOfFinding(const Model& model, const Finding& finding);
 
@@ -42,7 +42,7 @@ bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
 class Siblings {
  public:
   explicit Siblings(const Model& model);
-  // Returns whether most of these passed other arguments. Adds the number of calls looked for to `work`.
+  // Returns whether most of these passed different arguments. Adds the number of calls looked up to `work`.
   bool Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const;
 
  private:

@@ -19,9 +19,9 @@
 namespace lockstep::replay {
 namespace {
 
-constexpr int kMostCalls = 64;  // calls in a row that one rank may have skipped or added
+constexpr int kMostCalls = 64;  // maximum number of consecutive calls that one rank may have skipped or added
 
-// "rank 3", "ranks 3, 5-7"
+// Returns "rank 3" or "ranks 3, 5-7".
 std::string Named(const std::vector<int32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks));
 }
@@ -59,7 +59,7 @@ class Trial {
       answer_.proof.set_ranks(static_cast<int64_t>(view_.model.bundle.ranks.size()));
       return Set(Proof::NOT_TRIED, Proof::TOO_MANY_RANKS);
     }
-    // Calls that differ need not block any rank, and a rank that creates a communicator may be in no call on one.
+    // Differing calls need not block any rank, and a rank that creates a communicator may be in no call on one.
     std::optional<WaitGraph> own;
     graph_ = view_.graph;
     if (graph_ == nullptr && !IsMismatch(finding.kind())) graph_ = &own.emplace(view_.model, view_.mismatches);
@@ -86,7 +86,7 @@ class Trial {
     answer_.proof.set_why(why);
     answer_.proof.mutable_why_ranks()->Assign(ranks.begin(), ranks.end());
   }
-  // A later attempt may succeed. Until then, the reason that is closest to a proof is kept.
+  // A later attempt may succeed. Until one does, the reason closest to a proof is kept.
   bool Keep(int nearness, Proof::Result result, Proof::Why why, const Ranks& ranks = {}, const Proof* found = nullptr) {
     if (nearness <= nearness_) return false;
     nearness_ = nearness;
@@ -95,8 +95,8 @@ class Trial {
     return false;
   }
 
-  // For each communicator of the suspects: the first collective that never completes, because an earlier call was
-  // skipped or added.
+  // Returns, for each communicator of the suspects, the first collective that never completes because an earlier call
+  // was skipped or added.
   std::vector<Place> OpenPlaces() const {
     constexpr size_t kMostPlaces = 8;
     Recorded recorded = ReadCounted(Order::kByStream, {});
@@ -145,7 +145,7 @@ class Trial {
     Recorded recorded = ReadCounted(order, from);
     if (recorded.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
-    // The suspects left no data: what they did is what their peers still wait for.
+    // The suspects left no data, so their calls are inferred from what their peers still wait for.
     const bool by_absence = remedy.change == Proof::UNSEEN_CALLS;
     Ranks unseen, blind;
     absl::flat_hash_set<int32_t> without(answer_.suspects.begin(), answer_.suspects.end());
@@ -198,8 +198,7 @@ class Trial {
     next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
-    // Corrects the suspects, first together and then one by one. The number of skipped or added calls is
-    // unknown.
+    // Corrects the suspects, first together and then one by one. The number of skipped or added calls is unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
     for (;; ++remedy.calls) {
       const Outcome outcome = PlayCounted(Corrected(remedy, suspects, kNoIndex, recorded));
@@ -259,8 +258,8 @@ class Trial {
     return true;
   }
 
-  // Adds ranks that may have kept a suspect without data waiting: a rank is in a call with it, nobody else is, and
-  // ranks at the same place of similar communicators passed other arguments.
+  // Adds ranks that may have kept a suspect without data waiting. Such a rank alone is in a call with the suspect.
+  // Ranks at the same place of similar communicators passed different arguments.
   void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
     const Siblings siblings(view_.model);
     const auto suspect = [&](int32_t program) {
@@ -291,7 +290,7 @@ class Trial {
     return variant;
   }
 
-  // Ascending.
+  // The result is in ascending order.
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
     const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
@@ -301,7 +300,7 @@ class Trial {
     return programs;
   }
 
-  // The corrections for the further findings, as far as changed calls can correct them.
+  // Returns the corrections for the further findings, if changed calls can correct them.
   std::vector<Given> OtherFindings() const {
     std::vector<Given> given;
     for (const Finding& finding : view_.verdict.findings()) {
@@ -314,7 +313,7 @@ class Trial {
     return given;
   }
 
-  // If there are several suspects, either all corrections are needed, or each alone is enough.
+  // With several suspects, either all corrections are needed, or each one alone is enough.
   Proof::Why NotAllNeeded(const Remedy& remedy, const std::vector<uint32_t>& suspects, const Recorded& recorded,
                           Proof* proof, Ranks* spared) const {
     if (suspects.size() < 2) return Proof::WHY_UNSPECIFIED;
@@ -328,8 +327,8 @@ class Trial {
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
   }
 
-  // Ranks that others wait for and that seem to wait for nobody, but whose record may lack calls (their backend does
-  // not record all of them).
+  // Returns ranks that others wait for and that seem to wait for no rank. Their records may lack calls, because their
+  // backend does not record all of them.
   std::vector<int32_t> IdleUntold(const Recorded& recorded, const Outcome& base) const {
     std::vector<int32_t> idle;
     for (size_t p = 0; p < recorded.seen; ++p) {
@@ -360,9 +359,9 @@ class Trial {
     return first;
   }
 
-  // Returns whether ranks with the same role made the candidate's calls, and not those of the suspects.
+  // Returns whether ranks with the same role made the candidate's calls rather than those of the suspects.
   bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate, const Job& job) {
-    // Few ranks issued calls in the order of the ranks that the finding names.
+    // Few ranks issued calls in the same order as the ranks that the finding names.
     if (view_.verdict.findings(0).reason() == REASON_OUT_OF_ORDER && !answer_.instead)
       return std::all_of(suspects.begin(), suspects.end(),
                          [&](uint32_t s) { return OrdersDiffer(job.programs[s], job.programs[candidate]); });
@@ -442,7 +441,7 @@ class Trial {
   const WaitGraph* graph_ = nullptr;
   Answer answer_;
   int nearness_ = 0;
-  mutable size_t parts_ = 0;  // played
+  mutable size_t parts_ = 0;  // number of parts played so far
   std::optional<std::set<uint32_t>> differs_;
   std::set<int32_t> compared_;
 };

@@ -1,5 +1,5 @@
-// Judges a verdict by replay. It is proved if three conditions hold. The recorded calls alone hang in the simulator;
-// the job completes if the suspect is corrected; and the same correction of any other rank does not help.
+// Judges a verdict by replay. The verdict is proved under three conditions. The recorded calls alone hang in the
+// simulator; the job completes if the suspect is corrected; and the same correction of any other rank does not help.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Answer {
   Proof proof;
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> suspects;  // global ranks, ascending
-  bool instead = false;           // the caller gave the suspects, and the finding names others
+  bool instead = false;           // the caller chose the suspects, and the finding names others
   std::vector<std::string> assumed;
 };
 
@@ -23,16 +23,16 @@ struct JudgeOptions {
   std::vector<int32_t> suspects;  // if not empty, used instead of those that the verdict names
   size_t most_candidates = 64;
   size_t most_ranks = 32'768;           // a larger job is not tried
-  size_t most_parts = size_t{1} << 26;  // calls and members of meetings in all replays: takes some seconds
+  size_t most_parts = size_t{1} << 26;  // limit on calls and members of meetings over all replays; takes some seconds
 };
 
-// Judges the first finding of the verdict. The answer depends on nothing else: no clock, no machine.
+// Judges the first finding of the verdict. The answer depends on nothing else, such as clock or machine.
 Answer Judge(const AnalysisView& view, const JudgeOptions& options = {});
 
-// Like Analyze; the first finding also gets its proof. A replay never changes another field.
+// Like Analyze, but the first finding also gets its proof. A replay changes no other field.
 Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, const JudgeOptions& judge = {});
 
-inline constexpr size_t kMostUnasked = 1024;  // ranks; the replay of a larger job takes too long to do unasked
+inline constexpr size_t kMostUnasked = 1024;  // in ranks; the replay of a larger job takes too long unless requested
 
 // Returns the view's verdict, with the proof if the job has at most kMostUnasked ranks.
 Verdict WithProof(const AnalysisView& view);

@@ -29,7 +29,7 @@ Answer Ask(const Bundle& bundle, const JudgeOptions& options = {}) {
   return answer;
 }
 
-// Expects that the replay proves `kind` and `suspects`, and that it does not with innocent ranks in their place.
+// Expects that the replay proves `kind` with `suspects`, but not with innocent ranks in their place.
 void ExpectProved(const Bundle& bundle, FindingKind kind, const std::vector<int32_t>& suspects) {
   const Answer answer = Ask(bundle);
   EXPECT_EQ(FindingKind_Name(answer.kind), FindingKind_Name(kind));
@@ -148,7 +148,7 @@ TEST(JudgeTest, SizesOfAnExchangeAreCorrected) {
   EXPECT_EQ(Ask(bundle).proof.correction(), Proof::SAME_ARGUMENTS);
 }
 
-// What a member of an all-to-all sends may differ from what it receives, but not the sums over all members.
+// What a member of an all-to-all sends may differ from what it receives, but the sums over all members must be equal.
 TEST(JudgeTest, UnequalSumsOfAnAllToAllHang) {
   testing::Job job(4, 1, 1, 0);
   job.comms = {JobComm{"ep", {0, 1, 2, 3}}};
@@ -178,8 +178,8 @@ TEST(JudgeTest, UnequalSumsOfAnAllToAllHang) {
   EXPECT_EQ(answer.proof.why(), Proof::OTHERS_HELP) << answer.proof.text();
 }
 
-// Two ranks use two communicators in opposite orders. A change at either of the two helps; a change at another rank
-// does not.
+// Two ranks use two communicators in opposite orders. A change at either of them helps; a change at another rank does
+// not.
 Bundle Circle() {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};
@@ -213,7 +213,7 @@ TEST(JudgeTest, OneRankOfACycleIsEnough) {
 }
 
 // Four pairs use two communicators, and rank 1 uses its own two in the opposite order. A change at rank 0 would also
-// end its circle, but three other pairs show which order is usual.
+// resolve its cycle, but three other pairs show which order is usual.
 TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
   testing::Job job(1, 1, 8, 0);
   job.comms = {JobComm{"world", {0, 1, 2, 3, 4, 5, 6, 7}}};
@@ -240,7 +240,7 @@ TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
   EXPECT_THAT(Ask(bundle).proof.excluded(), ::testing::ElementsAre(0));
 }
 
-// The hosts call in the same order, but one GPU takes up the second operation first.
+// The hosts call in the same order, but one GPU starts the second operation first.
 TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};
@@ -318,7 +318,7 @@ TEST(JudgeTest, ARankWithoutDataMakesTheCallsThatItsPeersWaitFor) {
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 5; });
   ExpectProved(bundle, RANK_NO_DATA, {5});
   EXPECT_EQ(Ask(bundle).proof.correction(), Proof::UNSEEN_CALLS);
-  // Two ranks left no data: each may be the one.
+  // Two ranks left no data, and either may be the cause.
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 4; });
   const Answer answer = Ask(bundle, {.suspects = {5}});
   EXPECT_EQ(answer.proof.why(), Proof::OTHERS_HELP) << answer.proof.text();
@@ -425,7 +425,7 @@ TEST(JudgeTest, ReportsInTextAndJson) {
   EXPECT_FALSE(absl::StrContains(AnswerReport(answer), "corrected")) << AnswerReport(answer);
 }
 
-// Whatever a replay finds, the verdict is the same without it.
+// No matter what a replay finds, the rest of the verdict is the same.
 TEST(JudgeTest, AProofChangesNothingElse) {
   const Bundle bundle = WithFault(HostFault::kStall).Run();
   Verdict verdict = AnalyzeAndProve(bundle, {});
@@ -435,8 +435,8 @@ TEST(JudgeTest, AProofChangesNothingElse) {
   EXPECT_EQ(verdict.SerializeAsString(), Analyze(bundle).SerializeAsString());
 }
 
-// The last two members of a communicator that claims many have sent to all others and wait for each other.
-// CPU time in which two ranks that send to all members of a communicator are judged.
+// The last two members of a communicator that claims many have sent to all others and wait for each other. Returns the
+// CPU time for judging two ranks that send to all members.
 double SecondsForExchanges(int32_t members) {
   testing::Job job(1, 1, 2, 0);
   job.comms = {JobComm{"pp", {0, 1}}};
@@ -480,7 +480,7 @@ double SecondsForExchanges(int32_t members) {
 
 TEST(JudgeTest, ManyExchangesInALargeCommunicatorTakeLinearTime) {
   constexpr int32_t kFew = 3'000, kTimes = 8;
-  // Three times linear, and a third of what a search of all members for each send takes.
+  // The limit is three times linear growth, and a third of what searching all members for each send would take.
   EXPECT_LT(SecondsForExchanges(kFew * kTimes), SecondsForExchanges(kFew) * kTimes * 3);
 }
 
@@ -502,7 +502,7 @@ TEST(JudgeTest, TheLargestNumbersCauseNoLoop) {
   EXPECT_NE(Ask(bundle, {.suspects = {5}}).proof.result(), Proof::PROVED);
 }
 
-// Files are not trusted: they may contain any number, and the work stays bounded.
+// Files are not trusted: they may contain any number, but the work stays bounded.
 TEST(JudgeTest, HostileNumbersAreHarmless) {
   // Readers reject larger numbers (analyzer/formats/bounds.h).
   constexpr int64_t kOdd[] = {-3, -1, 0, 1, int64_t{1} << 32, (int64_t{1} << 60) - 1, int64_t{1} << 60};

@@ -14,7 +14,7 @@ using ring::IsPointToPoint;
 
 constexpr int64_t kMostNumbers = 4096;  // collectives of one communicator; later ones are not replayed
 
-// The collectives of a communicator that are replayed.
+// The range of a communicator's collectives that are replayed.
 struct Range {
   int64_t low = INT64_MAX, high = INT64_MIN;
   void Hold(int64_t seq) {
@@ -57,14 +57,14 @@ class Reader {
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddInFlight(r);
     AddCreations();
     for (size_t r = 0; r < out_.seen; ++r) {
-      // The rank waits for nobody and makes no call, so something other than a call halts it.
+      // The rank waits for no rank and makes no call, so something other than a call halts it.
       if (!graph_->edges[WaitGraph::HostNode(r)].empty()) continue;
       out_.blind[r] = Blind(r);
       out_.job.programs[r].host = out_.blind[r] ? Host::kFree : Host::kHalted;
     }
   }
 
-  // The rank waits for its GPU, and no record shows the operation that it waits for.
+  // The rank waits for its GPU, and no record shows in which operation.
   bool Blind(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
     return model_.ranks[r].host == HostState::kInWait && (rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged);
@@ -127,8 +127,8 @@ class Reader {
     return it->second;
   }
 
-  // Adds collectives that this rank has completed and others have not, and those that it issued and whose records are
-  // gone.
+  // Adds collectives that this rank has completed and others have not, and those that it issued and that are no longer
+  // recorded.
   void AddCompleted(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     for (const Membership& ms : rank.memberships) {
@@ -140,7 +140,7 @@ class Reader {
       for (int64_t seq = range.low; seq <= std::min(range.high, member.arrived); ++seq) {
         const Op* op = model_.FindCollective(member, seq);
         if (graph_ != nullptr && model_.UnitOf(static_cast<int32_t>(r), op) != kNoIndex)
-          break;  // this operation and those behind it are in flight
+          break;  // this operation and those after it are in flight
         if (op != nullptr && op->state == OpState::kQueued) break;
         if (++parts_ > kMostParts) out_.too_large = true;
         if (out_.too_large) return;
@@ -177,7 +177,7 @@ class Reader {
   void AddInFlight(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     Program& program = out_.job.programs[r];
-    // The missing calls are older than the oldest recorded call.
+    // The missing calls precede the oldest recorded call.
     for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
       for (const auto& [comm, seq] : graph_->queues[q].lost) {
         if (!ranges_[comm].Has(seq) || !Next(r, comm, seq)) continue;
@@ -236,7 +236,7 @@ class Reader {
     int64_t& next = next_.try_emplace({r, comm}, ranges_[comm].low).first->second;
     if (seq < next) return false;
     Program& program = out_.job.programs[r];
-    // Calls before `seq` that were issued and are no longer recorded.
+    // Adds calls before `seq` that were issued and are no longer recorded.
     for (; next < seq && !out_.too_large; ++next) {
       program.calls.push_back({.comm = CommOf(comm)});
       out_.too_large |= ++parts_ > kMostParts;

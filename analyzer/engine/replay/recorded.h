@@ -1,6 +1,6 @@
-// Reads each rank's program from the records: its calls in flight, and the calls of its peers for the same operations.
-// Calls that all members have completed are left out, so that all programs begin at a consistent place, whatever each
-// ring still contains.
+// Reads each rank's program from the records: its calls in flight, and its peers' calls for the same operations. Omits
+// calls that all members have completed, so that all programs begin at a consistent place, no matter what each ring
+// still contains.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class Order : uint8_t {
   kByStream,        // older calls on its stream; all older calls if the rank's streams are not recorded
   kByRank,          // all older calls
   kByCommunicator,  // older calls on its communicator
-  kByGpu,           // as kByRank, but operations that the GPU has started come first
+  kByGpu,           // like kByRank, but operations that the GPU has started come first
 };
 
 // A call on one of Bundle::comms.
@@ -32,14 +32,13 @@ struct Recorded {
   std::vector<int32_t> ranks;       // global rank of each program
   std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is in flight
   size_t unseen() const { return ranks.size() - seen; }
-  size_t seen = 0;  // programs of ranks with data
-  std::vector<bool>
-      blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation that is
+  size_t seen = 0;          // number of programs of ranks with data
+  std::vector<bool> blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation
   bool too_large = false;
 };
 
-// `from` gives places from which completed calls are replayed too, up to the communicator's last call. Without a graph,
-// all completed calls are replayed.
+// `from`: places from which completed calls are replayed, too, up to the communicator's last call. Without a graph, all
+// completed calls are replayed.
 Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
 
 }  // namespace lockstep::replay

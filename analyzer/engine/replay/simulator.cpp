@@ -9,7 +9,7 @@ namespace {
 
 struct State {
   uint32_t need = 0, arrived = 0;
-  uint32_t known = 0, unfinished = 0;  // parts with a call; of these, unfinished in the record
+  uint32_t known = 0, unfinished = 0;  // parts with a call; how many of these the record shows as unfinished
   const Op* first = nullptr;
   int32_t first_program = -1;
   uint32_t sized = 0;    // calls of an all-to-all with known sizes
@@ -20,16 +20,16 @@ struct State {
 struct Batch {
   uint32_t program = 0;
   uint32_t first_call = 0, calls = 0;
-  uint32_t next = kNoIndex;  // next batch in the same queue
+  uint32_t next = kNoIndex;  // index of the next batch in the same queue
   uint32_t open = 0;         // number of the batch's calls that are still open
   bool blocked = false, front = true;
 };
 
-// Lists of numbers, one behind the other in one array.
+// Lists of numbers, stored consecutively in one array.
 class Lists {
  public:
   explicit Lists(size_t count) : begins_(count + 1) {}
-  // First counts, then fills.
+  // Usage: first count all entries, then fill them in.
   void Count(size_t list) { ++begins_[list + 1]; }
   void Counted() {
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
@@ -87,7 +87,7 @@ class Player {
 
   uint32_t SlotOf(const Call& call) const { return job_.comms[call.comm].slot + static_cast<uint32_t>(call.member); }
 
-  // Counts the meetings and assigns their places. Returns false if there are too many.
+  // Counts the meetings and numbers them. Returns false if there are too many.
   bool Number() {
     size_t& parts = out_.parts;
     parts = job_.slots;
@@ -171,7 +171,7 @@ class Player {
     for (uint32_t u = 0; u < units_.size(); ++u) {
       for (uint32_t c = 0; c < units_[u].calls; ++c) units_of_.Add(calls_[units_[u].first_call + c], u);
     }
-    // All members of an all-to-all together send what they receive.
+    // An all-to-all's members together must send as much as they receive.
     for (size_t m = 0; m < states_.size(); ++m)
       out_.meetings[m].agree &= states_[m].balance == 0 || states_[m].sized < states_[m].need;
   }
@@ -244,8 +244,8 @@ class Player {
     }
   }
 
-  // All calls of a group complete together. A group with an open call may also hold the groups that exchange with it,
-  // and these others, because a GPU runs a group's transfers in any order.
+  // All calls of a group complete together, and a GPU runs a group's transfers in any order. So a group with an open
+  // call may also hold up the groups that exchange with it, and these others.
   std::vector<bool> Held() const {
     std::vector<bool> held(units_.size());
     std::vector<uint32_t> next;
@@ -291,12 +291,12 @@ class Player {
   Outcome out_;
   std::vector<const Program*> programs_;
   std::vector<uint32_t> done_;          // collectives, by slot
-  std::vector<uint32_t> most_, first_;  // collectives of each communicator; its first meeting
-  std::vector<Sides> lanes_;            // as Job::lanes
-  std::vector<State> states_;           // as Outcome::meetings
+  std::vector<uint32_t> most_, first_;  // collectives of each communicator; index of its first meeting
+  std::vector<Sides> lanes_;            // indexed like Job::lanes
+  std::vector<State> states_;           // indexed like Outcome::meetings
   std::vector<Batch> units_;
-  std::vector<uint32_t> calls_;       // meetings, by unit
-  Lists owed_, units_of_;             // meetings, by program; units, by meeting
+  std::vector<uint32_t> calls_;       // meetings of each unit
+  Lists owed_, units_of_;             // meetings by program; units by meeting
   std::vector<uint32_t> open_calls_;  // indexed by program
   std::vector<uint32_t> ready_;
 };
@@ -336,7 +336,7 @@ void Arrange(Job* job) {
     call->lane = lane->second;
     ++(call->send ? job->lanes[call->lane].sends : job->lanes[call->lane].recvs);
   });
-  // Sorted by their ends; it does not matter which program made the first call.
+  // Sorted by members, so that it does not matter which program made the first call.
   std::vector<uint32_t> order(job->lanes.size()), place(job->lanes.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [job](uint32_t a, uint32_t b) { return job->lanes[a] < job->lanes[b]; });

@@ -21,15 +21,15 @@ inline constexpr uint32_t kOwnQueue = UINT32_MAX;
 struct Call {
   uint32_t comm = 0;           // index into Job::comms
   int32_t peer = -1;           // member of the communicator; -1 for a collective
-  bool send = false;           // for a call with a peer: send or receive
+  bool send = false;           // for a call with a peer: true for a send
   uint32_t queue = kOwnQueue;  // calls in one queue run in order; kOwnQueue: the call is in no queue
   uint32_t unit = 0;           // adjacent calls with equal numbers other than 0 start together
   bool blocked = false;        // the GPU reaches neither this call nor later ones in its queue
   bool by_host = false;        // `blocked` only because its process is gone or stopped
-  bool unfinished = false;     // in the record
-  const Op* op = nullptr;      // its arguments; null if unknown, and taken to agree with all others
+  bool unfinished = false;     // according to the record
+  const Op* op = nullptr;      // its arguments; null if unknown, which agrees with all others
   // Set by Arrange:
-  int32_t member = -1;       // member of the communicator; -1 if the program is none, so that the call is ignored
+  int32_t member = -1;       // member of the communicator; -1 if the program is not one, so that the call is ignored
   uint32_t lane = kNoIndex;  // for a call with a peer: index into Job::lanes
 };
 
@@ -47,7 +47,7 @@ struct Program {
 
 struct Job {
   struct Comm {
-    std::vector<int32_t> members;  // indexes into `programs`; -1 if unknown, and ignored
+    std::vector<int32_t> members;  // indexes into `programs`; -1 if unknown and therefore ignored
     uint32_t bundle_comm = kNoIndex;
     int64_t first = 0;  // sequence number of the first replayed collective
     // Set by Arrange:
@@ -69,10 +69,10 @@ struct Job {
   uint32_t slots = 0, queues = 0;                                         // number of members; of queues
 };
 
-// Finds the places that every play of the job uses. Takes time linear in calls and members.
+// Assigns the indexes that every replay of the job uses. Takes time linear in calls and members.
 void Arrange(Job* job);
 
-// A job of which some programs are changed. Copies only these.
+// A job with changes to some programs. Copies only these.
 class Variant {
  public:
   explicit Variant(const Job& of) : job(of) {}
@@ -96,10 +96,10 @@ class Variant {
 struct Meeting {
   uint32_t comm = 0;
   int32_t sender = -1, receiver = -1;  // members; -1: a collective
-  uint32_t number = 0;                 // from 0
+  uint32_t number = 0;                 // counted from 0
   bool complete = false;
-  bool agree = true;  // the arguments
-  // Two programs whose arguments differ, if they do not agree; -1: no two differ, but all together do.
+  bool agree = true;  // whether the arguments agree
+  // Two programs whose arguments differ, if `agree` is false; -1: no two differ, but all together do.
   std::pair<int32_t, int32_t> unlike = {-1, -1};
   bool unfinished = false;  // all its calls are recorded as unfinished, although nothing here delays them
 };

@@ -125,7 +125,7 @@ TEST(SimulatorTest, AGroupEndsAsAWhole) {
   EXPECT_EQ(Played(job).open, 2u);
 }
 
-// The transfers of two groups have arrived at both ends, but a GPU may run them behind one that has not.
+// The transfers of two groups have arrived at both ends, but a GPU may run them after one that has not.
 TEST(SimulatorTest, AStuckGroupMayHoldTheGroupsThatExchangeWithIt) {
   Job job = JobOf(4, 1);
   for (int r = 0; r < 3; ++r) {

@@ -13,7 +13,7 @@ using ring::CallKind;
 
 namespace {
 
-// Returns whether rank and holder completed an operation together that the holder issued after `op`.
+// Returns whether the rank and the holder both completed an operation that the holder issued after `op`.
 bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& theirs = facts.bundle.ranks[holder];
   for (const Op& later : theirs.ops) {
@@ -28,7 +28,7 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
 }
 
 // If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
-// several places, the job was running and its data was taken at different times.
+// several places, the job was running, and its data was taken at different times.
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
@@ -66,21 +66,22 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
-        if (facts.model.ranks[member.rank_index].seen_moving) continue;  // because other ranks may have been read later
+        if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
         if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
         if (list[m] > 0 && member.arrived > seq) continue;
         if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
         cause.ranks.push_back(member.rank_index);
       }
       if (cause.ranks.empty()) continue;
-      // Only an operation that cannot end without them, and ended or is ending elsewhere, proves that they are missing.
+      // The ranks are proven to be missing only by an operation that cannot complete without them, and that completed
+      // or is completing on others.
       const Op *first = nullptr, *proof = nullptr;
       int32_t holder = -1;
       for (size_t m = 0; m < list.size(); ++m) {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
         const Rank& rank = facts.bundle.ranks[member.rank_index];
-        if (rank.damaged) continue;  // a call that only this rank's record contains may come from the damage
+        if (rank.damaged) continue;  // a call that only this rank's record contains may be damage
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
@@ -92,15 +93,15 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         }
         break;
       }
-      // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
+      // The ranks of a running job are not read at the same moment: a rank that was read first has not reached recent
       // operations.
       if (first == nullptr || proof == nullptr || facts.model.Young(facts.bundle.ranks[holder], *first)) continue;
-      // If ranks completed a later operation with the holder, they abandoned this operation too, for example because
-      // they aborted the communicator and created it again.
+      // If ranks completed a later operation with the holder, they abandoned this operation, too. For example, they
+      // aborted the communicator and created it again.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(facts, r, holder, *first); });
       if (cause.ranks.empty()) continue;
       if (!StopAtOnePlace(view, cause.ranks)) return {};
-      // A few ranks that made an extra call are more likely at fault than most ranks together.
+      // It is more likely that a few ranks made an extra call than that most ranks skipped one.
       std::vector<int32_t> makers;
       for (size_t m = 0; m < list.size(); ++m) {
         if (list[m] == most) makers.push_back(view.members[m].rank_index);

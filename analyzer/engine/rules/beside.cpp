@@ -1,5 +1,5 @@
-// Faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would later
-// have waited for the second. The record of the second faulty rank still shows its fault.
+// Finds faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would
+// later have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,8 +20,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// A fault that is found in addition to a cause that explains the waits is listed after it, with lower confidence: the
-// two may be independent.
+// A fault found in addition to a cause that explains the waits is listed after it, with lower confidence: the two may
+// be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
 int64_t Issued(const Facts& facts, const Member& m) {
@@ -41,8 +41,8 @@ std::vector<const Member*> FurthestOfEach(const Facts& facts) {
   return furthest;
 }
 
-// A member of one of the rank's communicators that issued a collective which the rank did not issue. If the rank had
-// continued like that member, it would have issued the collective too. Returns null if there is none.
+// Returns a member of one of the rank's communicators that issued a collective which the rank did not. If the rank had
+// continued like that member, it would have issued it, too. Null if there is none.
 const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member*>& furthest, int32_t rank_index) {
   for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     const Member* ahead = furthest[ms.comm];
@@ -54,14 +54,14 @@ const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member
   return nullptr;
 }
 
-// Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with other counts of
-// calls.
+// Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with different numbers
+// of calls.
 void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
-  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether the rank's wait is recorded or not
+  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // for a recorded wait, and for one without a record
   std::vector<bool> distrusted(facts.bundle.ranks.size());
   for (const Queue& queue : facts.graph->queues) {
     const Front front = queue.front.front;
-    // If an operation's calls differ, that is no evidence against ranks that continued after it.
+    // A mismatched operation is no evidence against ranks that continued after it.
     const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
                        front == Front::kOverwritten || front == Front::kMismatched;
     if (!sound) distrusted[queue.rank] = true;
@@ -97,7 +97,7 @@ void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::
   }
 }
 
-// Counts of collectives show an extra or missing call, wherever the ranks are now.
+// Counts of collectives reveal an extra or missing call, wherever the ranks are now.
 void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
   constexpr Grade kCounted = GRADE_FAIR;
   // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
@@ -107,7 +107,7 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
     if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // a rank that abandoned an operation shows nothing either
+      continue;  // a rank that abandoned an operation is not evidence either
     Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted);
     c.beside = true;
     c.ranks = {r};
@@ -118,7 +118,7 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
 
 }  // namespace
 
-// The rank's own record shows the group, whatever the rank waited for later.
+// The rank's own record shows the open group, no matter what the rank waited for later.
 void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes) {
   for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
@@ -134,7 +134,7 @@ void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool bes
   }
 }
 
-// One pass over the whole job handles all of them, because after a network cut there are thousands.
+// A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
   for (int32_t rank : global_ranks) silent[rank];
@@ -161,14 +161,14 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
   return silent;
 }
 
-// A victim without a dump is in an earlier operation that another rank delays. A rank with the same role that waits for
-// the missing rank has passed those operations in its own communicators. If these operations are over in the missing
-// rank's communicators too, or wait only for that rank, the missing rank had nothing to wait for.
+// A rank without data may be a victim, stuck in an earlier operation that another rank delays. But a rank with the same
+// role that waits for the missing rank has passed those operations in its own communicators. If they are over in the
+// missing rank's communicators, too, or wait only for that rank, nothing held the missing rank.
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
-  if (own.empty()) return false;                    // part of the rank's data exists, and the rest is lost
-  std::set<std::pair<int32_t, const Op*>> waiting;  // sequence number of the collective, or any send or receive
+  if (own.empty()) return false;                    // part of the rank's data exists; the rest is lost
+  std::set<std::pair<int32_t, const Op*>> waiting;  // ranks that wait for the missing rank, and for which operation
   std::set<int32_t> who_waits;
   for (const Silent::Wait& wait : waits) {
     waiting.insert({wait.rank, wait.op});
@@ -201,7 +201,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
       const CommView& view = facts.model.comms[comm];
       const Member* own_part = facts.model.MemberOfKind(wait.rank, view.kind);
       const Membership* alike = own_part == nullptr ? nullptr : &sibling.memberships[own_part->membership];
-      // This rank has another role, so it does not show what the missing rank had to do.
+      // The rank that waits has a different role, so it does not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
       const uint32_t membership = own_part->membership;
@@ -253,11 +253,11 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     const Rank& rank = facts.bundle.ranks[i];
     const RankView& view = facts.model.ranks[i];
     const uint32_t node = WaitGraph::HostNode(i);
-    // A rank that waits in any operation may be a victim.
+    // A rank that waits in some operation may be a victim.
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
-    // A framework's dump does not record where the CPU thread is. There, ranks with the same role must have continued
-    // with the same work unfinished, or nothing that could block the rank may be left.
+    // A framework's dump does not record where the CPU thread is. For such a dump, one of two things is required. Ranks
+    // with the same role continued with the same work unfinished, or nothing is left that could block the rank.
     const bool framework =
         rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
         (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));

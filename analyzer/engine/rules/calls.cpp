@@ -1,4 +1,4 @@
-// Describes calls that differ, and programs that left those of ranks with the same role.
+// Describes calls that differ, and programs that differ from those of ranks with the same role.
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/rules/causes.h"
@@ -9,7 +9,7 @@ using ring::CallKind;
 using ring::IsPointToPoint;
 
 Cause FromMismatch(const Facts& facts, const Mismatch& m) {
-  // If the members alone give no majority, ranks with the same role may show which of them left the program.
+  // If the members alone form no majority, ranks with the same role may show which member left the program.
   Cause c;
   c.kind = m.kind;
   c.In(m.comm, m.odd_op, m.odd_rank);
@@ -71,8 +71,8 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
   if (d.type == Divergence::Type::kSkipped) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
-    // Uses the number in the rank's own communicator: the rank with the same role counts that kind of communicator
-    // alike.
+    // Uses the number in the rank's own communicator, because ranks with the same role number the calls of that kind of
+    // communicator alike.
     c.comm = own_comm(sibling, *theirs);
     if (const Member* own = facts.model.MemberOfKind(d.rank, facts.model.comms[c.comm].kind))
       c.comm = facts.model.CommOf(*own);
@@ -105,7 +105,7 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
   } else {
     std::string own_text, their_text;
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
-      // Sends and receives of two programs match if direction and distance of the peer match.
+      // Sends and receives of two programs correspond if the direction and the distance to the peer are equal.
       c.kind = P2P_UNMATCHED;
       c.In(own_comm(rank, *d.own), d.own, d.rank);
       c.reason = REASON_NO_OTHER_SIDE;

@@ -1,4 +1,4 @@
-// Causes and judgments that several rules share. Each is defined in the file of its subject.
+// Causes and judgments that several rules share. Each is defined in the file about its subject.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace lockstep {
 
-// Several ranks are named against the others only if at least this many others stand against each.
+// Several ranks are named only if, for each of them, there are at least this many others.
 constexpr size_t kManyAgainstOne = 3;
 
-// Grade of a finding that others wait for a rank without data. The rank may be at fault, or only its file is missing.
+// Grade of a finding that others wait for a rank without data. The rank may be at fault, or only its file may be
+// missing.
 constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 
-// Returns whether the rank began a group, or a framework's batch, that it never ended: a thread is in the group and in
+// Returns whether the rank began a group, or a framework's batch, and never ended it: a thread is in the group and in
 // no call (sinks.cpp).
 bool LeftGroupOpen(const Rank& rank);
-// Merges the ranks that left a group open, and that `known` and `causes` do not name, into `causes` (beside.cpp).
+// Merges ranks that left a group open into `causes`, except those that `known` or `causes` already name (beside.cpp).
 void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes);
 
 // Nodes of the wait graph (host.cpp, gpu.cpp, stuck.cpp, no_data.cpp).
@@ -29,20 +30,21 @@ Cause HostCause(const Facts& facts, uint32_t node);
 Cause GpuCause(const Facts& facts, uint32_t node);
 Cause StuckCause(const Facts& facts, uint32_t node);
 Cause NotBegunCause(const Facts& facts, uint32_t node);
-// A node that is a rank without data, for which others wait.
+// The node is a rank without data that others wait for.
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node);
 Cause NoDataCause(const Facts& facts, int32_t global_rank);
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node);
-// Returns whether the operation waits for a member that no record shows, and all ranks that may be it left data.
+// Returns whether the operation waits for a member that no record shows, although all ranks that it could be left data.
 bool MissesUnknown(const Facts& facts, const GpuFront& front);
-// Returns whether the GPU of a member is known to have failed.
+// Returns whether the GPU of any member is known to have failed.
 bool GpuFailed(const Facts& facts, uint32_t comm);
-// Returns what the record shows about a failure of the GPU itself, or nothing.
+// Returns what the record shows about a failure of the GPU itself, or an empty string.
 std::string GpuErrorOf(const Rank& rank);
 
-// Circles of the wait graph (cycle.cpp, left.cpp, counts.cpp).
+// Cycles in the wait graph (cycle.cpp, left.cpp, counts.cpp).
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink);
-// Returns whether the nodes of the sink are waited for only because one rank used the wrong peer; `c` then names it.
+// Returns whether others wait for the nodes of the sink only because one rank used the wrong peer; if so, `c` names
+// that rank.
 bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c);
 // Returns the few ranks that never issued the operation in which many wait, or none.
 std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink);
@@ -51,7 +53,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle);
 
 // Processes (deaths.cpp, ended.cpp).
 Cause DeathCause(const Facts& facts, int32_t rank_index);
-// `ahead` issued `op`, and the `behind` other members never did; `exited`: with status 0 instead.
+// `ahead` issued `op`, and the `behind` other members never did. `exited`: these exited with status 0 instead.
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited);
 
@@ -79,7 +81,7 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 // Returns false if an operation before the one in which others wait may have delayed the rank without data.
 bool NothingHeldIt(const Facts& facts, const Silent& silent);
 // Combines two operations into one hypothesis: the same members are all in both, on different streams, and neither
-// ends.
+// completes.
 void JoinStuck(const Facts& facts, std::vector<Cause>* causes);
 // Combines several ranks that are stuck in the same way into one finding.
 void Merge(const Facts& facts, std::vector<Cause>* causes, Cause cause);

@@ -15,11 +15,11 @@ constexpr int kMaxNames = 3;
 
 struct Link {
   std::set<int32_t> ranks, waits_for;         // global
-  std::map<std::string, int64_t> operations;  // as each rank numbers it; its number
+  std::map<std::string, int64_t> operations;  // maps the operation, as each rank numbers it, to its number
   std::set<uint32_t> comms;
   ChainLink::What what = ChainLink::OPERATION;
   std::string plain;                    // the operation without number and peer
-  uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
+  uint32_t last_collective = kNoIndex;  // the collective whose `waits_for` were added last
 };
 
 void Write(const Bundle& bundle, const Link& link, Finding* finding) {
@@ -81,14 +81,14 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
       link.plain = plain;
       link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);
       link.ranks.insert(waiter.rank);
-      // All members of a collective wait for the same ranks. Thousands may be in one and wait for thousands, so these
-      // ranks are added once.
+      // All members of a collective wait for the same ranks. Thousands of members may wait for thousands of ranks, so
+      // these are added once.
       if (collective == kNoIndex || link.last_collective != collective)
         link.waits_for.insert(waits_for.begin(), waits_for.end());
       link.last_collective = collective;
       if (e.comm != kNoIndex) link.comms.insert(e.comm);
     };
-    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and for which culprits
+    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and the culprits that each leads to
     for (uint32_t to : level) {
       if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) collectives.try_emplace(to, culprits);
       for (uint32_t from : graph.back[to]) {

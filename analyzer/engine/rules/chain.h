@@ -1,4 +1,4 @@
-// The path from a cause to the ranks that wait because of it.
+// Finds the path from a cause to the ranks that wait because of it.
 #pragma once
 
 #include "analyzer/engine/facts/cause.h"
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link stands for ranks
-// that wait in the same kind of operation on communicators of one class. So sixteen pipelines are one line.
+// Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link represents all
+// ranks that wait in the same kind of operation on communicators of one class. So sixteen pipelines need one line.
 void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Finding* finding);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Finds culprits by data that outlives the records: counters of calls.
+// Finds culprits from data that outlives the records: counters of calls.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Ranks whose counters differ from those of their role: of sends and receives, or of calls. Names no rank if there are
-// none, or too many.
+// Finds ranks whose counters of sends and receives, or of calls, differ from those of their role. Names no rank if
+// there are none, or too many.
 Cause FromCounts(const Facts& facts) {
   constexpr size_t kMost = 2;
   Cause c = CauseOf(P2P_UNMATCHED, REASON_COUNTED_EXCHANGES, GRADE_FAIR);
@@ -26,15 +26,15 @@ Cause FromCounts(const Facts& facts) {
   if (c.ranks.size() > kMost) c.ranks.clear();
   c.Add(Evidence::COUNTS_BEFORE, c.ranks);
   if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
-    c.grade = GRADE_WEAK;  // the differing number may come from the damage
+    c.grade = GRADE_WEAK;  // the differing number may be damage
     c.rivals.clear();
     c.detail.set_flag(true);
   }
   return c;
 }
 
-// For a cycle of ranks with overwritten records: if the counts of one rank never occur in the program of its role, that
-// rank closed the cycle.
+// For a cycle of ranks with overwritten records: if one rank's counts never occur in the program of its role, that rank
+// closed the cycle.
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
@@ -46,7 +46,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   });
   if (!lost) return;
   const Cause odd = FromCounts(facts);
-  // In a cycle of two ranks, the counts of their sends to each other differ only because both stopped. That proves
+  // In a cycle of two ranks, their counts of sends to each other differ only because both stopped, which proves
   // nothing.
   if (c.ranks.size() == 2 && odd.kind != SILENT_DESYNC) return;
   if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
@@ -58,8 +58,8 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   c.AddRival(Rival::ORDER_IN_CIRCLE);
   c.ranks = odd.ranks;
   c.grade = odd.grade;
-  // Then the cause of the cycle is known: calls that differ. An extra send or receive may also come from a group that
-  // stayed open.
+  // In this case, the cause of the cycle is known: calls that differ. An extra send or receive may also come from a
+  // group that was left open.
   if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;
 }
 

@@ -1,4 +1,4 @@
-// Communicators that were never created, or that differ from similar communicators.
+// Finds communicators that were never created, or that differ from similar communicators.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-// If all members are in it, the creation is normal: at the start of a large job it may take minutes.
+// If all members are in the creation, it counts as normal for this long: at the start of a large job it may take
+// minutes.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
@@ -47,7 +48,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
-  // The lines of a log may end while the creation still runs, and nothing else shows how long the others have waited.
+  // A log may end while the creation is still running, and there is no other sign of how long the others have waited.
   const bool seen_waiting = p.dated || facts.bundle.known_stalled ||
                             std::any_of(p.waiting.begin(), p.waiting.end(),
                                         [&](int32_t r) { return facts.model.ranks[r].host != HostState::kUnknown; });
@@ -115,7 +116,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   return c;
 }
 
-// Returns whether every rank with data is one of these or waits, directly or through others, for one of them.
+// Returns whether every other rank with data waits, directly or through others, for one of these.
 bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   if (facts.graph == nullptr) return false;
   std::set<uint32_t> reached;
@@ -134,7 +135,7 @@ bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   return waiting.size() == facts.bundle.ranks.size() && waiting.size() > ranks.size();
 }
 
-// The missing rank waits elsewhere as well, or its number is unknown. If all other ranks wait for those in the
+// The missing rank is itself waiting elsewhere, or its number is unknown. If all other ranks wait for those in the
 // creation, none of them can make the call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
@@ -176,7 +177,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     waiting.insert(p.waiting.begin(), p.waiting.end());
     waiting.insert(p.astray.begin(), p.astray.end());
   }
-  // If it is known what the waiting ranks wait for, the ranks that wait for them are not causes.
+  // If it is known what the waiting ranks wait for, ranks that wait for them are not causes.
   std::vector<Cause> found;
   const PendingCreation* unexplained = nullptr;
   for (const PendingCreation& p : pending) {
@@ -209,7 +210,8 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     found.push_back(Unexplained(facts, *unexplained));
   }
   for (Cause& c : found) {
-    // The wait graph already shows this rank, from the ranks that wait for it only here. This finding says more.
+    // The wait graph already names this rank, because others wait for it, but only in this creation. This finding says
+    // more.
     for (const Cause& known : *causes) {
       if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
     }
@@ -229,7 +231,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
 
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<SplitFault> faults = FindSplitFaults(facts.model, facts.model.stalled || !facts.mismatches.empty());
-  // In unintended groups, differing calls and ranks that seem missing are consequences.
+  // If groups are unintended, differing calls and ranks that seem missing are consequences.
   const auto may_follow = [](const Cause& c) {
     return c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != GROUP_LEFT_OPEN;
   };
@@ -237,7 +239,8 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
   std::set<int32_t> touched;
   std::vector<Cause> found;
   for (SplitFault& fault : faults) {
-    // All members agree on these groups, so they may be intended. A fault of another member says nothing about that.
+    // All members agree on these groups, so they may be intended. A fault of another member does not show whether they
+    // are.
     const auto supports = [&](const Cause& c) {
       return may_follow(c) && !c.ranks.empty() && Subset(c.ranks, {fault.ranks.begin(), fault.ranks.end()}) &&
              std::find(fault.affected.begin(), fault.affected.end(), c.comm) != fault.affected.end();

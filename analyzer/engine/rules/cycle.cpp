@@ -25,8 +25,8 @@ namespace {
 constexpr size_t kMaxOrders = 8;             // maximum number of orders that are compared
 using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
-// Ranks that are in the operations of a cycle in the same order. Communicators of one class count as one unless a rank
-// is in two of them.
+// Ranks that are in a cycle's operations in the same order. Communicators of one class count as one unless a rank is in
+// two of them.
 struct Order {
   std::vector<OpKey> keys;     // number of the kind of communicator, number of the operation
   std::vector<const Op*> ops;  // operations of ranks[0]
@@ -67,16 +67,17 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// The ranks that left their program, if few ranks cause the cycle. Only these ranks are in the operations of one kind.
+// The ranks that left their program, if a few ranks cause the cycle: only these are in operations on one kind of
+// communicator.
 struct Left {
-  std::vector<int32_t> ranks;  // ascending; empty if as many other ranks would have to make those operations instead
+  std::vector<int32_t> ranks;  // ascending; empty if equally many others would have to make those operations instead
   size_t others = 0;           // ranks that never issued them, although ranks with the same role did
 };
 
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
   constexpr size_t kMostKinds = 16;
   const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
-  std::map<uint32_t, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is of it
+  std::map<uint32_t, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is on it
   for (const Order& order : orders) {
     if (!order.keys.empty()) in[model.comms[order.keys[0].first].kind].insert(order.ranks.begin(), order.ranks.end());
   }
@@ -121,15 +122,15 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
 }
 
 struct OutOfOrder {
-  std::vector<int32_t> ranks;  // ascending; empty: nothing shows which order is the usual one
-  int64_t usual = 0;           // ranks that follow the other order
+  std::vector<int32_t> ranks;  // ascending; empty if the usual order is unknown
+  int64_t usual = 0;           // number of ranks that follow the other order
 };
 
-// Finds ranks with an order that few ranks share. Ranks that are past these operations count as well, because the cycle
-// itself may contain only one rank of each order.
+// Finds ranks whose order is shared by few others. Ranks that are past these operations count as well, because the
+// cycle itself may contain only one rank of each order.
 OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) {
   constexpr int64_t kMany = 3;     // minimum number of ranks, and of agreeing ranks for each that differs
-  constexpr int64_t kEnough = 64;  // more would not decide otherwise
+  constexpr int64_t kEnough = 64;  // examining more would not change the decision
   OutOfOrder odd;
   std::set<int32_t> ranks;
   for (size_t a = 0; a < orders.size() && a < kMaxOrders; ++a) {
@@ -158,8 +159,9 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   return odd;
 }
 
-// Returns whether the two operations that these orders swap must run as issued: they are on one stream, or a rank of
-// each order completed earlier calls on both communicators, which no strand separates.
+// Returns whether the two operations that these orders swap must run in the order in which they were issued. That is so
+// if they are on one stream. It is also so if a rank of each order completed earlier calls on both communicators, and
+// no strand separates these.
 bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   const auto swapped = Swapped(a, b);
   if (!swapped) return false;
@@ -180,7 +182,7 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   });
 }
 
-// Members without data of the operations of a circle; global ranks, ascending.
+// Returns the members without data of a cycle's operations, as global ranks, ascending.
 std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
   std::set<int32_t> unseen;
   for (const OpKey& key : circle) {
@@ -191,7 +193,7 @@ std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
   return unseen;
 }
 
-// The operations of a circle whose order nothing shows wait for members without data all the same.
+// Even if the order of a cycle's operations is unknown, they may wait for members without data.
 Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32_t>& unseen) {
   Cause c = NoDataCause(facts, *unseen.begin());
   c.missing.assign(unseen.begin(), unseen.end());
@@ -203,8 +205,8 @@ Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32
   return c;
 }
 
-// All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
-// chose its order.
+// All processes issued the calls in the same order, but the GPUs run them in different orders. The reason for a GPU's
+// order is not recorded.
 Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
   Cause c = CauseOf(DEADLOCK_CYCLE, REASON_GPU_ORDERS_DIFFER, GRADE_WEAK);
   c.hypothesis = true;
@@ -226,10 +228,10 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
   return c;
 }
 
-// What the edges inside a circle show.
+// What the edges inside a cycle show.
 struct Circle {
   std::set<int32_t> ranks;
-  std::set<OpKey> collectives;         // in which ranks of the circle wait
+  std::set<OpKey> collectives;         // collectives in which ranks of the cycle wait
   std::vector<uint32_t> launch_order;  // queues that wait for another stream of the same GPU; ascending
   bool sends = false, receives = false;
   bool silent = false;  // a log does not mention some rank
@@ -263,7 +265,8 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
   return circle;
 }
 
-// Returns whether another rank of the circle has issued, as the oldest call of a queue, an operation that closes it.
+// Returns whether another rank of the cycle has issued an operation that closes the cycle, as the oldest call of a
+// queue.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
     if (r == than) return false;
@@ -279,8 +282,8 @@ bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   });
 }
 
-// GPUs run operations in an order other than issued. If only one does, and the others have not issued what it runs,
-// non-NCCL work may just as well keep its stream from the operation.
+// GPUs run operations in an order other than the order of issue. If only one does, and the others have not issued what
+// it runs, there is another explanation: work outside NCCL keeps its stream from the operation.
 Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
   const uint32_t node = circle.launch_order.front();
   const int32_t r = facts.graph->RankOf(node);
@@ -306,7 +309,7 @@ void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent
   }
 }
 
-// Returns whether `holds` is true of any two of the orders.
+// Returns whether `holds` is true for any two of the orders.
 template <typename Holds>
 bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
   const size_t end = std::min(kMaxOrders, orders.size());
@@ -330,7 +333,8 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
     return c;
   }
   if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
-  // The order may not matter (two threads, for example). Then a member without data may delay all the others.
+  // The order may not matter (with two threads, for example). In that case, a member without data may delay all the
+  // others.
   const std::set<int32_t> unseen = UnseenIn(facts.model, circle.collectives);
   if (!unseen.empty()) return HeldByUnseen(facts, c, unseen);
   c.grade = GRADE_OPEN;
@@ -359,7 +363,7 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   return c;
 }
 
-// Nothing shows who left the program.
+// The records do not show which rank left the program.
 Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
   if (circle.collectives.empty() && !circle.receives) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
@@ -420,7 +424,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     const Left left = exchanges ? Left() : FewestThatLeft(facts.model, circle.ranks, circle.collectives);
     c = left.ranks.empty() ? PlainCause(facts, circle, std::move(c)) : LeftCause(facts, orders, left, std::move(c));
   }
-  // What a log does not mention may have been issued all the same.
+  // Calls that a log does not mention may still have been issued.
   if (circle.silent) {
     c.grade = std::min(c.grade, GRADE_OPEN);
     c.hypothesis = true;

@@ -16,9 +16,9 @@ namespace lockstep {
 
 namespace {
 
-// The line of the kernel log about the end of this process; null if there is none.
+// Returns the kernel log's line about the end of this process; null if there is none.
 const HardwareEvent* KernelOnEndOf(const Rank& rank) {
-  constexpr int64_t kNear = 30'000'000'000;  // a core dump and a busy log take time
+  constexpr int64_t kNear = 30'000'000'000;  // writing a core dump takes time, and so does a busy log
   const ProcessEvidence* evidence = rank.process.evidence.get();
   if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
   const HardwareEvent* found = nullptr;
@@ -61,7 +61,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
              rank.process.evidence->hardware_unread().empty()) {
     c.detail.set_flag(true);
   }
-  // A watchdog ends its process because of another rank. The operation that this rank waited in is lost.
+  // A watchdog ends its process because of another rank. The record of the operation that this rank waited in is lost.
   const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
   const bool unrecorded = rank.damaged || (rank.source == Source::kFlightRecorder && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
@@ -69,7 +69,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     c.doubtful = true;
     c.AddRival(Rival::WATCHDOG);
   }
-  // The last call of the process, from records that outlive it.
+  // The last call of the process, from records that outlive the process.
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || op.recent_only) continue;
@@ -100,9 +100,10 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
 }
 
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known) {
-  // If a cause is known, a later death is its consequence. FromStacks compares ends with what the other ranks are in.
+  // If a cause is known, a later death is a consequence of it. Where only processes are known, FromStacks compares ends
+  // with what the other ranks are doing.
   if (!known.empty() || ProcessesLookedAt(facts.bundle)) return {};
-  std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
+  std::map<std::string, int32_t> first;  // first end on each host, whose clock orders them
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;

@@ -10,8 +10,8 @@ namespace lockstep {
 
 using ring::IsCollective;
 
-// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed
-// call, the majority of the members decides if there is one.
+// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
+// the majority of the members decides, if there is one.
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
   std::vector<Cause> here;
   for (const Member& member : facts.model.comms[m.comm].members) {
@@ -25,8 +25,9 @@ std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
 
 std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known) {
   std::vector<Cause> causes;
-  // A framework's dump has no checksums, so a number in a damaged file may come from the damage. Alone, that is no
-  // second cause. A cause built on operations that may be complete does not explain calls that are seen to differ.
+  // A framework's dump has no checksums, so a number in a damaged file may itself be damaged. A difference there is no
+  // second cause without other evidence. A cause based on operations that may be complete does not explain calls that
+  // are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
   auto garbled = [&](int32_t r) {

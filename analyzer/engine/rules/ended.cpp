@@ -1,5 +1,5 @@
 // Finds processes that exited with status 0, or are stopped, while all others wait and GPU progress is not recorded.
-// Every rank made every call, so no operation shows what the others wait for.
+// Every rank made every call, so the operations do not show what the others wait for.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -15,15 +15,15 @@ namespace lockstep {
 
 namespace {
 
-// The process destroyed its communicators itself, as a program does at its end.
+// Returns whether the process destroyed its communicators itself, as a program does at its end.
 bool LeftItsCommunicators(const Rank& rank) {
   return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
     return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
   });
 }
 
-// Returns whether all members of the other communicators of this class made `calls` calls on theirs. If one member made
-// more or fewer, the numbers of rounds differ between communicators by design.
+// Returns whether all members of the class's other communicators made `calls` calls on theirs. If some made more or
+// fewer, the numbers of rounds differ between communicators by design.
 bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   bool any = false;
   for (const uint32_t other : model.kinds[model.comms[comm].kind]) {
@@ -37,11 +37,11 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   return any;
 }
 
-// Returns whether a third rank issued a call that one of those behind never did, on another communicator. Then that one
-// stopped, and did not end with the job.
+// Returns whether a third rank issued a call on another communicator that one of those behind never did. If so, that
+// one stopped, rather than ended with the job.
 bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>& ahead,
                   const std::vector<int32_t>& behind) {
-  std::map<uint32_t, int64_t> most;  // indexed by communicator: how far the others came
+  std::map<uint32_t, int64_t> most;  // indexed by communicator: highest number issued by the others
   for (const int32_t r : behind) {
     for (const Membership& ms : facts.bundle.ranks[r].memberships) {
       const auto& members = facts.model.comms[ms.comm].members;
@@ -57,7 +57,7 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
   return false;
 }
 
-// Returns whether the job ended for all other ranks: they exited with status 0, or nothing is in flight there. At least
+// Returns whether the job ended for all other ranks: they exited with status 0, or have nothing in flight. At least
 // three ranks must show that.
 bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   constexpr size_t kOthers = 3;
@@ -109,7 +109,7 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
   return c;
 }
 
-// Returns whether each of the ranks waits for one of the others, directly or through more ranks.
+// Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
   std::vector<bool> waits(graph.back.size());
   std::vector<uint32_t> next;
@@ -154,7 +154,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const Process* process = known ? &facts.bundle.ranks[m.rank_index].process : nullptr;
       const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
-      // Nothing is in flight, and nothing shows the activity of the rank's process.
+      // Nothing is in flight, and the state of the rank's process is unknown.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool before = known && m.arrived == c.op->seq - 1;
       const bool done = before && (ended || idle);
@@ -169,11 +169,11 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
     std::sort(ahead.begin(), ahead.end());
-    // Where a backend records no sends and receives, idle ranks may wait for a member without data.
+    // If a backend does not record sends and receives, idle ranks may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
-    // If there are only two, either may be at fault; the other communicators of that kind decide.
+    // If there are only two, either may be at fault; other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1)) continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
@@ -220,7 +220,7 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
     for (int32_t r : stopped) AddHostEvidence(facts, r, &c);
     return {c};
   }
-  // If many have ended, the job is ending, and the others may be almost done.
+  // If many ranks have ended, the job is ending, and the others may be almost done.
   if (ended.empty() || ended.size() >= waiting || least < late_after_ns) return {};
   Cause c = DeathCause(facts, ended[0]);
   c.ranks = ended;

@@ -27,8 +27,8 @@ const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
   return index < 0 ? nullptr : &divergences[index];
 }
 
-// The smallest communicator is the closest to the place in the program where the rank stopped. Among equal sizes, take
-// the earliest. A framework numbers sends separately, so its collectives show the place better.
+// The smallest communicator is closest to the place in the program where the rank stopped. Among equal sizes, the
+// earliest call is. A framework numbers sends separately, so its collectives show the place better.
 Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;

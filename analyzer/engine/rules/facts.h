@@ -46,11 +46,11 @@ class Facts {
 
 // Returns the time from `since_ns` until the rank's data was taken, or nullopt if unknown.
 std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns);
-// Returns how long the rank has been in the operation.
+// Returns evidence of how long the rank has been in the operation.
 EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op);
-// Adds who waits for the node, and in what.
+// Adds evidence of which ranks wait for the node, and in which operation.
 void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause);
-// Adds the state of the rank's process and its stack.
+// Adds evidence of the state of the rank's process, and its stack.
 void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause);
 
 }  // namespace lockstep

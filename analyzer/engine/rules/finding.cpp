@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
 
-// Where the process is in the user's code; empty: no stack shows it.
+// Returns the process's place in the user's code; empty if no stack shows it.
 std::string PlaceOf(const Process& process) {
   for (const auto* stack : {&process.python_stack, &process.stack}) {
     google::protobuf::RepeatedPtrField<Frame> frames;
@@ -29,7 +29,7 @@ std::string PlaceOf(const Process& process) {
   return "";
 }
 
-// The code at issue: the culprits' place in it, their call and time, and where the operation was issued.
+// Adds the code at issue: the culprits' place in it, their call and its time, and where the operation was issued.
 void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
     finding->set_place(PlaceOf(facts.bundle.ranks[cause.ranks[i]].process));

@@ -1,4 +1,4 @@
-// Joins causes that are one, and drops those that another one explains.
+// Merges causes that are the same fault, and drops those that another cause explains.
 #include <algorithm>
 #include <utility>
 

@@ -13,8 +13,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
-// Empty if a record does, or if the counters of several members agree.
+// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
+// completion. Empty if a record does, or if the counters of several members agree.
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
@@ -29,7 +29,7 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
   return counted.size() == 1 ? counted : std::vector<int32_t>();
 }
 
-// The members that are in the operation are stuck because one member made a different call.
+// The members in the operation are stuck because one member made a different call.
 Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
@@ -137,7 +137,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
                                     [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
     if (unseen) c.grade = GRADE_GOOD;
-    // What this stream waits for may be in the part that a damaged file lost.
+    // The operation that this stream waits for may be in the lost part of a damaged file.
     bool other_lost = rank.damaged;
     for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
       other_lost |= facts.graph->QueueNode(q) != node && facts.graph->queues[q].overwritten;

@@ -15,8 +15,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Returns whether calls without entries are counted, or the process made a group without any entry, for example to send
-// and receive. The rank may then wait in such a call.
+// Returns whether the rank may wait in a call that is not recorded: calls without entries are counted, or the process
+// made a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
   const auto any = [&rank](auto&& test) { return std::any_of(rank.memberships.begin(), rank.memberships.end(), test); };
   return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
@@ -24,7 +24,7 @@ bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
           !any([&](const Membership& ms) { return bundle.comms[ms.comm].size == rank.newest_group_size; }));
 }
 
-// In a framework's dump: returns the first call of a batch that the host did not end; null if there is none.
+// Returns the first call of a batch that a framework's process did not end; null if there is none.
 const Op* FirstQueued(const Rank& rank) {
   if (rank.source != Source::kFlightRecorder) return nullptr;
   for (const Op& op : rank.ops) {
@@ -59,7 +59,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.AddRival(Rival::OWN_GPU);
   }
   if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
-    // The lost part contains the current operations of the rank's process and GPU, so the rank may be a victim.
+    // The rank may be a victim, because the current operations of its process and GPU are in the lost part.
     c.doubtful = true;
     c.grade = GRADE_OPEN;
     c.AddRival(Rival::LOST_WAIT);
@@ -67,7 +67,8 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.grade = GRADE_WEAK;
     c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle);
   } else if (idle && !rank.ops.empty() && !CompletionsAreRecorded(rank, nullptr)) {
-    // The rank may wait in any of its calls. A certain finding elsewhere explains why the rank stopped.
+    // The rank may be waiting in any of its calls. If there is a certain finding elsewhere, that explains why the rank
+    // stopped.
     c.doubtful = true;
     c.grade = GRADE_FAIR;
     c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(true);
@@ -93,13 +94,13 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
 }  // namespace
 
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
-  // A lost record is known only by its number, or from another member's record.
+  // A lost operation is known only by its number, or from another member's record.
   auto own = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
     const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
-  // The record of a first operation may be gone if the job continues beside it.
+  // The record of a first operation may be gone if the job continues on other communicators.
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);
@@ -115,7 +116,7 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
     if (!own(e, from) || !IsCollective(e.op->kind)) return false;
     return e.op->seq == facts.bundle.ranks[facts.graph->RankOf(from)].memberships[e.op->membership].first_seq;
   };
-  // A call that a damaged record lost may be behind the first operation.
+  // A call lost from a damaged record may come after the first operation.
   auto lost = [&](const Edge& e, uint32_t from) {
     return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
   };
@@ -148,8 +149,8 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   for (const ring::ThreadSnapshot& t : rank.threads) {
     if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
   }
-  // A rank does not wait for calls that it never launched. Its process may have run to its end, which is not a separate
-  // cause.
+  // A rank does not wait for calls that it never launched. Its process may simply have finished, which is not a
+  // separate cause.
   const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(facts, r);
@@ -210,7 +211,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.detail.set_name(c.inside);
     c.grade = GRADE_GOOD;
     if (blind) {
-      // Nothing shows which operation the rank's GPU is in. That operation may wait for another rank.
+      // It is unknown which operation the rank's GPU is in. That operation may wait for another rank.
       c.doubtful = true;
       c.grade = GRADE_GUESS;
     }

@@ -1,5 +1,5 @@
-// Cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
-// skipped a step, and wait for the others at a later place.
+// Finds cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its
+// end, or skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -13,15 +13,15 @@ namespace lockstep {
 
 namespace {
 
-// An operation that a few ranks never issued and many are in.
+// An operation that many ranks are in and a few never issued.
 struct LeftOut {
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
   std::set<int32_t> lacking;
 };
 
-// Most ranks that made both calls made `front` before the call that this rank is missing. So it left nothing out: it
-// has not reached that call yet.
+// Returns whether most ranks that made both calls made `front` before the call that this rank is missing. If so, the
+// rank skipped nothing: it has not reached that call yet.
 bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
   const uint32_t at = model.comms[model.CommOf(bundle.ranks[rank_index], front)].kind;
@@ -40,8 +40,8 @@ bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const 
   return before > behind;
 }
 
-// Returns whether most other members have issued the collective that the rank waits in: then it is not ahead of them
-// there.
+// Returns whether most other members have issued the collective that the rank waits in. If so, the rank is not ahead of
+// them.
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
   for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
     const GpuFront& front = graph.QueueOf(graph.QueueNode(q)).front;
@@ -59,7 +59,7 @@ using RankSet = std::set<int32_t>;
 
 constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not rank by rank
 
-// The ranks of one circle that left it, and what they left out.
+// Finds the ranks of a cycle that left it, and what they left out.
 class CircleLeavers {
  public:
   CircleLeavers(const Facts& facts, const std::vector<uint32_t>& sink)
@@ -80,15 +80,15 @@ class CircleLeavers {
   struct Missed {
     const Edge* edge = nullptr;
     int32_t waiter = -1;
-    RankSet issued;  // ranks that made any of these calls
+    RankSet issued;  // ranks that issued at least one of these calls
   };
 
   bool Inside(uint32_t v) const { return std::binary_search(sink_.begin(), sink_.end(), v); }
   bool IsMany(size_t many, size_t few) const { return kManyAgainstOne * few <= many; }
-  // Most ranks of the circle are not in the set.
+  // Returns whether the ranks are a small minority of the cycle.
   bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
 
-  // Returns ranks of the circle that did not issue what is waited for at this node.
+  // Returns the ranks of the cycle that did not issue what others wait for at this node.
   RankSet Lacking(uint32_t node) const {
     RankSet lacking;
     for (const Edge& e : graph_.edges[node]) {
@@ -97,8 +97,8 @@ class CircleLeavers {
     return lacking;
   }
 
-  // Calls `look` with the node of each queue of the rank that has an operation at its front, and that operation, until
-  // it returns true. Returns whether it did.
+  // Calls `look` with the node and the front operation of each of the rank's queues that has one, until `look` returns
+  // true. Returns whether it did.
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
     for (uint32_t q = graph_.FirstQueue(rank); q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
@@ -109,7 +109,7 @@ class CircleLeavers {
     return false;
   }
 
-  // Returns ranks that did not issue what the rank waits for in this queue.
+  // Returns the ranks that did not issue what the rank waits for in this queue.
   RankSet WaitsFor(uint32_t queue) const {
     RankSet lacking;
     for (const Edge& in : graph_.edges[queue]) {
@@ -124,7 +124,7 @@ class CircleLeavers {
     return left == left_out_.end() ? nullptr : &*left;
   }
 
-  // A few that did not issue what many did, or a few that issued what many did not.
+  // Sets odd_ to a few ranks that did not issue what many did, or that issued what many did not.
   void TakeTheFew() {
     RankSet ahead, never;
     for (uint32_t v : sink_) {
@@ -143,9 +143,9 @@ class CircleLeavers {
       }
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
-    // A rank that issued calls that many did not is ahead only if other ranks did not issue the call that many are in.
+    // Ranks that issued a call that many did not are ahead only if no few ranks lack a call that many issued.
     if (odd_.empty()) odd_ = std::move(ahead);
-    // All other ranks have issued the calls that some rank waits for.
+    // All other ranks have issued the calls that some ranks wait for.
     if (IsMinority(never)) odd_ = std::move(never);
   }
 
@@ -171,7 +171,7 @@ class CircleLeavers {
     return any;
   }
 
-  // A rank that waits only for other ranks in odd_ is late because of them, so one fault explains both.
+  // A rank that waits only for other ranks in odd_ is late because of them, so they are one fault.
   void DropHeldByOthers() {
     if (odd_.size() > kFewLeavers) return;
     RankSet by_itself;
@@ -181,7 +181,7 @@ class CircleLeavers {
     if (!by_itself.empty()) odd_ = std::move(by_itself);
   }
 
-  // A rank that has not reached the missing call yet is not the cause: the ranks that it waits for are.
+  // A rank that has not yet reached the missing call is not a cause: the ranks that it waits for are.
   void DropNotThereYet() {
     RankSet instead;
     std::erase_if(odd_, [&](int32_t r) {
@@ -197,15 +197,15 @@ class CircleLeavers {
     left_out_.clear();
   }
 
-  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong.
+  // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
   bool AreFew() const {
     return IsMinority(odd_) && std::none_of(odd_.begin(), odd_.end(), [&](int32_t r) {
              return AnyFront(r, [](uint32_t, const Op& op) { return ring::IsPointToPoint(op.kind); });
            });
   }
 
-  // Finds the operations that these ranks have not issued and others have. The first place that they left is in the
-  // smallest communicator.
+  // Finds the operations that these ranks have not issued and others have. The one on the smallest communicator is the
+  // first place that they left.
   Missed FirstMissed() const {
     Missed missed;
     const auto consider = [&](const Edge& e, uint32_t from) {
@@ -242,7 +242,7 @@ class CircleLeavers {
     c.grade = GRADE_GOOD;
     c.reason = REASON_LEFT_OUT;
     *c.detail.mutable_call() = CallOf(bundle, waiter, op);
-    const bool other_side = ring::IsPointToPoint(op.kind);  // what is missing is not the waiting rank's own call
+    const bool other_side = ring::IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
     c.detail.set_flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
       *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[c.ranks[0]], front);
@@ -259,7 +259,7 @@ class CircleLeavers {
     return c;
   }
 
-  // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
+  // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().detail()->others();
     c->kind = DEADLOCK_CYCLE;
@@ -273,7 +273,7 @@ class CircleLeavers {
   const Facts& facts_;
   const WaitGraph& graph_;
   const std::vector<uint32_t>& sink_;
-  RankSet all_, odd_;  // ranks of the circle; the minority that left it
+  RankSet all_, odd_;  // ranks of the cycle; the minority that left it
   std::vector<LeftOut> left_out_;
 };
 

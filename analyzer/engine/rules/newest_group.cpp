@@ -1,6 +1,6 @@
-// With backends without names of groups (gloo), a dump contains one fact about groups: the number of members of the
-// newest one that the process created. It shows ranks that created another group than their peers, or have not created
-// it yet.
+// With backends whose groups have no names (gloo), a dump contains one fact about groups: the number of members of the
+// newest group that the process created. It reveals ranks that created a different group from their peers', or have not
+// created it yet.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -35,7 +35,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
   };
-  std::set<uint32_t> used;  // by ranks with a group of the usual size
+  std::set<uint32_t> used;  // communicators used by ranks with a group of the usual size
   for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[r]));
   Cause c;
   c.evidence.push_back(made(usual->first, usual->second));
@@ -53,7 +53,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     c.grade = GRADE_GOOD;
     c.reason = REASON_OTHER_MEMBERS;
     c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[c.comm]));
-    // A rank that has not made that group waits in its creation.
+    // A rank that has not created that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
         return facts.bundle.ranks[r].newest_group_size != usual->first;
@@ -62,7 +62,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     causes->push_back(std::move(c));
     return;
   }
-  // Groups that divide the job come after the one of all ranks.
+  // Groups that divide the job are created after the one of all ranks.
   const auto whole = by_size.find(facts.bundle.ranks_expected);
   const bool called =
       std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });

@@ -44,7 +44,7 @@ void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* 
       const Rank& other = bundle.ranks[sender.rank_index];
       const Membership& theirs = other.memberships[sender.membership];
       const ring::PeerProgress* given = PeerOf(theirs, own.member_rank);
-      if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // not counted
+      if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // the count of signals may be lost
       const uint64_t sent = given != nullptr ? given->signals : 0;
       if (asked->waited <= sent) continue;
       Cause c = CauseOf(P2P_UNMATCHED, REASON_SIGNALS_MISSING, GRADE_STRONG);

@@ -1,5 +1,5 @@
-// Handles hangs in which no other rank is known to delay the job: names the ranks whose records of their current
-// operation were overwritten.
+// Handles hangs in which no rank is known to delay the job: names the ranks whose records of their current operation
+// were overwritten.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -37,7 +37,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[comm]));
     causes.push_back(std::move(c));
   }
-  // The counters may show the cause where records do not.
+  // The counters may show the cause even if the records do not.
   if (!all.ranks.empty()) {
     Cause odd = FromCounts(facts);
     const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) {
@@ -51,7 +51,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
       return {odd};
     }
   }
-  // Several pairs at once have something in common that is not recorded.
+  // If there are several pairs at once, they have a common cause that is not recorded.
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
     std::sort(all.ranks.begin(), all.ranks.end());
@@ -59,7 +59,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     all.kind = COLLECTIVE_STUCK;
     all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;
-    // They may be in the first operation of a communicator in which nothing has completed on any rank.
+    // The ranks may be in the first operation of a communicator on which no rank has completed anything.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
       for (const auto& [comm, seq] : facts.graph->QueueOf(v).lost) {

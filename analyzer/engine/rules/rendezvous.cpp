@@ -1,5 +1,5 @@
-// Jobs in which no rank waits in NCCL: all but a few are seen waiting for another process outside NCCL. A job's start
-// looks like this if the rank that publishes a unique id does not reach that point.
+// Handles jobs in which no rank waits in NCCL: all but a few are seen waiting for another process outside NCCL. A job's
+// start looks like this if the rank that publishes a unique ID does not get that far.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

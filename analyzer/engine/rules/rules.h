@@ -1,5 +1,5 @@
-// All rules. Each looks for one kind of fault and returns causes; the engine calls them in its order. A rule that takes
-// `known` skips what these causes explain.
+// All rules. Each looks for one kind of fault and returns causes; the engine calls them in a fixed order. A rule that
+// takes `known` skips what these causes explain.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,31 @@
 
 namespace lockstep {
 
-// What others wait for in the wait graph; empty if there is no graph.
+// The causes that others wait for in the wait graph; empty if there is no graph.
 std::vector<Cause> FromSinks(const Facts& facts);
 // Calls that disagree, were skipped or were added, although no rank waits for them.
 std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known);
 // Processes that ended abnormally.
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known);
-// Processes that exited with status 0, or are stopped. GPU progress markers are off, and every other process has waited
-// for its GPU for at least `late_after_ns`.
+// Processes that exited with status 0, or are stopped, while GPU progress markers are off. Every other process must
+// have waited for its GPU for at least `late_after_ns`.
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns);
-// Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
+// Processes that ended without a clean exit while unobserved. Returns causes only if all processes have ended.
 std::vector<Cause> FromUnseenEnds(const Facts& facts);
-// Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, although no rank
-// waits for them yet.
+// Ranks that are stuck by themselves or left their program, although no rank waits for them yet. `known` are the causes
+// that others wait for.
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
 std::vector<Cause> FromLastCalls(const Facts& facts);
-// Collectives that some members completed and others never issued, in records that a framework wrote after the fact.
+// Collectives that some members completed and others never issued, according to records that a framework wrote
+// afterwards.
 std::vector<Cause> FromAbsence(const Facts& facts);
-// The job is known to be stuck, but no record shows why. Returns the one process that launched its CUDA graph fewer
-// times than all others and is in no wait. Needs no wait graph.
+// For a job that is known to be stuck although no record shows why. Returns the one process that launched its CUDA
+// graph fewer times than all others and is in no wait. Needs no wait graph.
 std::vector<Cause> FromReplays(const Facts& facts);
-// No rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that do not, or else
-// the ranks without data. Needs no wait graph.
+// For a job in which no rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that
+// do not, or else the ranks without data. Needs no wait graph.
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
-// Only stacks are known. Returns the few ranks whose stacks are at a different place of the program.
+// For a job of which only stacks are known. Returns the few ranks whose stacks are at a different place in the program.
 std::vector<Cause> FromStacks(const Facts& facts);
 // Ranks that left no data, if nothing else is known to be wrong.
 std::vector<Cause> FromMissing(const Facts& facts);
@@ -42,32 +43,34 @@ std::vector<Cause> FromHashes(const Facts& facts);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);
 
-// Adds the ranks that owe a one-sided signal for which another rank has waited longer than `late_after_ns`, and removes
-// the waiting rank's stuck GPU from `causes`. A rank that itself waits for a signal is no cause if another rank is.
+// Adds the ranks that owe a one-sided signal for which another rank has waited longer than `late_after_ns`. Removes the
+// waiting rank's stuck GPU from `causes`. A rank that itself waits for a signal is a cause only if no other rank is.
 void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
-// For communicators that were not created, adds the ranks that never arrived to `causes`, and removes what they
-// explain.
+// Adds to `causes` the ranks that never arrived at the creation of a communicator, and removes what they explain.
 void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
 // Does the same for communicators that differ from others of the same kind.
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes);
-// For backends whose groups have no names. If the newest group's sizes differ from the peers', replaces the causes
-// that this difference explains.
+// For backends whose groups have no names. If the newest group's size differs from the peers', replaces the causes that
+// this difference explains.
 void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes);
-// Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
-// ranks that issued an extra call are ahead. One extra call is more likely than a fault on most ranks.
+// Handles communicators on which most members ended with the same operation (they exited with status 0, or are idle).
+// Names the few ranks that issued an extra call instead, because one extra call is more likely than a fault on most
+// ranks.
 void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes);
 // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes);
 
-constexpr Grade kAnyone = GRADE_OPEN;  // below it, a set contains every rank that nothing clears
-// Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
+constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains every rank that no evidence clears
+// Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
+// likely victims.
 void DropDoubtful(std::vector<Cause>* causes);
-// If a process's stack shows that it waits for another process outside NCCL, it is a victim. The cause is a named rank
-// that does not wait in this way.
+// Drops processes whose stacks show that they wait for another process outside NCCL, because these are victims. The
+// cause is a named rank that does not wait in this way.
 void DropWaitersOutside(std::vector<Cause>* causes);
-// Hosts that wait for files at the same time have one cause, whether or not other ranks already wait for each of them.
+// Joins hosts that wait for files at the same time. They have one cause, whether or not other ranks already wait for
+// each of them.
 void JoinStorage(std::vector<Cause>* causes);
-// A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
+// Merges a GPU that reported a CUDA error with its own hanging process into one finding about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 
 Finding ToFinding(const Facts& facts, const Cause& cause);

@@ -1,4 +1,4 @@
-// Determines which ranks without data, although others wait for them, are most likely victims too.
+// Determines which ranks without data, although others wait for them, are most likely victims, too.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +10,7 @@ namespace lockstep {
 
 namespace {
 
-// Communicators in which a rank waits for this node.
+// Returns the communicators in which a rank waits for this node.
 std::set<uint32_t> WaitedIn(const Facts& facts, uint32_t node) {
   std::set<uint32_t> comms;
   for (uint32_t w : facts.graph->back[node]) {
@@ -27,10 +27,10 @@ std::set<uint32_t> WaitedIn(const Facts& facts, uint32_t node) {
 
 }  // namespace
 
-// Ranks of the most used communicators (tensor parallelism) exchange data several times in each layer. So the peers of
-// a stopped rank wait for it there. If peers wait like that for some ranks without data, the other ranks without data
-// are most likely where their own peers are. These peers must have completed all operations with them, and wait
-// elsewhere.
+// On the most used communicators (tensor parallelism), ranks exchange data several times in each layer, so a stopped
+// rank's peers wait for it there. Suppose peers wait in this way for some of the ranks without data. Then the other
+// ranks without data are most likely where their own peers are. These peers must have completed all operations with
+// them and wait elsewhere.
 std::set<uint32_t> SilentVictims(const Facts& facts) {
   std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
   for (const auto& sink : facts.graph->sinks) {

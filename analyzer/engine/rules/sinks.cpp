@@ -1,4 +1,4 @@
-// The causes at the ends of the wait graph: ranks and operations that wait for nothing else, and circles.
+// Finds the causes at the ends of the wait graph: ranks and operations that wait for nothing else, and cycles.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -16,11 +16,11 @@ using ring::IsCollective;
 
 namespace {
 
-// Several ranks that hang in the same way are reported together. A framework's dump does not show whether a rank hangs
-// in its process or on its GPU, unless its peers happen to show it. There the two count as the same.
+// Several ranks that hang in the same way are reported together. A framework's dump shows whether a rank hangs in its
+// process or on its GPU only if its peers happen to show it. So for such dumps, the two count as the same.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.kind == b.kind && a.ranks == b.ranks) return true;
-  // Uncertain causes do not cast doubt on certain ones.
+  // Uncertain causes do not weaken certain ones.
   if (a.doubtful != b.doubtful) return false;
   auto still = [&](const Cause& c) {
     return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
@@ -42,7 +42,7 @@ bool LeftGroupOpen(const Rank& rank) {
                      [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
 }
 
-// The same cause seen from several ends, or by several culprits at once, is one finding.
+// The same cause, reached from several ends of the graph or shared by several culprits, is one finding.
 void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
   constexpr size_t kEnough = 24;
   Cause* same = nullptr;
@@ -67,7 +67,7 @@ void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
 
 namespace {
 
-// The rank outside the cycle that all of them wait for may be in the lost parts of their damaged records.
+// The damaged records may have lost a wait for a rank outside the cycle.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
@@ -76,8 +76,8 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-// Ranks of one fault stop at one place. If the ranks of a cause stopped at several places, and nothing shows when their
-// dumps were taken, they may be dumps of several moments of a running job.
+// Ranks of one fault stop at one place. Suppose that a cause's ranks stopped at several places, and that the capture
+// times of their dumps are unknown. Then the dumps may show different moments of a running job.
 void DoubtScattered(const Facts& facts, Cause* c) {
   constexpr size_t kManyPlaces = 3;
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
@@ -95,10 +95,10 @@ void DoubtScattered(const Facts& facts, Cause* c) {
   c->grade = std::min(c->grade, GRADE_OPEN);
 }
 
-// A cause that another one may explain.
+// Returns whether another cause may explain this one.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
-// The ranks that are known to hang, each by itself.
+// Returns the ranks that are known to hang, each by itself.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   std::set<int32_t> ranks;
   for (const Cause& c : causes) {
@@ -107,12 +107,13 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
-// because every member of one is an end of the graph.
+// Returns the cause at a queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives that already
+// have a cause, because every member of a collective is an end of the graph.
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
-  // Others wait for what this rank is in. Either its record is lost, or the dump is from before its end was noticed.
+  // Other ranks wait for the operation that this rank is in. Either its record is lost, or the dump was taken before
+  // its completion was noticed.
   if (front.front == Front::kOverwritten || front.front == Front::kIdle) return {};
   if (front.front == Front::kMismatched) return Explain(facts, facts.mismatches[front.mismatch]);
   const bool all_in = front.front == Front::kAllArrived;
@@ -121,20 +122,20 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
   const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
-  // Starts are recorded and none exists: no GPU is in it. A graph capture that a framework records as a call is not a
-  // stuck operation.
+  // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
+  // call is not a stuck operation.
   if (!begun && (front.op->graph != 0 || framework)) return {};
   if (stuck && facts.bundle.comms[front.comm].may_have_more) return {};
-  // A log does not show the peer of a send or receive, which the rank waits for.
+  // A log does not show the peer of a send or receive, for which the rank waits.
   if (exchange && front.op->root_or_peer < 0 && rank.only_active) return {};
-  // Own records of ranks name the members that a framework's dump or a log may leave out.
+  // The ranks' own records name members that a framework's dump or a log may omit.
   if (framework && (stuck || exchange) && MissesUnknown(facts, front)) return {};
   if (stuck && !told->insert({front.comm, front.op->seq}).second) return {};
   return {begun ? GpuCause(facts, node) : NotBegunCause(facts, node)};
 }
 
 std::vector<Cause> FromCircle(const Facts& facts, const std::vector<uint32_t>& sink) {
-  // A circle through an operation whose calls differ is a mismatch, not a deadlock.
+  // A cycle through an operation whose calls differ is a mismatch, not a deadlock.
   for (uint32_t node : sink) {
     if (facts.graph->Kind(node) == WaitGraph::NodeKind::kQueue &&
         facts.graph->QueueOf(node).front.front == Front::kMismatched)
@@ -147,7 +148,7 @@ std::vector<Cause> FromCircle(const Facts& facts, const std::vector<uint32_t>& s
   return causes;
 }
 
-// The places where the programs of these ranks differ from those of ranks with the same role.
+// Returns the places where the programs of these ranks differ from those of ranks with the same role.
 std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>& sink) {
   std::set<int32_t> ranks;
   for (uint32_t node : sink) {
@@ -160,7 +161,8 @@ std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>&
         (host == HostState::kDead && facts.bundle.ranks[r].process.life != Life::kExited))
       return {};
   }
-  // A group that was never ended explains why later calls had no effect, whatever else looks odd in that rank's record.
+  // A group that was never ended explains why later calls had no effect, even if other things look odd in that rank's
+  // record.
   if (sink.size() == 1 && facts.graph->IsHost(sink[0]) && LeftGroupOpen(facts.bundle.ranks[sink[0]])) return {};
   std::vector<Cause> causes;
   for (int32_t r : ranks) {
@@ -170,7 +172,7 @@ std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>&
   return causes;
 }
 
-// `sink`: one node of the wait graph, or a circle of several.
+// `sink`: one node of the wait graph, or a cycle of several.
 std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sink,
                             std::set<std::pair<uint32_t, int64_t>>* told) {
   const uint32_t node = sink[0];
@@ -194,14 +196,14 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
   }
 }
 
-// If all other findings are missing data, a rank that left its program, or never ended a group, is the cause. The ranks
-// that wait for it may have left no data.
+// If all other findings are about missing data, a rank that left its program or never ended a group is the cause. The
+// ranks that wait for it may have left no data.
 void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
   AddOpenGroups(facts, {}, false, causes);
 }
 
-// Beside a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
+// If there is a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
 // delayed are kept.
 void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<int32_t> silent;
@@ -229,9 +231,9 @@ void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   for (const int32_t rank : silent) rival->add_ranks(rank);
 }
 
-// A member that is known to hang explains an operation that all are in and that does not finish. So do sends and
-// receives that matched with different sizes, because the calls of their group end together. Certain causes explain
-// doubtful ones.
+// An operation that all members are in and that does not complete is explained by a member that is known to hang. It is
+// also explained by sends and receives that matched with different sizes, because the calls of their group complete
+// together. Certain causes explain doubtful ones.
 void DropExplained(std::vector<Cause>* causes) {
   const std::set<int32_t> still = KnownToHang(*causes);
   const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });

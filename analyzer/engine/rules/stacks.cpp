@@ -1,5 +1,5 @@
-// For jobs without recorded calls, only processes are known: a few ranks have ended, are stopped, or are in a different
-// place in the program from all others.
+// Handles jobs without recorded calls, of which only processes are known. A few ranks have ended, are stopped, or are
+// at a different place in the program from all others.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -35,7 +35,7 @@ std::string CodeAt(const Rank& rank, size_t depth) {
 
 std::string Function(const std::string& frame) { return ParseFrame(frame).function(); }
 
-// Where stacks separate, from the outermost frame inwards: the stacks of most ranks, and the rest.
+// Where stacks diverge, seen from the outermost frame: most ranks on one side, the rest on the other.
 struct Parting {
   size_t depth = 0;
   std::vector<int32_t> most, few;
@@ -61,7 +61,7 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   return out;
 }
 
-// Returns whether the stack separates from the others at this depth inside a library's call, and does not return to the
+// Returns whether the stack diverges from the others at this depth inside a library's call, and does not return to the
 // program's own code there.
 bool PartInsideCall(const Rank& rank, size_t depth) {
   google::protobuf::RepeatedPtrField<Frame> frames;
@@ -87,7 +87,7 @@ std::string InnermostOf(const Rank& rank) {
                       place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
 }
 
-// One rank has ended, is stopped or is in no wait, while others wait.
+// A rank has ended, is stopped or is in no wait, while others wait.
 std::vector<Cause> FromProcesses(const Facts& facts) {
   constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
   std::map<Whereabouts, std::vector<int32_t>> at;
@@ -121,7 +121,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     c.waiting = waiting;
     const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
     const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(facts.bundle.ranks.size());
-    // A rank may end, or be stopped in a debugger, because another rank delays the job.
+    // A rank may also end, or be stopped in a debugger, because another rank delays the job.
     const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
                         (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
                         first.process.state == "t";
@@ -152,7 +152,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
         .Flag(any(&ProcessPlace::twice, waiting));
     return {std::move(c)};
   }
-  // All observed ranks wait, and few ranks were not observed. Those are the first place to look.
+  // All observed ranks wait, and few ranks were not observed, so those are the first place to look.
   std::vector<int32_t> unseen = RanksWithoutData(facts.bundle, waiting.size() + 1);
   if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
   Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_STRONG);
@@ -177,7 +177,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   const Parting parting = WhereTheyPart(facts.bundle, ranks);
   const auto moves = [&](int32_t r) { return PlaceOfProcess(facts.bundle.ranks[r].process).moved; };
   if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
-  // Two halves of the job wait at different places. One of them took a wrong branch, and nothing shows which.
+  // Two halves of the job wait at different places. One of them took a wrong branch, but it is unknown which.
   constexpr size_t kMostOfHalves = 4;
   const size_t parted = parting.most.size() + parting.few.size();
   const auto waits = [&](int32_t r) {
@@ -194,15 +194,16 @@ std::vector<Cause> FromStacks(const Facts& facts) {
       c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(facts.bundle.ranks[half[0]]));
     return {std::move(c)};
   }
-  // One rank of three may be the odd one. Of more ranks, at most a quarter may be.
+  // Among three ranks, one may be the odd one; among more, at most a quarter may be.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
   const auto elsewhere = [&](int32_t r) {
     return PlaceOfProcess(facts.bundle.ranks[r].process).where == Whereabouts::kElsewhere;
   };
   if (std::none_of(parting.few.begin(), parting.few.end(), elsewhere)) {
-    // The many do not wait, so nobody waits for these.
+    // The majority does not wait, so no rank waits for the others.
     if (std::all_of(parting.most.begin(), parting.most.end(), elsewhere)) return {};
-    // All made the same call, and are in different parts of it. It may give one rank another part than the others.
+    // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
+    // others.
     const auto inside = [&](int32_t r) { return PartInsideCall(facts.bundle.ranks[r], parting.depth); };
     if (std::all_of(parting.few.begin(), parting.few.end(), inside)) return {};
   }
@@ -220,7 +221,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   c.grade = parting.few.size() == 1 && !c.moving && !unseen ? GRADE_FAIR : GRADE_OPEN;
   if (unseen) c.AddRival(Rival::SILENT_RANK);
   c.reason = REASON_ELSEWHERE_BY_STACK;
-  // The innermost places show more than where the stacks separate, if they differ too.
+  // If the innermost places also differ, they show more than the place where the stacks diverge.
   const std::string innermost = InnermostOf(usual);
   const bool alike = std::all_of(parting.most.begin(), parting.most.end(),
                                  [&](int32_t r) { return InnermostOf(facts.bundle.ranks[r]) == innermost; });

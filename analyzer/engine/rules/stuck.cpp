@@ -1,4 +1,4 @@
-// Describes operations that all members entered and that do not end.
+// Describes operations that all members entered and that do not complete.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -61,9 +61,8 @@ bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
          });
 }
 
-// The network steps of the members that wait for the other end. If one pair waits at both ends, data that one has
-// handed over does not reach the other. Then that link is the cause, and the ranks that wait for those two wait because
-// of them.
+// Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
+// over does not reach the other. Then that link is the cause, and other ranks wait because of these two.
 void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(facts.model, front.comm, front.op->kind, front.op->seq);
@@ -92,7 +91,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this and another operation at once may run them in a different order from its peers. That closes a
+// A GPU that runs this operation and another at once may run them in a different order from its peers. That closes a
 // cycle only if each member is in such another operation, which all of its own members entered.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
@@ -120,17 +119,17 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   *rival->mutable_call() = std::move(another);
 }
 
-// How far the members of a stuck operation are.
+// How far the members of a stuck operation have got.
 struct Inside {
   bool all_known = false;
-  std::vector<int32_t> failed;    // their GPU reported an error
-  std::vector<int32_t> finished;  // completed the operation
-  std::vector<int32_t> moved;     // completed something that they issued after it
-  std::vector<int32_t> stopped;   // are in it
-  std::vector<int32_t> entered;   // issued it, as their records show
+  std::vector<int32_t> failed;    // members whose GPU reported an error
+  std::vector<int32_t> finished;  // members that completed the operation
+  std::vector<int32_t> moved;     // members that completed something issued after it
+  std::vector<int32_t> stopped;   // members that are in it
+  std::vector<int32_t> entered;   // members that issued it, according to their records
 };
 
-// `op` is the member's call; null if it is not recorded.
+// Adds one member to the matching lists of `inside`. `op` is its call; null if it is not recorded.
 void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
   const Rank& rank = facts.bundle.ranks[member];
   if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);
@@ -140,14 +139,14 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
     inside->moved.push_back(member);
   } else if (op == nullptr || facts.model.UnitOf(member, op) == kNoIndex) {
     inside->all_known = false;
-    // In the part that could not be read, the rank may have completed the operation, or never reached it.
+    // According to the part that could not be read, the rank may have completed the operation, or never reached it.
     c->doubtful |= op == nullptr && rank.damaged;
   } else {
     inside->stopped.push_back(member);
   }
 }
 
-// Also sets the ranks of the cause.
+// Does this for all members, and sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};
@@ -170,8 +169,8 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     const bool known = peer < members.size() && members[peer].rank_index >= 0;
     bool counted = false;
     if (known) facts.model.OtherSide(r, *front.op, members[peer], &counted);
-    // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
-    // that hardly matters.
+    // If older records are gone, which receive matches a framework's send is only an assumption. Between just two
+    // ranks, that hardly matters.
     c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
     if (known) c->ranks.push_back(members[peer].rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
@@ -181,7 +180,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   return inside;
 }
 
-// The queues of the ranks that wait in the communicator.
+// Adds the queues of the ranks that wait in the communicator.
 void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
   for (int32_t m : c->ranks) {
     for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
@@ -202,7 +201,7 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
   if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
 }
 
-// A member without data, or of which nothing is known, may hold the operation.
+// A member without data, or with an unknown state, may be what blocks the operation.
 void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, comm);
   const bool unnamed = HasUnnamedMember(facts.model, comm);
@@ -222,7 +221,8 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   }
 }
 
-// Members whose GPU reported an error, or that alone completed nothing issued after it, are more likely than the rest.
+// Some members are more likely at fault than the rest: those whose GPU reported an error, or the only ones that
+// completed nothing issued later.
 void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Cause* c) {
   const size_t everybody = c->ranks.size(), stopped = inside.stopped.size();
   const Grade of_stopped = stopped == 1 ? GRADE_FAIR : GRADE_WEAK;
@@ -234,7 +234,7 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->detail.set_name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0) {
-    // With a root, some members may leave before the others.
+    // With a root, some members may complete the operation before others.
     c->reason = REASON_SOME_FINISHED;
     c->ranks = inside.stopped;
     c->grade = of_stopped;
@@ -261,7 +261,7 @@ bool MissesUnknown(const Facts& facts, const GpuFront& front) {
   return peer < members.size() && members[peer].rank_index < 0 && members[peer].global_rank < 0;
 }
 
-// All members are in the operation and none completes it. The cause is one of their GPUs or the network between them.
+// All members are in the operation, and none completes it. The cause is one of their GPUs or the network between them.
 Cause StuckCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
   const GpuFront& front = facts.graph->QueueOf(node).front;

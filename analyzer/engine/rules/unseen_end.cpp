@@ -10,8 +10,8 @@ namespace {
 
 constexpr Grade kMedium = GRADE_WEAK;
 
-// Nothing shows when the data was taken: the process is gone, or was recorded on another boot or host. Or it is a
-// framework's dump whose file has lost its time.
+// Returns whether it is unknown when the data was taken: the process is gone, or was recorded on another boot or host.
+// Or it is a framework's dump whose file lost its time.
 bool NobodySaw(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder) return rank.captured_ns == 0 && !rank.set_back && !rank.only_active;
   return EndUnseen(rank) ||
@@ -27,7 +27,7 @@ int64_t LastSign(const Rank& rank) {
   return last + rank.real_minus_mono_ns;
 }
 
-// Returns how long the processes were watched, if that is all that shows whether the job moves; otherwise 0.
+// If only a period of watching the processes shows whether the job moves, returns its length; otherwise 0.
 int64_t WatchedFor(const Bundle& bundle) {
   if (!OnlyProcessesKnown(bundle) || !ProcessesLookedAt(bundle)) return 0;
   int64_t longest = 0;

@@ -1,4 +1,4 @@
-// Ranks without data in jobs whose backends record no sends, receives, barriers or failures.
+// Handles ranks without data in jobs whose backends record no sends, receives, barriers or failures.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// With such a backend an idle rank may be waiting for the rank without data, or may have failed together with it. One
-// rank at fault, whose file is missing for that reason, is more likely than a fault elsewhere plus a lost file.
+// With such a backend, an idle rank may be waiting for the rank without data, or may have failed together with it. One
+// faulty rank whose file is missing for that reason is more likely than a fault elsewhere plus a lost file.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
   std::map<int32_t, std::vector<uint32_t>> silent;  // global rank -> communicators
   for (uint32_t comm = 0; comm < facts.model.comms.size(); ++comm) {
@@ -20,7 +20,7 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     }
   }
   // Sends and receives leave no entries, so a rank without data may have exchanged with any other rank of the job.
-  constexpr size_t kFew = 64;  // if there are more, nothing distinguishes them
+  constexpr size_t kFew = 64;  // if there are more, they cannot be distinguished
   for (const int32_t rank : RanksWithoutData(facts.bundle, kFew + 1)) silent.try_emplace(rank);
   if (silent.empty() || silent.size() > kFew) return;
   const auto idle = [&](const Cause& c) {
@@ -32,8 +32,8 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     });
     return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
   };
-  // A rank whose call differs ends its peer's process in such a backend. That explains the missing file and the idle
-  // ranks.
+  // In such a backend, a rank whose call differs makes its peer's process fail. That explains the missing file and the
+  // idle ranks.
   const auto differs = [&](const Cause& c) {
     return c.beside && c.missing.empty() && !c.ranks.empty() &&
            std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.DivergenceOf(r) != nullptr; });
@@ -76,8 +76,8 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
   }
 }
 
-// If failed operations look completed, nothing seems stuck although a peer has ended. Then the reason is a rank whose
-// newest call differs from those of ranks with the same role, and from its own earlier ones.
+// If failed operations look completed, the job does not seem stuck although a peer has ended. The cause is then a rank
+// whose newest call differs from those of ranks with the same role, and from its own earlier ones.
 std::vector<Cause> FromLastCalls(const Facts& facts) {
   std::vector<Cause> causes;
   for (const Divergence& d : facts.divergences) {

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// Fewer meetings have no meaningful median.
+// With fewer meetings, the median means little.
 constexpr uint32_t kLeastMeetings = 12;
 // Maximum number of a rank's meetings from which chance is computed, and of ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;
@@ -22,8 +22,8 @@ int64_t MiddleOf(std::vector<int64_t>* values) {
   return *middle;
 }
 
-// Returns the lower bound of the latest quarter. Operations often follow each other without work between them, so half
-// of the meetings may show nothing. Occasional delays do not fill a quarter.
+// Returns the lower bound of the latest quarter. Operations often follow each other without work in between, so half of
+// the meetings may show no lateness at all. Occasional delays do not fill a quarter.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());
@@ -45,8 +45,7 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   return follows;
 }
 
-// Number of meetings at which a rank was later than `bar`, and how often such a meeting followed one that was on
-// time.
+// The number of meetings at which a rank was later than `bar`, and the number of runs that these form.
 struct Runs {
   double meetings = 0, late = 0, runs = 0;
 };
@@ -74,7 +73,7 @@ struct MemberLateness {
   std::pair<uint32_t, size_t> place;  // class of the communicator, and member rank
   uint32_t meetings = 0;
   int64_t later_ns = 0, waited_ns = 0;
-  std::vector<int64_t> order;  // the first values, in order
+  std::vector<int64_t> order;  // the first values, in chronological order
 };
 
 class HabitFinder {
@@ -108,13 +107,13 @@ class HabitFinder {
   }
 
  private:
-  // The operation with which a rank attends a meeting, if its time shows when the rank arrived; otherwise null.
+  // Returns the operation with which a rank attends a meeting, if its time shows when the rank arrived; otherwise null.
   const TimedOp* Coming(const Attendance& who) const {
     const TimedOp& t = timing_.At(who);
     return t.start_ns == 0 || !follows_[who.rank][who.timed] ? nullptr : &t;
   }
 
-  // Adds, by member, how much later than the first member each one arrived at the meeting.
+  // Adds, for each member, how much later than the first member it arrived at the meeting.
   void AddMeeting(const Meeting& meeting, std::vector<std::vector<int64_t>>* later) const {
     int64_t longest = -1;
     size_t measured = 0;
@@ -124,7 +123,7 @@ class HabitFinder {
       ++measured;
       longest = std::max(longest, t->Duration());
     }
-    // If only some members are known, the first of them to arrive may itself be late.
+    // If only some members were measured, the first of these to arrive may itself be late.
     if (measured < 2 || measured * 4 < later->size() * 3 || longest > kLongestOperationNs) return;
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
@@ -137,7 +136,8 @@ class HabitFinder {
     }
   }
 
-  // Measures the members of the communicator whose meetings begin here. Returns where those of the next one begin.
+  // Measures the members of the communicator whose meetings start at `begin`. Returns where the next communicator's
+  // meetings start.
   size_t Measure(size_t begin) {
     const uint32_t comm = timing_.meetings[begin].comm;
     const auto& members = timing_.model.comms[comm].members;
@@ -182,9 +182,9 @@ class HabitFinder {
     return usual;
   }
 
-  // One delay makes several consecutive meetings late, until the queue catches up. The estimate of the probability
-  // counts how often lateness begins with the other ranks of the class and how often it continues. Each count is
-  // increased by one, because none in a small sample does not mean never. Ranks that are almost always late are
+  // One delay makes several consecutive meetings late, until the queue catches up. So the estimate of the probability
+  // counts how often lateness begins on the other ranks of the class, and how often it continues. Each count is
+  // increased by one, because zero in a small sample does not mean never. Ranks that are almost always late are
   // excluded, because they may be equally slow.
   double ChanceOf(const MemberLateness& l) const {
     const int64_t bar = l.later_ns / 2;
@@ -233,7 +233,7 @@ class HabitFinder {
 
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
   if (runs < 1) return 1;
-  // The number of ways to choose where the runs of late operations begin, and how many each run contains.
+  // The number of ways to choose where the runs of late operations begin, and how many meetings each contains.
   const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) +
                      (late - runs) * std::log(stays);
   return std::exp(std::min(log, 0.0));

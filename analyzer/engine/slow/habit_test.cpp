@@ -1,4 +1,5 @@
-// Records of few steps with only a framework's durations: ranks that are late by habit, by chance, or by design.
+// Tests records of a few steps with only a framework's durations: ranks that are late by habit, by chance, or by
+// design.
 #include <gtest/gtest.h>
 
 #include "analyzer/engine/engine.h"
@@ -13,7 +14,7 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// Two steps and almost two thirds of a third one, whose durations were not read yet. Sends and receives have no
+// Two steps and almost two thirds of a third one, whose durations have not been read yet. Sends and receives have no
 // durations.
 TimedJob TwoSteps(uint64_t seed) {
   TimedJob job;
@@ -47,8 +48,8 @@ TEST(Habit, OneSlowRankIsNamedInFewSteps) {
   }
 }
 
-// All ranks of a host are slow, each by a different factor. Lateness is measured from the least slow rank, which is
-// named too.
+// All ranks of a host are slow, each by a different factor. Lateness is relative to the least slow rank, which is
+// named, too.
 TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job = TwoSteps(seed);
@@ -80,8 +81,8 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
   }
 }
 
-// Time on another communicator between two meetings is not the rank's own work, so a wait in a pipeline makes no rank
-// late.
+// Time on another communicator between two meetings is not the rank's own work. So a wait in a pipeline does not make a
+// rank late.
 TEST(Habit, WaitingElsewhereIsNotOnesOwn) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job = TwoSteps(seed);

@@ -1,4 +1,4 @@
-// Transfers: how long communicators take from the arrival of their last member to the end.
+// Measures transfers: how long communicators take from the arrival of their last member to the end.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@ int64_t DatatypeSize(uint8_t datatype) {
   return datatype < 12 ? kSizes[datatype] : 0;
 }
 
-// "BFloat16 -> BFloat16": the size of the first type; 0 if unknown.
+// Returns the size of the first type in a text like "BFloat16 -> BFloat16"; 0 if unknown.
 int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   if (dtypes >= bundle.strings.size()) return 0;
   std::string_view text = bundle.strings[dtypes];
@@ -43,8 +43,8 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   return 0;
 }
 
-// The payload as nccl-tests counts it: the whole for AllGather, ReduceScatter and AlltoAll; for other kinds, what one
-// rank passes.
+// Returns the payload as nccl-tests counts it: for AllGather, ReduceScatter and AlltoAll, all data; for other kinds,
+// what one rank passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
   const bool whole = CallFactsOf(op.kind).payload_is_whole;
   int64_t elements = op.count, size = DatatypeSize(op.datatype), bytes = 0;
@@ -52,7 +52,7 @@ int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
     elements = std::max(op.input_elements, op.output_elements);
     size = FrameworkSize(bundle, op.dtypes);
     if (elements < 0 || __builtin_mul_overflow(elements, size, &bytes)) return 0;
-    return bytes;  // the larger side of a framework's record is already the whole
+    return bytes;  // the larger side of a framework's record already covers all data
   }
   if (__builtin_mul_overflow(elements, size, &bytes)) return 0;
   if (whole && __builtin_mul_overflow(bytes, members, &bytes)) return 0;
@@ -67,7 +67,7 @@ struct Hosts {
       of_rank[r] = known.try_emplace(bundle.ranks[r].host, static_cast<uint32_t>(known.size())).first->second;
     }
   }
-  // Returns the number of different hosts among them; 0 if one is unknown.
+  // Returns the number of different hosts of these ranks; 0 if one is unknown.
   uint32_t Count(const std::vector<uint32_t>& ranks) const {
     std::set<uint32_t> seen;
     for (uint32_t r : ranks) {
@@ -106,7 +106,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   };
   std::vector<uint32_t> ranks;
   for (const Meeting& meeting : timing.meetings) {
-    // The last arrival is known only if every member's data is available.
+    // The last arrival is known only if every member has data.
     const size_t size = timing.model.comms[meeting.comm].members.size();
     if (meeting.count != size || size < 2) continue;
     int64_t least = INT64_MAX;

@@ -18,7 +18,7 @@ using ring::IsPointToPoint;
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
 // If a longer wait shortens a gap by at least this share of the wait, the gap depends on the wait. If times are too
-// coarse to show how waits vary, their errors alone make it one half.
+// coarse to show how waits vary, their errors alone make that share one half.
 constexpr double kFollows = 0.25;
 
 bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
@@ -183,8 +183,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     }
     if (overlaps(i)) continue;
     const Op& op = rank.ops[t.op];
-    // The work in between may have waited for the operations that ended in parallel. Then only the remaining time is
-    // its own.
+    // The work in between may have waited for operations that ended in parallel. In that case, only the remaining time
+    // is the rank's own.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
     if (held_until != 0 && t.start_ns >= from) {
       Between& between = betweens[i];
@@ -204,12 +204,12 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   return betweens;
 }
 
-// If the CPU threads work while they wait, a longer wait leaves a shorter gap behind it. If they are blocked as well,
-// the gap does not depend on the wait.
+// If the CPU threads work while their operations wait, a longer wait leaves a shorter gap after it. If they are blocked
+// as well, the gap does not depend on the wait.
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
     std::vector<int64_t> gaps;
-    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been blocked
+    std::vector<int64_t> gaps_behind, waits;  // samples in which the thread may have been blocked
   };
   const auto mean = [](const std::vector<int64_t>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
@@ -253,8 +253,8 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   return gaps;
 }
 
-// Returns the shortest pattern of calls that repeats at the end of the rank's record and contains every communicator
-// that the pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
+// Returns the shortest pattern of calls that repeats at the end of the rank's record and uses all of its communicators.
+// Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
 Paces::Repeat Paces::FindRepeat(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
@@ -295,7 +295,7 @@ void Paces::NumberSteps(const std::vector<uint32_t>& role) {
     return timing_.model.bundle.ranks[r].ops[timing_.ranks[r].ops[programs[r][i]].op];
   };
   const auto class_at = [&](uint32_t r, size_t i) { return class_of_comm[timing_.ranks[r].ops[programs[r][i]].comm]; };
-  // Most ranks share the collectives of the largest communicator in the pattern.
+  // Finds the communicator for numbering: most ranks share the collectives of the pattern's largest one.
   uint32_t shared = kNoIndex;
   size_t largest = 0;
   for (uint32_t r : role) {
@@ -308,7 +308,7 @@ void Paces::NumberSteps(const std::vector<uint32_t>& role) {
     }
     if (shared != kNoIndex) break;
   }
-  // Where in a step a record ends: operations per step, numbers per step, the last number, the operations after it.
+  // Where in a step a record ends: operations per step, numbers per step, the last number, and the operations after it.
   using End = std::tuple<uint32_t, int64_t, int64_t, size_t>;
   const auto shares = [&](uint32_t r, size_t i) {
     return class_at(r, i) == shared && ring::IsCollective(op_at(r, i).kind) && op_at(r, i).seq >= 0;
@@ -359,8 +359,8 @@ void Paces::OrderProgram(uint32_t r) {
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
   };
-  // They usually ended in that order. The sort is stable, because hostile records may have contradictory clocks and
-  // numbers.
+  // The operations usually ended in this order. The sort is stable, because hostile records may have contradictory
+  // clocks and numbers.
   if (!std::is_sorted(program.begin(), program.end(), earlier))
     std::stable_sort(program.begin(), program.end(), earlier);
 }
@@ -388,7 +388,7 @@ void Paces::Measure(uint32_t r) {
     std::vector<int64_t> least;
     uint32_t end = repeat.end;
     // The part of a step outside operations is the rank's own work only if almost all operation times are known. A
-    // watchdog that has not checked since, or was delayed, records none of its last operations.
+    // watchdog that has not checked since, or was delayed, has recorded no times for the last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;
       for (uint32_t i = from; i < to; ++i) {
@@ -455,8 +455,8 @@ void Paces::Measure(uint32_t r) {
   pace.operations = static_cast<uint32_t>(ops.size());
 }
 
-// A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is
-// the rest of the step, which is equally long for all ranks of the role.
+// A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is the
+// rest of a step, whose length is the same for all ranks of the role.
 void Paces::CompareSteps(const std::vector<uint32_t>& role) {
   std::map<int64_t, size_t> recorded;  // indexed by number
   std::vector<int64_t> lengths;
@@ -490,9 +490,9 @@ void Paces::CompareSteps(const std::vector<uint32_t>& role) {
     own.push_back({&pace.numbers, &pace.beyond_ns});
   }
   for (const auto& [klass, of_class] : waits) SubtractQuantile(of_class, 0.5);
-  // The faster quarter of the ranks shows how long the work takes. If there are only two ranks, the faster one does.
+  // The faster quarter of the ranks shows how long the work takes. With only two ranks, the faster one does.
   SubtractQuantile(own, 0.25);
-  // If work varies, the fastest rank of a step takes less time than any rank usually does.
+  // If work varies, the fastest rank of a step is faster than any rank usually is.
   std::vector<int64_t> usual;
   for (uint32_t r : role) {
     if (!ranks[r].beyond_ns.empty()) usual.push_back(Usual(ranks[r].beyond_ns));

@@ -1,7 +1,7 @@
-// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work.
-// Own work is measured on the rank's clock alone and excludes waiting. A rank that is late only because it waited
-// elsewhere therefore has the same own time as ranks with the same role, which have the same kinds of communicators
-// and the same place in the pipeline.
+// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work. Own
+// work is measured on the rank's clock alone and excludes waiting. So a rank that is late only because it waited
+// elsewhere has the same own time as ranks with the same role. These have the same kinds of communicators and the same
+// place in the pipeline.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace lockstep {
 
-// Longer than any operation of a job that makes progress; such times are not summed.
+// Longer than any operation of a job that makes progress; longer times are not added up.
 inline constexpr int64_t kLongestOperationNs = int64_t{1} << 40;
-// Shares of a step, and of a rank's own work, from which a cost is reported.
+// Shares of a step, and of a rank's own work, above which a cost is reported.
 inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // With at least this many shared collectives, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
@@ -32,16 +32,16 @@ struct RankPace {
   // too few.
   std::vector<int64_t> own_ns;
   std::vector<uint32_t> first_op;  // first operation of each of these steps, as an index into Rank::ops
-  // Numbers of these steps, descending: a step of the job has one number on all ranks of a role.
+  // Numbers of these steps, descending. A step of the job has the same number on all ranks of a role.
   std::vector<int64_t> numbers;
-  // How much longer each of these steps is than the same step of the role's fastest ranks. Does not include extra
-  // time that all ranks have in a step because it has more work or because all wait.
+  // How much longer each of these steps is than the same step of the role's fastest ranks. Excludes extra time that all
+  // ranks have in a step, because it contains more work or because all wait.
   std::vector<int64_t> beyond_ns;
-  // The usual own time of a step, without work that runs while the rank waits.
+  // The usual own time of a step, excluding work that runs while the rank waits.
   int64_t least_own_ns = 0;
   bool durations_only = false;
   int64_t step_ns = 0;  // usual length of a step; if own_ns is empty, of the whole record
-  // For each class of communicator: how much longer each step's operations on it take than the same step takes for
+  // For each class of communicator: how much more time each step spends in its operations than the same step does on
   // most ranks of the role.
   std::vector<std::pair<uint32_t, std::vector<int64_t>>> waits_ns;
   uint32_t operations = 0;  // timed operations per step
@@ -52,20 +52,20 @@ class Paces {
   explicit Paces(const Timing& timing);
 
   // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work of the CPU thread counts
-  // even if it runs while the rank waits, as long as other ranks of the role work there as long.
+  // even if it runs while the rank waits, if other ranks of the role work equally long there.
   std::vector<int64_t> Gaps(uint32_t rank) const;
   std::vector<RankPace> ranks;               // indexed like Bundle::ranks
   std::vector<std::vector<uint32_t>> roles;  // measured ranks of each role
   std::vector<uint32_t> class_of_comm;
   std::vector<std::vector<uint32_t>> programs;  // for each rank: indexes into TimedRank::ops, in order of the calls
   int64_t step_ns = 0;                          // length of the job's steps; 0 if unknown
-  bool whole_steps = false;                     // some rank's record contains at least three
+  bool whole_steps = false;                     // the record of some rank contains at least three
 
  private:
-  // What lies between two operations of a rank.
+  // The time between two operations of a rank.
   struct Between {
-    int64_t gap_ns = -1;   // from the end of the first to the start of the second; -1 if unknown
-    int64_t host_ns = -1;  // time of its CPU thread since the call before the second
+    int64_t gap_ns = -1;   // from the end of the first operation to the start of the second; -1 if unknown
+    int64_t host_ns = -1;  // the CPU thread's time from the call before the second operation to its call
     bool ahead = false;    // the thread reached the second before the first had ended, so the first did not block it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };
@@ -91,7 +91,8 @@ class Paces {
   void CompareSteps(const std::vector<uint32_t>& role);
   void OrderProgram(uint32_t rank);
   Repeat FindRepeat(uint32_t rank) const;
-  // Numbers the steps of a role's ranks by the operations that they share, because each record ends elsewhere.
+  // Numbers the steps of a role's ranks by the operations that the ranks share, because each record ends at a different
+  // place.
   void NumberSteps(const std::vector<uint32_t>& role);
   // Combines the kinds of communicator and call, because only some calls have durations (members of a framework's
   // batch do not).
@@ -100,10 +101,8 @@ class Paces {
   const Timing& timing_;
   std::vector<Repeat> repeats_;                     // indexed as Bundle::ranks
   std::vector<std::map<uint64_t, Beside>> beside_;  // indexed by role and place
-  absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) for which some framework's durations are
-                                                    // known
-  std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: runs during the rank's own
-                                                    // work
+  absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) with known framework durations
+  std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: overlaps own work
 };
 
 }  // namespace lockstep

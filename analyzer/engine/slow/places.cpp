@@ -19,8 +19,8 @@ struct Work {
   int64_t ns = 0;
 };
 
-// From this time on, the record contains the calls of every thread. Between older records, another thread's calls may
-// be lost.
+// Returns the time from which on the record contains the calls of every thread. Among older records, another thread's
+// calls may be lost.
 int64_t WholeFrom(const Rank& rank) {
   std::map<uint32_t, int64_t> first;
   for (const Op& op : rank.ops) {
@@ -62,11 +62,11 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       for (const Work& w : works) others.push_back(w.ns);
       std::sort(others.begin(), others.end());
       for (const Work& w : works) {
-        // The median of the others, without its own value; the smaller of two middle values.
+        // The median of the other values; the smaller of two middle values.
         const auto own = static_cast<size_t>(std::lower_bound(others.begin(), others.end(), w.ns) - others.begin());
         const size_t middle = (others.size() - 2) / 2;
         const int64_t theirs = others[middle < own ? middle : middle + 1];
-        if (theirs <= 4 * noise_ns[w.rank]) continue;  // the clock's precision is too low for this work
+        if (theirs <= 4 * noise_ns[w.rank]) continue;  // the clock is too imprecise for so little work
         ratios[w.rank].push_back(static_cast<double>(w.ns) / static_cast<double>(theirs));
         out[w.rank].own_ns += w.ns;
         out[w.rank].others_ns += theirs;
@@ -86,7 +86,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       pace.ratio = list[list.size() / 2];
       pace.least_ratio = list[list.size() / 4];
       const auto mine = static_cast<size_t>(list.end() - std::upper_bound(list.begin(), list.end(), kLonger));
-      // Plus one, because none in a small sample does not mean never.
+      // Plus one, because zero in a small sample does not mean never.
       const double expected = static_cast<double>(longer - mine + 1) / static_cast<double>(all - list.size() + 2);
       pace.by_chance = static_cast<double>(timing.ranks.size()) *
                        AtMostByChance(static_cast<double>(list.size()),

@@ -1,7 +1,6 @@
-// Compares own work if a record contains no complete steps: the work before a collective with the work before the
-// same collective on other ranks. Ranks with one role run one program, so a number on a communicator is the same
-// place as that number on another communicator of the class. Any part of a step that the rings still contain can thus
-// be compared.
+// Compares own work if a record contains no complete steps: the work before a collective with the work before the same
+// collective on other ranks. Ranks with one role run one program, so equal numbers on communicators of one class are
+// the same place in it. Any part of a step that the rings still contain can thus be compared.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +11,11 @@
 
 namespace lockstep {
 
-// A rank without complete steps, compared with others in its role.
+// A rank without complete steps, compared with others with its role.
 struct PlacePace {
-  uint32_t places = 0;     // number of places with preceding work that at least two others also have; 0 if there is
-                           // nothing to compare
-  double ratio = 1;        // median over these places of its work divided by theirs
-  double least_ratio = 1;  // three of four places exceed this ratio
+  uint32_t places = 0;                // number of places with work that at least two others also have; 0 if none
+  double ratio = 1;                   // median over these places of its work divided by theirs
+  double least_ratio = 1;             // three of four places exceed this ratio
   int64_t own_ns = 0, others_ns = 0;  // its work and theirs, summed over these places
   double by_chance = 1;  // upper limit of the probability that chance makes any rank slower at this many places
 };

@@ -1,5 +1,5 @@
-// Rings that contain a different part of a step for each rank. Equal places are compared with each other, and chance
-// blames no rank.
+// Tests rings that contain a different part of a step for each rank. Equal places are compared with each other, and no
+// rank is blamed for chance delays.
 #include "analyzer/engine/slow/places.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
+// Finds hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -63,7 +63,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     if (AtMostByChance(static_cast<double>(events.size()), share,
                        static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance)
       continue;
-    // Things are sorted by kind, smallest first; a larger one that contains a smaller one adds less.
+    // Things are sorted by kind, smallest first; a larger one that contains a smaller one adds no information.
     if (best != nullptr && thing.ranks.size() >= best->ranks.size()) continue;
     best = &thing;
     best_events = std::move(here);

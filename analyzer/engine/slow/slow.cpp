@@ -31,12 +31,12 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
   }
 }
 
-// Members leave a collective at about the same moment. How far a rank's ends deviate from that moment limits the
-// precision of its times, whatever their source. Members with the rank's own clock show that best: between hosts,
-// clock alignment adds its error.
+// Members leave a collective at about the same moment. How far a rank's end times deviate from that moment limits their
+// precision, whatever their source. Members on the rank's own clock show that best: between hosts, clock alignment adds
+// its error.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
-  std::vector<std::pair<uint32_t, int64_t>> ends;  // rank and its end; in the job's time if aligned
+  std::vector<std::pair<uint32_t, int64_t>> ends;  // rank and its end time; in the job's time if aligned
   const auto add = [&](auto first, auto last, std::vector<std::vector<int64_t>>* to) {
     if (last - first < 2) return;
     std::vector<int64_t> times;
@@ -67,7 +67,7 @@ void Slowness::MeasureNoise() {
     const Rank& rank = timing_.model.bundle.ranks[r];
     noise_ns_[r] = timing_.ranks[r].late_by_ns;
     if (rank.time_source == TimeSource::kFrameworkDurations) {
-      noise_ns_[r] = 10'000;  // only durations matter here
+      noise_ns_[r] = 10'000;  // only the precision of durations matters here
     } else if (std::vector<int64_t>& from = own_strays[r].size() >= kEnough ? own_strays[r] : strays[r];
                from.size() >= kEnough) {
       const int64_t seen = std::max<int64_t>(2 * Quantile(&from, 0.9), 1000);
@@ -93,8 +93,8 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // All leave together, so the rank that has been in it for the shortest time arrived last. No clock is compared
-      // with another.
+      // All leave together, so the rank that was in the collective for the shortest time arrived last. This compares no
+      // clocks.
       const int64_t inside = t.Duration();
       if (inside < least) {
         second = least;
@@ -133,7 +133,7 @@ void Slowness::CountArrivals() {
 std::vector<Cause> Slowness::Find() {
   std::vector<Cause> causes;
   std::vector<Straggler> stragglers = FindStragglers();
-  // Ranks of one host, switch or rail are reported together. Others get one finding each, unless there are many.
+  // Ranks of one host, switch or rail are reported together. The others get one finding each, unless there are many.
   if (!stragglers.empty()) {
     const Things things(timing_.model.bundle);
     std::vector<int32_t> ranks;
@@ -153,7 +153,7 @@ std::vector<Cause> Slowness::Find() {
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
-      c.ranks = thing.ranks;  // almost all of them, as measured; the rest is at the same place
+      c.ranks = thing.ranks;  // almost all were measured as slow; the rest share the same part
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";
@@ -185,9 +185,9 @@ std::vector<Cause> Slowness::Find() {
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
   speeds_ = FindSpeeds(timing_, uses);
-  // Sends and receives that were called as one end together, so one of them may wait for a partner of another. If
-  // they are the only sign of a slow link and point to no link, a rank whose own work makes it late is more likely
-  // the reason.
+  // Sends and receives of one group complete together, so one of them may wait for the partner of another. Suppose they
+  // are the only sign of a slow link, and point to no link. Then a rank that is late because of its own work is the
+  // likelier reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {
@@ -224,7 +224,7 @@ void Slowness::Fill(Verdict* verdict) const {
     out->set_operations(late.compared);
     out->set_last(late.last);
     out->set_lateness_ns(late.later_ns);
-    // By chance alone, the number of times that a rank is last varies by about its square root.
+    // By chance alone, the number of times that a rank is last varies by about the square root of that number.
     const auto last = static_cast<double>(late.last);
     if (late.compared >= kFewMeetings) {
       const double stray = std::sqrt(late.by_chance);
@@ -255,7 +255,7 @@ void Slowness::Fill(Verdict* verdict) const {
     steps->set_count(unjudged);
     steps->set_of(total);
   }
-  // The waiting adds up, but no rank is at fault. Reports that, so that nobody blames the rank that was late in the
+  // The waits add up, but no rank is at fault. This is reported so that nobody blames the rank that was late in the
   // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;

@@ -1,7 +1,7 @@
-// What slows down a job that makes progress. A slow rank's own work takes longer than that of ranks with the same
+// Finds what slows down a job that makes progress. A slow rank's own work takes longer than that of ranks with the same
 // role, and others wait for it. A slow communicator's transfers take longer than those of similar ones, although all
-// members have arrived. Differences below the uncertainty of the times, or that affect a different rank each time,
-// blame no rank.
+// members have arrived. No rank is blamed for differences below the uncertainty of the times, or that affect a
+// different rank each time.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace lockstep {
 // How often, and by how much, a rank arrived after the others in the compared collectives.
 struct LateArrivals {
   int64_t compared = 0, last = 0;
-  int64_t later_ns = 0;  // where it was last: total time by which it was later than the previous rank
-  int64_t much = 0;      // how many of `last` are large enough to matter in a step
+  int64_t later_ns = 0;  // total time by which it was later than the previous rank, where it was last
+  int64_t much = 0;      // number of arrivals in `last` that are late enough to matter in a step
   double by_chance = 0;  // how often it would be last if all ranks were last equally often
 };
 
@@ -33,10 +33,10 @@ class Slowness {
  public:
   Slowness(const Timing& timing, const Clocks& clocks);
 
-  // Stragglers and slow links, the most expensive first. Kinds STRAGGLER, SLOW_HOST, SLOW_LINK.
+  // Returns stragglers and slow links, the most expensive first. Kinds: STRAGGLER, SLOW_HOST, SLOW_LINK.
   std::vector<Cause> Find();
-  // Fills Verdict::arrivals, bandwidths, speeds and not_measured, and, if no rank is to blame, the cost of the ranks'
-  // waiting.
+  // Fills Verdict::arrivals, bandwidths, speeds and not_measured. If no rank is to blame, also fills in the cost of the
+  // ranks' waiting.
   void Fill(Verdict* verdict) const;
 
   // Returns the accuracy of a rank's times, estimated from other ranks' times of the same moments.
@@ -47,12 +47,11 @@ class Slowness {
     uint32_t rank = 0;
     int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // per step
     double slowdown = 1;
-    int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if it was slow all along
+    int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if all were slow
     uint32_t comm = kNoIndex;  // communicator on which others wait for it most
-    bool doubtful = false;  // it waits itself for as long, and its times do not separate its own work from simultaneous
-                            // waiting
-    bool brief = false;     // only one of its steps was measured
-    bool habit = false;     // found by how late it usually arrives, not by steps
+    bool doubtful = false;     // its own work cannot be separated from an equally long wait
+    bool brief = false;        // only one of its steps was measured
+    bool habit = false;        // found by how late it usually arrives, not by steps
   };
 
   void MeasureNoise();
@@ -72,8 +71,8 @@ class Slowness {
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
-  // Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while other
-  // ranks almost never are. `named` says for each rank whether its lateness is already reported.
+  // Returns things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while
+  // other ranks almost never are. `named` says for each rank whether its lateness is already reported.
   std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;
@@ -84,14 +83,13 @@ class Slowness {
   std::vector<Habit> habits_;  // for each rank; empty if enough steps of every rank were measured
   std::vector<int64_t> noise_ns_;
   std::vector<LateArrivals> lateness_;
-  std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: pairs of communicator and
-                                                                          // time
+  std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: communicator and time
   std::vector<Bandwidth> bandwidths_;
   std::vector<Speed> speeds_;
   bool found_ = false;
 };
 
-// A communicator's transfers: from the arrival of its last member to the end.
+// A communicator's transfers, from the arrival of its last member to the end.
 struct LinkUse {
   uint32_t comm = kNoIndex;
   ring::CallKind kind = ring::CallKind::kNone;
@@ -105,18 +103,18 @@ struct LinkUse {
   uint32_t hosts = 0;
 };
 
-// Every communicator's uses with at least four complete operations, by communicator, kind and bytes; pairs of a
-// pipeline separately.
+// Returns the uses of each communicator that have at least four complete operations, by communicator, kind and bytes.
+// Pairs of a pipeline are separate uses.
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
-// Returns the members that take part: two for a send or receive.
+// Returns the number of members that take part: two for a send or receive.
 int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
-// Bytes per second over the bus, with nccl-tests' factors; 0 if unknown.
+// Returns bytes per second over the bus, by nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);
-// The slow links among these uses, and the table of bandwidths.
+// Returns the slow links among these uses, and fills the table of bandwidths.
 std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                                  std::vector<Bandwidth>* bandwidths);
-// How fast each kind and size of operation is; those that took the most time come first. Omits what is below the
-// clock's precision.
+// Returns the speed of each kind and size of operation, starting with those that took the most time. Omits what is
+// below the clock's precision.
 std::vector<Speed> FindSpeeds(const Timing& timing, const std::vector<LinkUse>& uses);
 
 }  // namespace lockstep

@@ -15,18 +15,17 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostBandwidths = 256;
-// From this ratio to similar ones on, a communicator is slow. A ratio below the second value shows that its links are
-// fine.
+// A communicator is slow if its time is at least `kSlow` times that of similar ones. Below `kWell`, its links are fine.
 constexpr double kSlow = 1.4, kWell = 1.2;
 
 struct NowAndThen {
-  size_t times = 0;  // number of slow transfers; 0 if it is not occasionally slow
+  size_t times = 0;  // number of slow transfers; 0 if there is no such pattern
   double ratio = 1;  // their time relative to the usual time
   int64_t lost_ns = 0;
 };
 
-// A communicator on which some transfers take several times the usual time, while transfers on similar ones almost
-// never do. "Some" means more than a few, but not almost all.
+// Finds a communicator on which some transfers take several times the usual time, while transfers on similar ones
+// almost never do. "Some" means more than a few, but not almost all.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;
@@ -46,7 +45,7 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
     for (int64_t ns : uses[i].transfers_ns) others += ns > bar(uses[i]);
     others_all += uses[i].transfers_ns.size();
   }
-  // Their share, compared with a tenth of its own.
+  // Compares the share of slow transfers on the others with a tenth of its own.
   if (others * 10 * use.transfers_ns.size() > slow.size() * others_all) return out;
   out.times = slow.size();
   for (int64_t ns : slow) out.lost_ns += ns - use.usual_ns;
@@ -58,8 +57,8 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
 struct Compared {
   int64_t peer_ns = 0;  // the usual time of similar ones; 0 if there are none
   double ratio = 1;
-  int64_t excess_ns = 0;  // time beyond this in one transfer is lost
-  int64_t lost_ns = 0;    // over the whole recording
+  int64_t excess_ns = 0;  // time lost in one transfer
+  int64_t lost_ns = 0;    // time lost over the whole recording
   size_t since = 0;       // index of the first slow transfer; 0: from the beginning
   bool nearly_all = false;
 };
@@ -77,14 +76,14 @@ size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   return before * 5 <= since ? since : 0;
 }
 
-// `usual` has the usual times of all similar uses, including its own, ascending.
+// `usual` contains the usual times of all similar uses, including its own, ascending.
 Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   Compared out;
-  // Leaves out its own value, and uses the median of the rest, or the faster of two.
+  // Excludes its own value, and uses the median of the rest, or the faster of two.
   usual.erase(std::lower_bound(usual.begin(), usual.end(), use.usual_ns));
   if (!usual.empty()) out.peer_ns = usual[(usual.size() - 1) / 2];
   if (out.peer_ns > 0) out.ratio = static_cast<double>(use.usual_ns) / static_cast<double>(out.peer_ns);
-  // Compared with its own past, if it became slower while the job ran.
+  // Compares it with its own past, if it became slower while the job ran.
   std::vector<int64_t> sorted = use.transfers_ns;
   std::sort(sorted.begin(), sorted.end());
   const int64_t own_best = sorted[sorted.size() / 8];
@@ -93,8 +92,8 @@ Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   if (out.since > 0) {
     const auto from = use.transfers_ns.begin() + static_cast<ptrdiff_t>(out.since);
     const int64_t now = Median({from, use.transfers_ns.end()}), was = Median({use.transfers_ns.begin(), from});
-    // If all similar ones have become slower since then, the work changed, or something that they share. Times below
-    // the clock's precision count as that precision.
+    // If all similar ones have become slower since then, the work changed, or something that they share did. Times
+    // below the clock's precision count as equal to it.
     out.ratio =
         std::max(out.ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
     out.excess_ns = now - was;
@@ -132,12 +131,12 @@ Bandwidth BandwidthOf(const Timing& timing, const LinkUse& use, int64_t best_ns,
 struct Slow {
   size_t use;
   double ratio;
-  int64_t lost_ns;  // over the whole recording
+  int64_t lost_ns;  // time lost over the whole recording
   size_t since;     // index into its transfers; 0: from the beginning
-  size_t times;     // how many of its transfers are slow; 0: almost all
+  size_t times;     // number of its transfers that are slow; 0: almost all
 };
 
-// All uses, sorted into slow ones, fine ones, and the rest.
+// All uses, divided into slow ones, fine ones, and the rest.
 struct Sorted {
   std::vector<Slow> slow;
   std::vector<size_t> well;
@@ -185,7 +184,7 @@ Sorted SortUses(const Timing& timing, const Paces& paces, const std::vector<Link
   return out;
 }
 
-// Where the slow uses meet and the fine ones do not.
+// Finds what the slow uses have in common and the fine ones do not.
 Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<LinkUse>& uses, const Sorted& sorted,
                    bool worst_crosses_hosts, const Bundle& bundle) {
   std::map<uint32_t, std::set<int32_t>> bad_of_comm;
@@ -198,7 +197,7 @@ Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<L
   for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
   for (size_t i : sorted.well) {
     const LinkUse& use = uses[i];
-    // If no host is named, a fast communicator may be within one host, unless its kind is slow elsewhere.
+    // If no hosts are known, a fast communicator may be within one host, unless others of its kind are slow.
     if (use.hosts == 0 && !slow_kinds.contains(paces.class_of_comm[use.comm])) continue;
     if (bad_of_comm.contains(use.comm) && !ring::IsPointToPoint(use.kind)) continue;
     if (use.crosses_hosts || use.hosts == 0 || !worst_crosses_hosts)
@@ -207,8 +206,8 @@ Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<L
   return FindCrossing(bundle, things, bad, good);
 }
 
-// Returns what a training step loses: the time of the communicator that loses most, divided by the number of steps. -1
-// if that is too little to report.
+// Returns what a training step loses: the time lost on the communicator that loses most, divided by the number of
+// steps. -1 if that is too little to report.
 int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const std::vector<Slow>& slow,
                    const LinkUse& worst) {
   std::map<uint32_t, int64_t> lost_by_comm;
@@ -246,7 +245,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
   c.cost_uncertainty_ns = 2 * use.noise_ns;
   c.slowdown = worst.ratio;
   c.pattern = worst.since > 0 ? absl::StrCat("since #", use.seqs[worst.since]) : random ? "random" : "persistent";
-  // One rank's operation that shows the slow transfers.
+  // Shows the slow transfers by the operation of one rank.
   if (!ring::IsPointToPoint(use.kind)) {
     for (const Member& m : model.comms[use.comm].members) {
       if (m.rank_index < 0 || static_cast<uint32_t>(m.rank_index) != use.ranks[0]) continue;
@@ -263,7 +262,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
   }
   c.detail.set_name(NameOf(bundle, crossing));
-  // The link is less certain to be the reason if it is only slow now and then.
+  // If the link is slow only now and then, it is less certain to be the reason.
   const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
   c.grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
   if (use.bytes > 0) {
@@ -279,7 +278,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     transfers->set_other_value(BusBandwidth(use, size, usual_ns));
   }
   c.Add(Evidence::SLOW_AND_NOT, c.ranks).CountOf(sorted.slow.size(), sorted.well.size());
-  // Steps that were waiting when the data was captured show where the time is spent.
+  // Network steps that were waiting when the data was captured show where the time is spent.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
   for (size_t i = 0; i < waiting.size() && i < 2; ++i) c.evidence.push_back(EvidenceOf(model, waiting[i]));
   if (!crossing.certain && waiting.empty()) c.AddRival(Rival::ANOTHER_PORT);
@@ -292,7 +291,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
                                  std::vector<Bandwidth>* bandwidths) {
   const Sorted sorted = SortUses(timing, paces, uses, bandwidths);
   const std::vector<Slow>& slow = sorted.slow;
-  // If more than half of a kind is slow compared with the rest, the rest may be the exception, so this is not a link.
+  // If more than half of the communicators of a kind are slow, the others may be exceptionally fast, so a link is not
+  // the cause.
   if (slow.empty() || slow.size() > sorted.well.size() + slow.size() / 2 + 2) return {};
   const Slow& worst =
       *std::max_element(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.lost_ns < b.lost_ns; });

@@ -123,8 +123,8 @@ TEST(Slow, OneHostIsOneFinding) {
   EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
 }
 
-// Makes the bundle look like a framework's dumps: no hosts, and no durations of the last operations, which the
-// watchdog has not read yet.
+// Makes the bundle look like a framework's dumps: no hosts, and no durations of the last operations, which the watchdog
+// has not read yet.
 Bundle AsFramework(Bundle bundle, const std::function<int(int rank)>& unseen_steps, int steps) {
   for (Rank& rank : bundle.ranks) {
     rank.host.clear();
@@ -150,7 +150,7 @@ TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
   }
 }
 
-// Operations that overlap take more time than the step, so the rest that they leave of the step is not own work.
+// Operations that overlap take more time in total than the step, so the remainder is not own work.
 TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
   TimedJob job;
   job.tp = 1, job.dp = 8, job.steps = 5, job.host_runs_ahead = false;
@@ -168,7 +168,7 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
     TimedJob job;
     job.tp = 2, job.pp = 1, job.dp = 4, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
     const auto unseen = [](int) { return 1; };
-    // In some of the few steps rank 5 has a delay, and so does rank 4, which it waits for.
+    // In some of the few steps, rank 5 is delayed, and so is rank 4, which waits for it.
     int each = 2;
     job.delay_ns = [&](int rank, int step, int nth) {
       if (rank == 5 && nth == 1 && step % each == 0) return 12'000'000;
@@ -181,7 +181,7 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
     v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
     EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
-    // An equal delay is spread evenly over the rank's work.
+    // The same total delay is spread evenly over the rank's work.
     job.delay_ns = nullptr;
     job.compute_factor = [](int rank, int) { return rank == 5 ? 1.6 : 1.0; };
     v = Analyze(AsFramework(job.Run(), unseen, job.steps));
@@ -190,8 +190,8 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
   }
 }
 
-// Members of a group wait for each other, so their common delay counts as one. It differs from step to step, so it
-// may be chance.
+// Members of a group wait for each other, so their common delay counts as one. It differs from step to step, so it may
+// be chance.
 TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
@@ -203,7 +203,7 @@ TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
     };
     Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
-    // An equal delay is spread evenly over the group's work.
+    // The same total delay is spread evenly over the group's work.
     job.delay_ns = nullptr;
     job.compute_factor = [](int rank, int) { return rank / 4 == 1 ? 1.15 : 1.0; };
     v = Analyze(AsFramework(job.Run(), unseen, job.steps));
@@ -215,7 +215,7 @@ TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
 TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
   TimedJob job;
   job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;
-  // Eight ranks are slow, each by a different factor: the slowest one hides how late the others are.
+  // Eight ranks are slow, each by a different factor. The slowest one hides how late the others are.
   job.compute_factor = [](int rank, int) { return rank / 8 == 2 ? 1.4 + 0.1 * (rank % 8) : 1.0; };
   const Verdict v = Analyze(AsFramework(
       job.Run(), [](int rank) { return rank % 3; }, job.steps));
@@ -320,8 +320,8 @@ TEST(Slow, OfTwoStepsTheShorterOneIsUsual) {
   }
 }
 
-// If only the slow rank of a communicator has a record, all its measured members are slow, which proves nothing.
-// Groups with several measured members come first.
+// If only the slow rank of a communicator has a record, all its measured members are slow, which proves nothing. Groups
+// with several measured members take precedence.
 TEST(Slow, AGroupWithOneMeasuredMemberDoesNotCountAsSlow) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
@@ -341,8 +341,8 @@ TEST(Slow, AGroupWithOneMeasuredMemberDoesNotCountAsSlow) {
   }
 }
 
-// Slow transfers between many ranks that point to no link may be waits for another rank. A rank that is late because
-// of its own work comes first.
+// Slow transfers between many ranks that point to no link may be waits for another rank. A rank that is late because of
+// its own work is reported first.
 TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
@@ -382,7 +382,7 @@ TEST(Slow, NoiseHasNoCulprit) {
   }
 }
 
-// If the late rank changes but is always on one host, the host is named.
+// If a different rank is late each time, but always on the same host, the host is named.
 TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
@@ -439,8 +439,8 @@ TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
   EXPECT_EQ(pattern_of(v, 2), "random");
 }
 
-// The record has two steps. A rank that chance delayed twice, so that it came last in 3 of 18 collectives, is not
-// slow. A rank whose work is slow throughout is.
+// The record has two steps. A rank delayed twice by chance, so that it came last in 3 of 18 collectives, is not slow. A
+// rank whose work is slow throughout is.
 TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
   constexpr uint64_t kSeed = 11;
   TimedJob job;
@@ -459,7 +459,7 @@ TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
 }
 
-// With few steps, chance spreads the ranks of a role by a few percent. The last of them is not a straggler.
+// With few steps, chance makes the ranks of a role differ by a few percent. The last of them is not a straggler.
 TEST(Slow, OverFewStepsTheLastOfManyRanksIsNotSlowByALittle) {
   TimedJob job;
   job.tp = 1, job.dp = 16, job.steps = 10, job.jitter = 0.001;
@@ -509,7 +509,7 @@ TEST(Slow, SinceWhenIsSaid) {
 TEST(Slow, ASlowLinkIsNoSlowRank) {
   TimedJob job;
   job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
-  // The ranks of tp_3 share a link with a third of the speed.
+  // The ranks of tp_3 share a link with a third of the usual speed.
   job.transfer_factor = [](const std::vector<int>& members, int) {
     return members == std::vector<int>{6, 7} ? 3.0 : 1.0;
   };
@@ -546,7 +546,7 @@ TEST(Slow, SpeedsCoverAllCommunicatorsOfASizeAndTheirHosts) {
   EXPECT_GE(speed.high_bus_bytes_per_s(), speed.bus_bytes_per_s());
   ASSERT_EQ(speed.by_host_size(), 8);
   EXPECT_EQ(speed.hosts_measured(), 8);
-  // The host of one slow communicator is the first.
+  // The host of the only slow communicator is the slowest.
   job.transfer_factor = [](const std::vector<int>& members, int) {
     return members == std::vector<int>{6, 7} ? 3.0 : 1.0;
   };
@@ -555,7 +555,7 @@ TEST(Slow, SpeedsCoverAllCommunicatorsOfASizeAndTheirHosts) {
   EXPECT_NEAR(speed.by_host(1).bus_bytes_per_s() / speed.by_host(0).bus_bytes_per_s(), 3, 0.2);
 }
 
-// Fast transfers within a host show nothing about its ports. Without host names, any communicator may be within one
+// Fast transfers within a host say nothing about its ports. Without host names, any communicator may be within one
 // host.
 TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
   TimedJob job;
@@ -665,8 +665,8 @@ TEST(Slow, HostileTimesDoNoHarm) {
   }
 }
 
-// There are two pairs. Ranks 1 and 3 enter their pair's operation 18 ms late, and all ranks do 20 ms of CPU work
-// after it. Ranks 0 and 2 wait during their own work, so that wait is not in their own time, and no step gets longer.
+// There are two pairs. Ranks 1 and 3 enter their pair's operation 18 ms late, and all ranks do 20 ms of CPU work after
+// it. Ranks 0 and 2 do this work while they wait, so the wait is not part of their own time, and no step gets longer.
 TEST(Slow, AConstantLagThatOverlapsTheWaitersOwnWorkIsNoStraggler) {
   constexpr int64_t kMs = 1'000'000;
   Bundle bundle;

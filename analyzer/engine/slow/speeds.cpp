@@ -1,4 +1,5 @@
-// How fast each kind and size of operation is, over all communicators of one size and over the hosts that they span.
+// Measures how fast each kind and size of operation is, over all communicators of one size and the hosts that they
+// span.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +24,7 @@ struct SpeedKey {
   }
 };
 
-// A tenth of the operations take longer than the slow time.
+// The slow time is exceeded by a tenth of the operations.
 template <typename Out>
 void SetQuantiles(const LinkUse& use, int32_t ranks, std::vector<int64_t> transfers_ns, Out* out) {
   out->set_operations(static_cast<int64_t>(transfers_ns.size()));
@@ -32,7 +33,7 @@ void SetQuantiles(const LinkUse& use, int32_t ranks, std::vector<int64_t> transf
   out->set_high_bus_bytes_per_s(BusBandwidth(use, ranks, Quantile(&transfers_ns, 0.1)));
 }
 
-// The slowest hosts. If there is only one communicator, all its hosts have its speed.
+// Adds the slowest hosts. If there is only one communicator, all its hosts have its speed.
 void AddHosts(const Bundle& bundle, const std::vector<const LinkUse*>& uses, int32_t ranks, size_t most, Speed* out) {
   if (uses.size() < 2) return;
   std::map<std::string_view, std::vector<int64_t>> by_host;

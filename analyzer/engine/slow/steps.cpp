@@ -1,4 +1,4 @@
-// Ranks whose own work takes longer than that of ranks with the same role: by steps, by places in them, or by how
+// Finds ranks whose own work takes longer than that of ranks with the same role: by steps, by places in them, or by how
 // they arrive at operations.
 #include <algorithm>
 #include <cmath>
@@ -17,24 +17,24 @@ namespace {
 // If fewer steps than this were measured, a rank must be slow by this share of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
-// If the probability that chance alone does this to any of the ranks is lower, it does not count as chance.
+// A delay does not count as chance if the probability that chance delays any rank in this way is below this.
 constexpr double kByChance = 1e-3;
-// In a group of two or three, the first to arrive may be as slow as the rest.
+// In a group of two or three, the first to arrive may be as slow as the others.
 constexpr size_t kLeastGroup = 4;
-// From this many steps on, some of them need not be slow.
+// With at least this many steps, some of them need not be slow.
 constexpr size_t kEnoughSteps = 6;
-// From this many steps on, a small excess counts even if the rank is not separate from all others.
+// With at least this many steps, a small excess counts even if the rank is not clearly separate from all others.
 constexpr size_t kManySteps = 16;
-// From this many steps on, the last ones are compared with the earlier ones.
+// With at least this many steps, the last ones are compared with the earlier ones.
 constexpr size_t kLeastLately = 8;
 // The excess of a rank's steps must be this many times their variation.
 constexpr double kClear = 8.5;
-// The standard deviation relative to the median deviation, for random values.
+// The ratio of standard deviation to median deviation, for normally distributed values.
 constexpr double kDeviation = 1.4826;
 
-// Returns the standard deviation of one rank's steps, from the median deviation, so that a single step with another
-// delay does not count. Uses the steps of all ranks of a role, because a few steps of one rank are not enough. Omits
-// the step that is the median itself, because it never deviates, and a rank that the others are compared with.
+// Returns the standard deviation of one rank's steps, derived from the median deviation, so that a single delayed step
+// does not count. Uses the steps of all ranks of a role, because those of one rank are too few. Omits the step that is
+// itself the median, because its deviation is always zero. Also omits a rank that the others are compared with.
 double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   std::vector<int64_t> pooled, deviations;
   for (const std::vector<int64_t>& steps : steps_of_ranks) {
@@ -48,8 +48,8 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   return kDeviation * static_cast<double>(Median(std::move(pooled)));
 }
 
-// The same for a single rank, which chance may delay in more steps than others: omits only the sixth of its steps
-// that deviates most.
+// The same for a single rank, which chance may delay in more steps than others. Omits only the sixth of its steps that
+// deviates most.
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;
@@ -62,9 +62,10 @@ double OwnVariationOf(const std::vector<int64_t>& steps) {
   return std::sqrt(squares / static_cast<double>(std::max<size_t>(deviations.size(), 2) - 1));
 }
 
-// Returns whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be
-// a gap below it, twice as wide as the spread of the values under the gap, which must be at least half of them. Two
-// groups have such a gap; a role that merely spreads does not. In a role of three ranks, two may be slow.
+// Returns whether the ranks of a role that take at least `value` are clearly separate from the rest. There must be a
+// gap below `value` that is twice as wide as the spread of the values under it. At least half of all values must be
+// under it. Two distinct groups have such a gap; a role that merely varies does not. In a role of three ranks, two may
+// be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
@@ -88,7 +89,7 @@ bool Slowness::ByHabit(uint32_t rank) const {
          timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup && FewSteps(rank);
 }
 
-// Adds to the ranks that are already known to be slow from their steps.
+// Adds ranks that are late by habit to those already known to be slow from their steps.
 void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
   std::vector<bool> told(timing_.ranks.size());
   for (const Straggler& s : *found) told[s.rank] = true;
@@ -144,11 +145,11 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     own.push_back(Usual(pace.own_ns));
     beyond.push_back(pace.beyond_ns);
   }
-  // The faster quarter of the ranks shows how long the work takes. If there are only two ranks, the faster one does.
+  // The faster quarter of the ranks shows how long the work takes. With only two ranks, the faster one does.
   const int64_t normal = Quantile(&own, 0.25);
-  // If durations exceed the step, operations overlap, and the rest that they leave of it is not own work.
+  // If durations exceed the step, operations overlap, and the remainder of the step is not own work.
   if (normal <= 0 && paces_.ranks[role.front()].durations_only) return;
-  // How much ranks with the same role that are not slow vary.
+  // How much the ranks of this role that are not slow vary.
   const int64_t stray = Quantile(&spread, 0.25);
   const double varies = VariationOf(beyond);
   for (size_t k = 0; k < role.size(); ++k) {
@@ -159,7 +160,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.excess_ns = usual[k];
     s.own_ns = normal + s.excess_ns;
     const size_t steps = pace.own_ns.size();
-    // Errors of single times are symmetric, so their sum grows with the square root of their number.
+    // Errors of single times are symmetric, so the error of their sum grows with the square root of their number.
     s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
                                             std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
                        3 * stray;
@@ -167,23 +168,24 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // In a few steps, occasional delays do not average out. Then a small excess is evidence only against a rank that
-    // is clearly separate from the others.
+    // Over a few steps, occasional delays do not average out. So a small excess is evidence only against a rank that is
+    // clearly separate from the others.
     if (steps < kFewSteps && (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual[k]))) continue;
     if (steps < kManySteps && s.slowdown < 1 + kWorthOfFew && !StandsClear(usual, usual[k])) continue;
-    // If a rank waits in some kind of operation for as long as its supposed lateness, the lateness comes from there.
+    // If a rank waits in some kind of operation for as long as its supposed lateness, the lateness comes from that
+    // wait.
     s.doubtful = pace.durations_only && std::any_of(pace.waits_ns.begin(), pace.waits_ns.end(), [&](const auto& waits) {
                    return Usual(waits.second) > s.excess_ns / 2;
                  });
     s.brief = pace.durations_only && steps < 2;
-    // Work that may have been waiting makes no rank slow.
+    // Work that may actually have been waiting does not make a rank slow.
     if (!pace.durations_only && (pace.least_own_ns - normal) * 2 < s.excess_ns) continue;
-    // Chance may hit a single rank, so its own variation counts as well.
+    // Chance may hit just one rank, so its own variation counts as well.
     const double most = std::max(varies, OwnVariationOf(beyond[k]));
     if (static_cast<double>(s.excess_ns) <
         kClear * most / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1)))
       continue;
-    // In how many of its steps it is slow, and since when.
+    // The number of its steps in which it is slow, and since when.
     size_t slow = 0, run = 0;
     bool running = true;
     for (int64_t ns : pace.beyond_ns) {
@@ -192,7 +194,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       running &= here;
       run += running;
     }
-    // If there are only a few steps, one that is not slow shows that the others may be slow by chance.
+    // With only a few steps, one that is not slow shows that the others may be slow by chance.
     if (steps < kEnoughSteps ? slow < steps : slow * 10 < steps * 7) continue;
     if (run + 2 <= steps && slow == run && run >= 3 &&
         std::all_of(pace.beyond_ns.begin() + static_cast<ptrdiff_t>(run), pace.beyond_ns.end(),
@@ -206,7 +208,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
 void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   std::vector<bool> slow_all_along(timing_.ranks.size());
   for (const Straggler& s : *found) slow_all_along[s.rank] = true;
-  // A rank that became slow recently: compares its last steps with the earlier ones, if the record as a whole is
+  // Finds ranks that became slow recently: compares their last steps with the earlier ones, if the record as a whole is
   // still usual.
   for (const auto& role : paces_.roles) {
     std::vector<std::vector<int64_t>> of_role;
@@ -230,7 +232,7 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
       s.rank = r;
       s.excess_ns = Usual({beyond.begin(), end}) - Usual({end, beyond.end()});
       if (s.excess_ns <= worth) continue;
-      // If only a few steps vary, the newest ones may be the longest by chance.
+      // With few steps, the newest ones may be the longest just by chance.
       const double few = 1.0 / static_cast<double>(run) + 1.0 / static_cast<double>(steps - run);
       if (static_cast<double>(s.excess_ns) < kClear * varies * std::sqrt(few)) continue;
       s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
@@ -245,14 +247,14 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   }
 }
 
-// A doubtful rank counts if most of its host, or of its group if hosts are unknown, is certainly slow. A single step
-// is chance, unless another member of its group is slow in all of them.
+// A doubtful rank counts only if most of its host is certainly slow (of its group, if hosts are unknown). A single slow
+// step is chance, unless another member of the group is slow in all steps.
 void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   const Bundle& bundle = timing_.model.bundle;
   std::map<std::string, int> certain, present;
   for (const Straggler& s : *found) certain[bundle.ranks[s.rank].host] += !s.doubtful;
   for (const Rank& rank : bundle.ranks) ++present[rank.host];
-  std::map<uint32_t, size_t> certain_in, lasting_in;  // communicators
+  std::map<uint32_t, size_t> certain_in, lasting_in;  // number of such ranks, by communicator
   for (const Straggler& s : *found) {
     for (const Membership& m : bundle.ranks[s.rank].memberships)
       certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;
@@ -269,7 +271,7 @@ void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   });
 }
 
-// Its cost for the job counts only if others wait for it.
+// A slow rank costs the job something only if others wait for it.
 std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) const {
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;
@@ -279,8 +281,8 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
   };
   std::map<uint32_t, Among> among_others;  // straggler -> collectives with others, and those in which it came last
   for (const Meeting& meeting : timing_.meetings) {
-    // Each named rank counts separately: the second slowest rank on a host is just as slow although the slowest one
-    // is there.
+    // Each named rank is judged by itself: the second slowest rank on a host is slow even though the slowest one is
+    // there, too.
     int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
     for (uint32_t a = 0; a < meeting.count; ++a) {
@@ -322,14 +324,14 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     // If the error of the times explains half of a cost, the cost is not certain. Such errors come from markers that
     // are read at intervals, and from a busy host that runs ranks one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
-    // If own time is only the rest that durations leave of a step, work parallel to operations distorts it; then
-    // there must be evidence that others wait for it.
+    // If own time is the part of a step that durations leave over, work parallel to operations distorts it. In that
+    // case, there must be evidence that others wait for the rank.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
-    // Slow work makes its rank arrive last again and again. A few long waits (a communicator created again, an
-    // occasional neighbor on the host) do not, although they may fall into each of a few steps. With enough steps,
-    // arriving last once per step is evidence by itself. A straggler must arrive last in at least half of its slow
-    // steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like a long
-    // step, but it delays no other rank.
+    // A rank with slow work arrives last again and again. A few long waits do not have this effect, although they may
+    // occur in each of a few steps. Examples are a communicator that is created again, or another job on the host. With
+    // enough steps, arriving last once per step is evidence by itself. A straggler must arrive last in at least half of
+    // its slow steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like a
+    // long step, but it delays no other rank.
     const bool few = pace.own_ns.size() < kFewSteps;
     const Among& among = among_others[s.rank];
     // All its steps, or those since it became slow.
@@ -354,8 +356,8 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   });
 }
 
-// Both ranks of a pair are equally slow: others certainly wait for one, and those that wait for the other left no
-// data.
+// Finds pairs in which both ranks are equally slow: others certainly wait for one of them, and those that wait for the
+// other left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
   constexpr int64_t kAlike = 4;  // GPUs on one hot host differ by as much
   const size_t seen = kept->size();

@@ -1,4 +1,4 @@
-// How stragglers are reported: one by one, or together if they share a host or group.
+// Decides how stragglers are reported: one by one, or together if they share a host or group.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.cost_uncertainty_ns = worst->uncertainty_ns;
   std::vector<int64_t> factors;
   for (const Straggler& s : group) {
-    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // unknown for the others
+    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // unknown for ranks found by habit
   }
   c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
   c.pattern = "persistent";
@@ -42,7 +42,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.detail.set_flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // If only durations are known, own work is the rest that they leave of a step. A few ranks or steps do not show
+  // If only durations are known, own work is the part of a step that they leave over. A few ranks or steps do not show
   // reliably what is usual.
   const size_t siblings = paces_.roles[pace.role].size();
   c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
@@ -70,9 +70,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   return c;
 }
 
-// If no host is known: communicators that are slow as a whole, smallest kind first. So many simultaneous faults are
-// unlikely, and their members are close together (a tensor-parallel group fills a host or a part of it), so they are
-// reported together.
+// If no host is known, reports together the members of communicators that are slow as a whole, smallest kind first. So
+// many simultaneous faults are unlikely, and such members are close together: a tensor-parallel group fills a host, or
+// a part of it.
 void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                                std::vector<Cause>* causes) const {
   const Bundle& bundle = timing_.model.bundle;
@@ -81,8 +81,8 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     if (!(*told)[s.rank] && bundle.ranks[s.rank].host.empty()) slow[s.rank] = &s;
   }
   if (slow.size() < 2) return;
-  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // size and class of the communicators -> these
-  std::set<std::pair<size_t, uint32_t>> together;  // those in which members are certainly slow together
+  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // maps size and class to the communicators
+  std::set<std::pair<size_t, uint32_t>> together;  // sizes and classes whose members are certainly slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
@@ -96,7 +96,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
       measured +=
           paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    // A rank late by habit is late relative to the first of the group, which may be as slow as the ranks that arrive
+    // A rank late by habit is late relative to the first of the group. That one may be as slow as the ranks that arrive
     // with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
@@ -104,7 +104,8 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);
   }
-  // If all peers of a rank are unknown, it is slow as a whole only if nothing else connects it with others.
+  // Communicators with only one known slow member come last: they count as slow as a whole only if nothing else
+  // connects that rank with others.
   std::vector<std::pair<size_t, uint32_t>> kinds(together.begin(), together.end());
   for (const auto& [kind, comms] : whole) {
     if (!together.contains(kind)) kinds.push_back(kind);

@@ -11,7 +11,7 @@
 namespace lockstep::fr {
 namespace {
 
-// One string table for the job, and the translation of each file's indexes to it.
+// Adds `texts` to the job's string table. Returns the translation of a file's indexes to it.
 std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
                                 absl::flat_hash_map<std::string, uint32_t>* known) {
   std::vector<uint32_t> out;

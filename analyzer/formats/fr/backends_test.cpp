@@ -1,4 +1,4 @@
-// The meaning of an entry's fields depends on the backend, which the loader detects from the file.
+// Tests fields whose meaning depends on the backend, which the loader detects from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,8 @@ TEST(FrBackends, RetiredMeansCompletedIfTheBackendMarksNoCompletions) {
   EXPECT_TRUE(bundle.ranks[0].ends_untold);
 }
 
-// A watchdog gives up on one operation. This backend retires every operation when it is issued, and counts no ends.
+// A watchdog gives up on one operation at a time. This backend retires every operation when it is issued, and does not
+// count completions.
 TEST(FrBackends, OperationsThatAreAllRetiredDidNotTimeOut) {
   for (const int64_t seq : {int64_t{1}, int64_t{2}}) {
     FrDump dump;
@@ -49,7 +50,7 @@ TEST(FrBackends, OperationsThatAreAllRetiredDidNotTimeOut) {
   }
 }
 
-// A job uses gloo for a checkpoint group and NCCL for the rest; one dump has both.
+// A job uses gloo for a checkpoint group and NCCL for the rest; one dump contains both.
 TEST(FrBackends, EachBackendOfADumpMarksCompletionsInItsWay) {
   FrDump dump;
   dump.groups = {{.enqueued = 2, .completed = 1},

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kBlanks[] = " \t\r\n";
 
-// Returns why a file with these bytes cannot be a dump, or an empty string.
+// Returns why a file that begins with these bytes cannot be a dump, or an empty string.
 std::string WhatItIsNot(std::string_view beginning) {
   const size_t first = beginning.find_first_not_of(kBlanks);
   if (first == std::string_view::npos)
@@ -31,11 +31,11 @@ bool LooksLikeDump(const Document& document, const Value& dump) {
   for (Key key : {Key::kEntries, Key::kPgConfig, Key::kPgStatus}) {
     if (document.Get(dump, key).type != Type::kMissing) return true;
   }
-  // Some builds write only the version if nothing has happened yet.
+  // If nothing has happened yet, some builds write only the version.
   return document.Get(dump, Key::kVersion).type == Type::kString && document.Size(dump) <= 4;
 }
 
-// Returns the common part of damages that differ only in their positions.
+// Returns the common part of error messages that differ only in positions.
 std::string Like(const char* what, const ParseError& error) {
   return absl::StrCat(what, *error.like == 0 ? error.text : error.like);
 }
@@ -59,7 +59,7 @@ class DumpReader {
     const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
     entries_.ReadEntries(entries);
-    // JSON omits an empty list; a pickle without the list was requested without collectives.
+    // JSON omits an empty list. A pickle lacks the list if it was requested without collectives.
     const bool included = Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
@@ -201,7 +201,7 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
 // Returns the dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
-  // A writer creates one object for each rank; shared objects would multiply the work.
+  // A writer creates a separate object for each rank. Shared objects would multiply the work.
   absl::flat_hash_set<uint32_t> seen;
   document.ForEachPair(document.root, [&](const Value& key, const Value& value) {
     int64_t rank = -1;

@@ -1,4 +1,4 @@
-// A single Flight Recorder file: everything that does not need other ranks' files.
+// Reads a single Flight Recorder file, without information from other ranks' files.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace lockstep::fr {
 // PyTorch keeps 2,000 entries by default; some jobs use 20,000.
 constexpr uint64_t kMaxEntries = 1u << 20;
 
-// Maximum number of groups in one file. A file from a job of tens of thousands of ranks has a hundred. Algorithms
-// over groups may take quadratic time.
+// Maximum number of groups in one file, because algorithms over groups may take quadratic time. A file from a job of
+// tens of thousands of ranks has about a hundred.
 constexpr size_t kMaxGroups = 8192;
 
-// Larger than any real counter. A larger number is damage and counts as missing, so sums and differences cannot
+// Larger than any real counter. A larger number is damaged and counts as missing, so sums and differences cannot
 // overflow.
 constexpr int64_t kMaxCounter = INT64_MAX / 8;
 
@@ -44,7 +44,7 @@ struct Progress {
 // A group that entries refer to. Op::membership is an index into these until the files are merged.
 struct UsedGroup {
   std::string name, desc;
-  // Old dumps have no process_group; then `name` is made from the pg_id.
+  // Old dumps have no process_group; `name` is then made from the pg_id.
   bool local_id_only = false;
   std::vector<int64_t> pg_ids;                      // distinct, in order of appearance; exactly one in a valid file
   bool collective_zero = false;                     // a collective has the number 0
@@ -70,18 +70,18 @@ struct FileData {
   std::vector<GroupClaim> claims;     // sorted by name
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
-  std::vector<std::string> strings, shapes;  // the texts of Op's indexes until the files are merged
-  // The latest time_created_ns. It and `progress_sum` decide between several files of one rank.
+  std::vector<std::string> strings, shapes;  // the texts that Op's indexes refer to until the files are merged
+  // The latest time_created_ns. Decides, with `progress_sum`, between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;  // sum of last_enqueued_collective
-  // When the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
+  // The time at which the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
-  bool ends_unnoticed = false;  // operations had completed that a group's watchdog had not noticed yet
+  bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 
-// Parses `bytes`, a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of
-// entries. Returns at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file
-// itself contains them. Problems name `path`. `space` is working memory, reused for each file; the result does not
+// Parses `bytes`, a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
+// Returns at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file itself
+// contains them. Problems name `path`. `space` is working memory that can be reused for each file; the result does not
 // refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 

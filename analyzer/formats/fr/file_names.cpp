@@ -9,11 +9,11 @@ namespace lockstep::fr {
 namespace {
 
 constexpr size_t kMostDigits = 9;
-constexpr size_t kMostNumbers = 16;  // a name with more numbers is not a rank's file name
+constexpr size_t kMostNumbers = 16;  // a name with more numbers does not belong to a rank's file
 
 bool IsSeparator(char c) { return c == '_' || c == '-' || c == '.' || c == '=' || c == ' '; }
 
-// Returns whether the text ends in the word "rank", meaning the rank in the job.
+// Returns whether the text ends in the word "rank" with the meaning of a rank in the job.
 bool EndsInRank(std::string_view before) {
   while (!before.empty() && IsSeparator(before.back())) before.remove_suffix(1);
   const std::string text = Lower(before.substr(before.size() - std::min<size_t>(before.size(), 16)));
@@ -24,10 +24,10 @@ bool EndsInRank(std::string_view before) {
 }
 
 size_t NameBegins(std::string_view path) {
-  return path.rfind('/') + 1;  // npos + 1 == 0
+  return path.rfind('/') + 1;  // 0 if there is no slash, because npos + 1 == 0
 }
 
-// The end of the name without extensions that only describe the encoding.
+// Returns the end of the name, without extensions that only describe the encoding.
 size_t NameEnds(std::string_view path) {
   size_t end = path.size();
   for (bool cut = true; cut;) {
@@ -48,7 +48,7 @@ std::string_view Folder(std::string_view path) { return path.substr(0, NameBegin
 FileName ParseFileName(std::string_view path, size_t shared) {
   FileName out;
   const size_t name = NameBegins(path);
-  // Includes the innermost shared folder.
+  // Include the innermost shared folder.
   size_t begin = std::min(shared, name);
   if (begin > 0) begin = NameBegins(path.substr(0, begin - 1));
   const size_t end = NameEnds(path);
@@ -106,7 +106,7 @@ std::string HostInName(std::string_view path, const NamedNumber& rank) {
   }
   while (!host.empty() && IsSeparator(host.back())) host.remove_suffix(1);
   while (!host.empty() && IsSeparator(host.front())) host.remove_prefix(1);
-  // Various texts may follow a rank: a time, a process, an attempt.
+  // A rank may be followed by various texts: a time, a process ID, an attempt.
   const std::string begin_of_host = Lower(host.substr(0, 4));
   if (rank.after_rank && begin_of_host != "node" && begin_of_host != "host") return "";
   return std::any_of(host.begin(), host.end(), IsWord) ? std::string(host) : "";

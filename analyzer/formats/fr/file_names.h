@@ -1,4 +1,4 @@
-// Ranks and hosts in the names of Flight Recorder files. The dump itself does not contain its rank.
+// Finds ranks and hosts in the names of Flight Recorder files. The dump itself does not contain its rank.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace lockstep::fr {
 struct NamedNumber {
   int32_t value = -1;
   bool after_rank = false;      // "rank_5", "rank5", "rank=5"; not "local_rank_5"
-  bool in_folder = false;       // the number is in a folder name, not in the file name
+  bool in_folder = false;       // the number is in a folder's name, not in the file's
   size_t first = 0, count = 0;  // position of the number's digits in the path
 };
 
@@ -34,10 +34,11 @@ FileName ParseFileName(std::string_view path, size_t shared);
 // Returns the folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
-// The rank in the name of a single file: the number after the word "rank", else the last number; -1 if there is none.
+// Returns the rank in the name of a single file: the number after the word "rank", or else the last number; -1 if there
+// is none.
 int32_t RankInName(std::string_view path);
 
-// The host in the file name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
+// Returns the host in the file name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
 // (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty if there is none.
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 

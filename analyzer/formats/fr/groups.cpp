@@ -31,7 +31,7 @@ uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
   return hash;
 }
 
-// The counters of collectives and of sends and receives, as the dump's entries show them: for one group, or for all
+// The counters of collectives, and of sends and receives, according to the dump's entries: for one group, or for all
 // groups with the same description.
 struct Counters {
   bool seen = false;
@@ -95,8 +95,8 @@ class Merger {
     return at;
   }
 
-  // A process that creates groups which others do not create may number names on its own, so one group has several
-  // names. If each file lists one group with these members and this description, all of them mean the same group.
+  // A process that creates additional groups may number names differently, so one group may have several names. If each
+  // file lists exactly one group with these members and this description, all of them mean the same group.
   void JoinNames() {
     struct Claimed {
       std::set<std::string> names;
@@ -164,7 +164,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // Returns the trusted group that the file's entries mean; kNoIndex if no file's pg_config shows it.
+  // Returns the trusted group that the file's entries refer to; kNoIndex if it is in no file's pg_config.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -277,11 +277,11 @@ class Merger {
     }
   }
 
-  // pg_config and pg_status list the same groups.
+  // Returns whether pg_config and pg_status list equally many groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Groups are numbered and named in creation order. Does nothing if entries of ranks that created the same groups
-  // contradict this, because names may have been assigned in a different order.
+  // Links groups by order, because they are numbered and named in the order of creation. Does nothing if entries of
+  // ranks that created the same groups contradict that, because names may then have been assigned in a different order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -297,7 +297,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // The name is in use, but its number is in doubt, and therefore the order.
+      // The name is in use, but its number is uncertain, and so is the order.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
@@ -312,7 +312,7 @@ class Merger {
     if (!SameCount(f)) return false;
     Link* open = nullptr;
     for (Link& link : links_[f]) {
-      // The group of all ranks is created before any other.
+      // The group of all ranks is created before all others.
       if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" &&
           groups_[link.group].name == "0") {
         const GroupStatus& first = files_[f].statuses[0];
@@ -333,7 +333,7 @@ class Merger {
     return std::any_of(links_[f].begin(), links_[f].end(), [&](const Link& link) { return link.status == status; });
   }
 
-  // Ranks with the same numbers and the same unique descriptions created the same kinds of groups.
+  // Ranks with equal numbers and equal, unique descriptions created the same kinds of groups.
   std::string Signature(size_t f) const {
     if (!SameCount(f)) return "";
     std::vector<std::string> descs;
@@ -403,8 +403,8 @@ class Merger {
     } else if (siblings.seen) {
       counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
     } else if (group.same_enqueued == status.enqueued) {
-      // Nothing identifies the counter. Completed collectives have the same number everywhere; sends and receives
-      // usually do not.
+      // There is no evidence of which counter it is. Completed collectives have the same number on all ranks; sends and
+      // receives usually do not.
       counter = 1;
     }
     if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;
@@ -484,7 +484,7 @@ class Merger {
                      [&](const Link& a, const Link& b) { return comm_of[a.group] < comm_of[b.group]; });
     for (const Link& link : links) {
       const Group& group = groups_[link.group];
-      // If one file spells a group in two ways (another description), it is one membership.
+      // If one file spells a group in two ways (with different descriptions), it is one membership.
       if (!file.rank.memberships.empty() && file.rank.memberships.back().comm == comm_of[link.group]) {
         if (link.used != kNoIndex) {
           (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size() - 1);

@@ -13,17 +13,17 @@ namespace lockstep::fr {
 // order.
 //
 // Identity: a group is identified by its name and its set of members in pg_config; a group with the same name but
-// other members is another group. If a pg_config lists ranks but not the file's own rank, it counts ranks inside the
-// group; then pg_config is ignored for all files. If entries refer to a group that is in no pg_config, its members
+// different members is a different group. A pg_config that lists ranks but not the file's own rank numbers ranks inside
+// the group; pg_config is then ignored for all files. If entries refer to a group that is in no pg_config, its members
 // are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar groups
-// completes them.
+// completes the members.
 //
-// pg_status uses process-local numbers, which entries of the same file match to groups. If there are no such entries
-// and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation in every
-// process: names count all groups, and pg_ids count the process's own. Both therefore ascend together, and pg_config
+// pg_status uses process-local numbers, which are matched to groups through entries of the same file. If there are no
+// such entries and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation
+// in every process: names count all groups, and pg_ids count the process's own. So both ascend together, and pg_config
 // and pg_status list the same groups. Order is used only if the counts are equal and every pair known from entries
-// agrees. Otherwise a single remaining group is matched by elimination, or by ranks with the same pg_ids and
-// descriptions whose entries show the match, if none disagrees. Everything else stays kUnknown.
+// agrees. Otherwise a single remaining group is matched by elimination. Or it is matched through ranks with the same
+// pg_ids and descriptions whose entries show the match, if none disagrees. Everything else remains kUnknown.
 void MergeGroups(std::vector<FileData>* files, Bundle* bundle,
                  std::vector<std::vector<uint32_t>>* operation_memberships);
 

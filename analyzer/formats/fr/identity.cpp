@@ -18,12 +18,12 @@
 namespace lockstep::fr {
 namespace {
 
-// A list that counts inside its group runs from 0 without a gap, but so does a list of the job's first ranks.
+// A list with numbers inside its group has all numbers from 0 on. But a list of the job's first ranks looks the same.
 bool MayCountInside(const std::vector<int32_t>& members) {
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
 
-// Group descriptions with at least one list of job ranks; then all their lists contain job ranks.
+// Returns the group descriptions with at least one list of job ranks. All lists of such a group contain job ranks.
 absl::flat_hash_set<std::string> OfTheJob(const std::vector<FileData>& files) {
   absl::flat_hash_set<std::string> out;
   for (const FileData& file : files) {
@@ -67,7 +67,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers at one position of the names fit as ranks of these files: lower is better.
+// How badly the numbers at one position of the names fit as ranks of these files; lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;
@@ -77,9 +77,9 @@ struct Price {
 
 using NamedFile = std::pair<FileData*, FileName>;
 
-// Names that count ranks inside a host, as in node-1/trace_3: the folder's number counts hosts of equal size. Returns
-// the indexes of the two numbers if every file gets its own rank, which is in the job and in all of the file's
-// groups.
+// Handles names that number ranks inside a host, as in node-1/trace_3. The folder's number is that of a host, and all
+// hosts have equally many ranks. Every file must get its own rank, in the job and in all of the file's groups. Returns
+// the indexes of the two numbers.
 std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
                                                       const absl::flat_hash_set<std::string>& of_the_job,
                                                       int32_t* host_size) {
@@ -169,7 +169,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     if (found.name == Name::kWrong)
       each_its_own &= found.rank >= 0 && ranks.insert({Folder(file.rank.path), found.rank}).second;
   }
-  // If most lists do not contain the rank in the file's name, they use their own numbering (a job inside a job).
+  // If most lists do not contain the rank in the file's name, they use a different numbering (a job inside a job).
   const bool count_otherwise = wrong >= right && !each_its_own;
   std::vector<FileData> kept;
   for (size_t i = 0; i < files->size(); i++) {

@@ -1,4 +1,4 @@
-// Tests dumps whose file name contains another rank. The groups in their pg_config identify the rank.
+// Tests dumps whose file name contains a wrong rank. The groups in their pg_config identify the right one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 8;
 
-// A rank of a job of two by four: pairs, and ranks with equal parity. Each rank has issued as many operations as its
-// number.
+// A dump of a rank in a job of two by four ranks. Its groups are pairs, and ranks of equal parity. Each rank has issued
+// as many operations as its number.
 FrDump DumpOf(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -7,10 +7,10 @@
 
 namespace lockstep::fr {
 
-// Deeper nesting is damage, because the format has six levels.
+// Deeper nesting is damage, because the format has only six levels.
 constexpr size_t kMaxJsonDepth = 64;
 
-// Like ParsePickle: iterative and bounded; keeps data from before any damage.
+// Like ParsePickle: iterative, bounded, and keeps data that precedes any damage.
 ParseError ParseJson(std::string_view bytes, Document* document);
 
 }  // namespace lockstep::fr

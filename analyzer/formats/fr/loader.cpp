@@ -33,7 +33,7 @@ using fr::FileData;
 
 // A dump of 20,000 entries with stacks takes 5 MB, and with C++ stacks perhaps ten times as much.
 constexpr size_t kMaxFileBytes = 256u << 20;
-constexpr size_t kMostNameBytes = 512;  // for a file in an archive
+constexpr size_t kMostNameBytes = 512;  // limit for a file's name in an archive
 
 // Never shrinks; contains raw bytes.
 class Buffer {
@@ -56,7 +56,7 @@ class Buffer {
 
 using fr::Folder;
 
-// Reads the whole file into `buffer`. Does not map it, because a mapped file that somebody truncates causes SIGBUS.
+// Reads the whole file into `buffer`. Does not map it, because truncating a mapped file causes SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
@@ -143,7 +143,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     space->Spend();
     read(space->unpacked, path, damage);
   } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // an archive's time does not apply to its files, and their own are local times in an unknown zone
+    written_ns = 0;  // an archive's time is not that of its files, whose own times are local and in an unknown zone
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (!files.ok()) {
       dumps.emplace_back();
@@ -162,7 +162,8 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   return dumps;
 }
 
-// Chooses the later of two dumps of one rank: by its newest entry, then its counts, then its number of entries.
+// Returns whether the first of two dumps of one rank is later: by its newest entry, then its counts, then its number of
+// entries.
 bool Better(const FileData& a, const FileData& b) {
   auto key = [](const FileData& file) {
     return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged);
@@ -171,9 +172,9 @@ bool Better(const FileData& a, const FileData& b) {
 }
 
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt unless half of its ranks are missing. Among jobs that ran at the same time, prefers the one with the most
-// ranks, then one with an operation past its timeout, then one with unfinished operations, then the newest. Reports
-// the others. A folder that repeats only a few ranks contains older dumps of the same job.
+// attempt, unless half of its ranks are missing. Among jobs that ran at the same time, prefers the one with the most
+// ranks. Next come an operation past its timeout, unfinished operations, and the newest dump. Reports the others. A
+// folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;
@@ -228,7 +229,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<std::vector<FileData>> loaded(names.size());
   {
-    // Large files first, because the last file keeps the other CPUs waiting.
+    // Large files first, so that no CPU is left to read a large file alone at the end.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t i = 0; i < names.size(); i++) {
       struct stat info = {};
@@ -275,8 +276,8 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
-      // One folder is expected to contain older dumps beside newer ones. In two folders, the older ones may be from
-      // another hang that was not analyzed.
+      // A folder usually contains older dumps next to newer ones. If there are two folders, the older dumps may be from
+      // a different hang, which is not analyzed.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,

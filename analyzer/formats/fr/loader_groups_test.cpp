@@ -44,7 +44,7 @@ TEST(FrLoaderGroups, AGroupWithTheSameNameAndOtherMembersIsAnotherGroup) {
   }
 }
 
-// Rank 0 has created a group of its own, so its names of later groups are one higher.
+// Rank 0 has created a group by itself, so its names of later groups are one higher.
 TEST(FrLoaderGroups, OneGroupMayHaveAnotherNameInEachProcess) {
   FrDump dumps[2];
   dumps[0].groups.push_back({.name = "1", .desc = "own", .ranks = {0}, .pg_id = 1});
@@ -61,7 +61,7 @@ TEST(FrLoaderGroups, OneGroupMayHaveAnotherNameInEachProcess) {
   EXPECT_EQ(bundle.comms[comm_of(bundle.ranks[0])].name, "1 or 2");
 }
 
-// Two groups with the same members keep their names.
+// If a process has two groups with the same members, they keep their names.
 TEST(FrLoaderGroups, GroupsThatOneProcessTellsApartStayTwo) {
   FrDump dump;
   dump.groups.push_back({.name = "1", .desc = "undefined", .pg_id = 1});

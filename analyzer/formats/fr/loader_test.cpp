@@ -324,7 +324,8 @@ TEST(FrLoader, CallsOfAnotherThreadInAnOpenBatchAreQueuedToo) {
 }
 
 TEST(FrLoader, ABatchWithoutItsEndIsRecognized) {
-  // A dump of active operations omits a completed end, but keeps its members, which never complete.
+  // A dump of active operations omits the completed end of a batch, but contains its members, which are never marked
+  // complete.
   FrDump dump;
   dump.groups[0] = {.enqueued = 9, .completed = 7};
   for (int batch = 7; batch <= 8; batch++) {
@@ -406,7 +407,7 @@ TEST(FrLoader, ACollectiveWithoutANumberIsNotCompared) {
   }
 }
 
-// A dump without collectives only contains its groups' counters. The rank's current operation is unknown.
+// A dump without collectives contains only its groups' counters. The rank's current operation is unknown.
 TEST(FrLoader, ADumpWithoutAListOfEntriesIsNotAnIdleRank) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
@@ -441,7 +442,7 @@ TEST(FrLoader, AStartedOperationThatIsMissingWasOverwritten) {
   dump.groups = {{.enqueued = 28, .started = 21, .completed = 20}};
   for (int seq = 23; seq <= 28; ++seq) dump.entries.push_back({.seq = seq, .record_id = 100 + seq});
   EXPECT_FALSE(LoadDumps({dump}).ranks[0].only_active);
-  // Without starts, the watchdog may not have counted the newest ends yet.
+  // Without recorded starts, the watchdog may not have counted the newest completions yet.
   dump.groups[0].started = -1;
   EXPECT_TRUE(LoadDumps({dump}).ranks[0].only_active);
 }
@@ -477,7 +478,7 @@ TEST(FrLoader, TheNewerOfTwoDumpsOfARankIsKept) {
   }
 }
 
-// If there are two hangs, neither may be called healthy because the other folder was read.
+// If both folders contain a hang, analyzing one must not make the other look healthy.
 TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
   FrDump dump;
   dump.entries = {{.seq = 1}};
@@ -490,7 +491,7 @@ TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file's time shows when a dump was taken. A later copy shows nothing, nor does a file older than its last
+// Only the file's time shows when a dump was taken. A later copy does not show it. Nor does a file older than its last
 // record, because the clock was set back in between. File times may be whole seconds.
 TEST(FrLoader, TheFilesTimeShowsWhenADumpWasTaken) {
   constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;
@@ -640,7 +641,7 @@ TEST_P(MegatronTraces, EveryStatusIsMatchedToItsGroup) {
 INSTANTIATE_TEST_SUITE_P(Sets, MegatronTraces,
                          ::testing::Values("megatron-16/gpu_error_1st", "megatron-16/lock_gil_1st"));
 
-// Work on groups may be quadratic, so their number is limited.
+// Work on groups may take quadratic time, so their number is limited.
 TEST(FrLoader, MoreGroupsThanAnyJobHasAreIgnored) {
   FrDump dump;
   dump.groups.clear();

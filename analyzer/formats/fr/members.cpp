@@ -9,7 +9,7 @@
 namespace lockstep::fr {
 namespace {
 
-// Returns members relative to the first.
+// Returns the distance of each member from the first.
 std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   std::vector<int32_t> out;
   out.reserve(members.size());
@@ -18,7 +18,7 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
 }
 
 // Returns the only way to place `offsets` over `users` so that the other members are silent ranks that use no group of
-// this kind; empty if there is none, or several.
+// this kind. Empty if there is none, or several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
                               const std::vector<int32_t>& silent, const absl::flat_hash_set<int32_t>& used,
                               int32_t job_size, int32_t limit) {
@@ -46,8 +46,8 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
   return found;
 }
 
-// Groups with one description whose users know their positions: members are equally far apart in all of them. Returns
-// false if the positions show no such distance.
+// Handles groups with one description whose users know their positions: members are equally far apart in all of them.
+// Returns false if the positions show no such distance.
 bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*>& siblings) {
   int32_t distance = 0, size = 0;
   absl::flat_hash_set<int32_t> taken;
@@ -79,7 +79,7 @@ bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*
   return true;
 }
 
-// Groups with one description.
+// Infers the members of groups with one description.
 void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool sized,
                    const std::vector<UnlistedGroup*>& siblings) {
   size_t largest = 0;
@@ -99,18 +99,18 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
   for (UnlistedGroup* group : siblings) {
     if (group->users.size() == largest) continue;
     std::vector<int32_t> members = Complete(group->users, offsets, silent, used, job_size, job_size);
-    // Only then is the job assumed to be larger than its files show, because its last ranks may have no dump either.
+    // Only in this case is the job assumed to be larger than its files show, because its last ranks may have no dump
+    // either.
     if (members.empty() && !sized) members = Complete(group->users, offsets, silent, used, job_size, kMaxRank + 1);
     if (!members.empty()) group->members = std::move(members);
   }
 }
 
-// Places members according to sends and receives, and the others in ascending order around them.
+// Places members according to sends and receives, and the others around them in ascending order.
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {
-    // Numbers beyond the group's size are ranks of the job if the job has such ranks: this backend writes them that
-    // way.
+    // Numbers beyond the group's size are ranks of the job if the job has such ranks: the backend records job ranks.
     for (size_t i = 0; i < group->users.size() && !group->counted_inside; i++) {
       if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
     }
@@ -126,7 +126,7 @@ void Place(UnlistedGroup* group) {
     done.insert(group->users[i]);
   }
   if (done.empty() && size == group->members.size()) return;
-  // If members are missing, only those from sends and receives have a known place.
+  // If members are missing, only members with sends and receives have a known place.
   size_t next = 0;
   for (int32_t member : group->members) {
     if (done.contains(member)) continue;

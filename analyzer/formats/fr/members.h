@@ -18,10 +18,10 @@ struct UnlistedGroup {
   std::vector<int32_t> members;  // the result; -1 for a member whose rank is unknown
 };
 
-// Fills each group's `members`. `silent` lists, in ascending order, the ranks below `job_size` that have no entries
-// or no dump. Ranks from `job_size` on have no dump either; if `sized`, there are none. The default group contains
-// all ranks of the job. A group that is smaller than the largest one with its description is completed with silent
-// ranks if exactly one completion repeats the strides of the largest groups.
+// Fills each group's `members`. `silent` lists, in ascending order, the ranks below `job_size` that have no entries or
+// no dump. Ranks from `job_size` on have no dump either; if `sized`, there are none. The default group contains all
+// ranks of the job. A group smaller than the largest one with its description is completed with silent ranks. This
+// needs exactly one completion that repeats the strides of the largest groups.
 void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, bool sized, std::vector<UnlistedGroup>* groups);
 
 }  // namespace lockstep::fr

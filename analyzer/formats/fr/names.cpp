@@ -29,7 +29,7 @@ bool IsBackend(std::string_view name) {
   return IsKnownBackend(lower) || IsKnownBackend(word);
 }
 
-// Lower case without underscores, so that all frameworks' spellings are equal.
+// Returns the name in lower case without underscores, so that all frameworks' spellings are equal.
 std::string Squeeze(std::string_view name) {
   std::string out;
   for (char c : name.substr(0, 64)) {
@@ -43,7 +43,7 @@ CallKind CollectiveKind(std::string_view squeezed) {
     std::string_view text;
     CallKind kind;
   };
-  // If one is a prefix of another, the longer one comes first.
+  // A name precedes those that are prefixes of it.
   static constexpr Prefix kPrefixes[] = {
       {"allreducebarrier", CallKind::kBarrier},
       {"barrier", CallKind::kBarrier},
@@ -72,7 +72,7 @@ CallKind CollectiveKind(std::string_view squeezed) {
   return CallKind::kOtherCollective;
 }
 
-// "0->3" and "3<-0": own rank first, peer second.
+// Parses "0->3" and "3<-0": own rank first, peer second.
 void ParsePair(std::string_view text, std::string_view arrow, OpName* name) {
   size_t at = text.find(arrow);
   int32_t own = -1, peer = -1;

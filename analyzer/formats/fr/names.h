@@ -24,10 +24,9 @@ struct OpName {
 // Returns true for bytes that no writer puts into a name: control characters or invalid UTF-8. Such text is damaged.
 bool IsGarbled(std::string_view text);
 
-// Parses "nccl:all_reduce" and the like. The backend may be missing; otherwise it must be named like a collective
-// library: a known word, a known word with digits ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"), custom,
-// or custom_... Rejects names with any other backend. An unknown operation of an accepted backend becomes
-// kOtherCollective.
+// Parses "nccl:all_reduce" and the like. If there is a backend, it must be named like a collective library: a known
+// word, a known word with digits ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"), custom, or custom_...
+// Rejects names with any other backend. An unknown operation of an accepted backend becomes kOtherCollective.
 OpName ParseOpName(std::string_view profiling_name);
 
 // Returns whether the file belongs to PyTorch itself, in an installation or in its source tree.
@@ -36,7 +35,7 @@ bool IsTorchFile(std::string_view file);
 // Parses "[0, 1, 8]". Returns false for anything else, for a rank above kMaxRank, or for a repeated rank.
 bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks);
 
-// "2.27.3" as 22703 (ncclGetVersion's format); 0 unless it is three small numbers.
+// Returns "2.27.3" as 22703 (ncclGetVersion's format); 0 unless the text is three small numbers.
 int32_t ParseLibraryVersion(std::string_view text);
 
 }  // namespace lockstep::fr

@@ -53,8 +53,8 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
-      // Shared structures may be visited again for every entry that refers to them. A file that consists only of
-      // references must not make that quadratic.
+      // Shared structures may be visited again for every entry that refers to them. The limit keeps that from taking
+      // quadratic time in a file that consists only of references.
       work_left_(4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count())) {}
 
 bool EntryReader::Spend(uint64_t work) {
@@ -145,7 +145,7 @@ void EntryReader::Skip(std::string_view reason) {
 
 std::string_view EntryReader::ReadEntry(const Value& entry) {
   if (entry.type != Type::kDict) return "not a dictionary";
-  // The writer never shares entries; references to one dictionary would multiply it.
+  // The writer never shares entries. Several references to one dictionary would multiply it.
   if (seen_[entry.index]) return "the same object as an earlier entry";
   seen_[entry.index] = true;
   Value fields[static_cast<size_t>(Key::kCount)];
@@ -168,7 +168,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   const Value& name = field(Key::kProfilingName);
   if (name.type != Type::kString) return "no profiling_name";
   const OpNameInfo& info = FindOpName(name);
-  // The text is damaged but can still be parsed, and must not count as another kind of call.
+  // A damaged text may still be parsable, but must not count as a different kind of call.
   static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
@@ -193,7 +193,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.backend = info.backend;
   op.input_shape = input.index;
   op.output_shape = output.index;
-  if (!op.batch_end) {  // the entry's shapes are only fillers
+  if (!op.batch_end) {  // the shapes of a batch's end are only placeholders
     op.input_elements = input.elements;
     op.output_elements = output.elements;
   }
@@ -223,8 +223,8 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.enter_ns = std::max<int64_t>(integer(Key::kTimeCreatedNs, 0), 0);
   op.started_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredStartedNs, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredCompletedNs, 0), 0);
-  // The time when the completion was noticed says little about when it happened; events on the stream measured the
-  // duration.
+  // When the completion was noticed says little about when it happened, so the duration from events on the stream is
+  // used.
   const Value& duration = field(Key::kDurationMs);
   const double ms = duration.type == Type::kDouble ? duration.real
                     : duration.type == Type::kInt  ? static_cast<double>(duration.integer)
@@ -409,7 +409,8 @@ void EntryReader::ReadTypes(const Value& list, Types* types) {
   });
 }
 
-// "Float -> Half": the types of inputs and outputs, each once if all are the same, else separated by commas.
+// Returns the types of inputs and outputs, as in "Float -> Half": each side once if all its types are the same, else
+// separated by commas.
 uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
   if (!in.given && !out.given) return kNoIndex;
   const Types* sides[2] = {&in, &out};
@@ -496,8 +497,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// The writer stores entries oldest first; other files are sorted by record. Then each operation gets its position in
-// its thread (without thread ids: in the file).
+// The writer stores entries oldest first; entries of other files are sorted by record. Then each operation gets its
+// position in its thread (without thread IDs: in the file).
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });

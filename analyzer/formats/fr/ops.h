@@ -21,9 +21,9 @@ struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
   bool measured = false;  // the dump has the operation's duration
-  uint8_t backend = 0;    // "nccl" and "gloo" have different numbers if a file has both
+  uint8_t backend = 0;    // tells "nccl" from "gloo" in a file with both
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
-  int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
+  int64_t op_id = kUnknown;  // counts the group's collectives, sends and receives together
   int64_t timeout_ms = -1;   // the watchdog's timeout; -1 if unknown
 };
 
@@ -35,7 +35,8 @@ class EntryReader {
  public:
   EntryReader(const Document& document, FileData* file);
 
-  // Reads the list of entries and appends to file->rank.ops and file->used. Skips unreadable ones with a problem.
+  // Reads the list of entries and appends to file->rank.ops and file->used. Skips unreadable entries and reports a
+  // problem.
   void ReadEntries(const Value& entries);
 
   // Parallel to file->rank.ops.
@@ -49,7 +50,7 @@ class EntryReader {
     int64_t elements = -1;
   };
   struct Types {
-    bool given = false;        // there is a list, which may be empty
+    bool given = false;        // the list exists, though it may be empty
     std::vector<Value> items;  // strings
   };
   struct KnownShape {
@@ -80,7 +81,7 @@ class EntryReader {
   void ReadTypes(const Value& list, Types* types);
   uint32_t InternTypes(const Types& in, const Types& out);
   uint32_t ReadCallSite(const Value& frames);
-  // Returns the code of a frame: 1 if it is useless, otherwise 2 * (interned text + 1), plus 1 if it is inside PyTorch.
+  // Returns a frame's code: 1 if it is useless, otherwise 2 * (interned text + 1), plus 1 if it is inside PyTorch.
   uint32_t ReadFrame(const Value& frame);
   const OpNameInfo& FindOpName(const Value& name);
   uint8_t BackendOf(std::string_view profiling_name);

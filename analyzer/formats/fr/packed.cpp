@@ -20,9 +20,9 @@ uint32_t Number(std::string_view bytes, size_t at, int size) {
   return value;
 }
 
-// `window` is passed to inflateInit2. Several streams may follow each other, as after `cat a.gz b.gz`.
+// `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
-  // A growing string would use up to three times its size.
+  // Unpacks in pieces, because a growing string would use up to three times its size.
   constexpr size_t kPiece = 1u << 16;
   const size_t whole = std::min(most, bytes.size() * kMostRatio) + kPiece;
   out->clear();
@@ -63,7 +63,7 @@ absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64
   return Inflate(bytes, 16 + MAX_WBITS, most, out);
 }
 
-// PKWARE's APPNOTE 6.3.10, sections 4.3.7 (local header), 4.3.12 (table), 4.3.16 (end of the table).
+// See PKWARE's APPNOTE 6.3.10, sections 4.3.7 (local header), 4.3.12 (table), 4.3.16 (end of the table).
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   constexpr size_t kEndSize = 22, kEntrySize = 46, kLocalSize = 30;
   constexpr std::string_view kEnd("PK\x05\x06"), kEntry("PK\x01\x02"), kLocal("PK\x03\x04");

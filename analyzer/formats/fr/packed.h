@@ -1,4 +1,4 @@
-// Compressed files: gzip files, and zip archives of several files.
+// Reads compressed files: gzip files, and zip archives of several files.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@ namespace lockstep::fr {
 bool IsGzip(std::string_view head);
 bool IsZip(std::string_view head);
 
-// Unpacks a gzip file into `out`. Sets `written_ns` to the packed file's modification time, if the header contains
-// it. On damage, fails with the data from before it in `out`. Also fails if the result is larger than `most` bytes.
+// Unpacks a gzip file into `out`. Sets `written_ns` to the packed file's modification time, if the header contains it.
+// If the file is damaged, fails but keeps the data before the damage in `out`. Also fails if the result is larger than
+// `most` bytes.
 absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64_t* written_ns);
 
 // A file in a zip archive. `data` is a part of the archive's bytes, which must outlive it.

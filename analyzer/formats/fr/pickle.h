@@ -1,5 +1,5 @@
-// A restricted pickle reader: it only knows the opcodes of protocols 2 to 5 that carry data, and none that could name
-// or call code.
+// A restricted pickle reader. It knows only the opcodes of protocols 2 to 5 that carry data, and none that can name or
+// call code.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,9 @@
 namespace lockstep::fr {
 
 // Reads the pickle in `bytes` into `document`, whose strings then point into `bytes`. Refuses the file at the first
-// opcode that could run code. Truncation and damage end the reading, but complete data stays usable (see ParseError).
-// Iterative. Every length is checked against the remaining bytes before use; time and memory are linear in the size
-// of `bytes`.
+// opcode that could run code. Truncation and damage stop the reading, but complete data remains usable (see
+// ParseError). Iterative. Every length is checked against the remaining bytes before use; time and memory are linear in
+// the size of `bytes`.
 ParseError ParsePickle(std::string_view bytes, Document* document);
 
 }  // namespace lockstep::fr

@@ -78,7 +78,7 @@ TEST(FrPickle, TheMemoReturnsTheSameObject) {
     return true;
   });
   EXPECT_EQ(items[0], items[1]);
-  // MEMOIZE counts on its own; a distant number works too.
+  // MEMOIZE has its own counter; a distant number works, too.
   EXPECT_EQ(Parsed("\x80\x04K\x05\x94K\x06\x94\x30\x30h\x01."s, &document).integer, 6);
   EXPECT_EQ(Parsed("\x80\x02K\x05r\xff\xff\xff\xff\x30j\xff\xff\xff\xff."s, &document).integer, 5);
 }
@@ -184,7 +184,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersTakeLinearTime) {
   for (size_t i = 0; i < kDeep; i++) json += "{\"entries\":";
   EXPECT_TRUE(LoadBytes(json).ranks[0].damaged);
 
-  // A list that contains itself, and a dictionary that contains itself, as entries and as parts of an entry.
+  // Entries and parts of an entry may be a list that contains itself, or a dictionary that contains itself.
   EXPECT_THAT(LoadBytes(head + "]q\x01(h\x01h\x01"s
                                "eu."s)
                   .ranks[0]
@@ -194,7 +194,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersTakeLinearTime) {
   EXPECT_THAT(LoadBytes(self).ranks, SizeIs(1));
   EXPECT_FALSE(LoadBytes(self).problems.empty());
 
-  // Refuses a file with more values than any real file, without using memory.
+  // A file with more values than any real one is refused without using memory.
   Document document;
   EXPECT_TRUE(ParsePickle("\x80\x02]("s + std::string(kMaxValues + 2, 'N'), &document).refused);
   EXPECT_TRUE(ParsePickle("\x80\x02"s + std::string(2 * kMaxContainers, ']'), &document).refused);
@@ -235,7 +235,7 @@ TEST(FrPickle, SharedDimensionsAreNotWalkedAgain) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("too often"));
 }
 
-// Replaces every value of a valid dump, one by one, by values of other types.
+// Replaces every value of a valid dump, one at a time, by values of other types.
 void Replace(fr_test::FrValue* value, const std::function<void()>& check) {
   using V = fr_test::FrValue;
   for (size_t i = 0; i < value->items.size(); i++) {

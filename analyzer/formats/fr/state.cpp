@@ -18,15 +18,15 @@ using ring::CallKind;
 
 int64_t Plain(int64_t value) { return value >= 0 ? value : value == -1 ? kNone : kUnknown; }
 
-// The numbers of a group's operations by their final states; collectives, then point-to-point.
+// How many of a group's operations have each final state; collectives, then point-to-point.
 struct Reached {
   int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
 };
 
 // Facts about one group while its operations are evaluated.
 struct GroupView {
-  std::optional<GroupStatus> status;        // with the sequence numbers of the entries
-  int64_t collective_completed = kUnknown;  // pg_status proves that the collectives up to this number are complete
+  std::optional<GroupStatus> status;        // with numbers converted to those of the entries
+  int64_t collective_completed = kUnknown;  // pg_status proves that collectives up to this number are complete
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
   bool counts_p2p = false;  // the last enqueued operation is point-to-point
   size_t last_op = SIZE_MAX;
@@ -66,7 +66,7 @@ class StateJudge {
   // PyTorch's nccl2 backend writes op_id into pg_status, other backends the sequence number. The group's newest entry
   // shows which. Converts op_ids to sequence numbers.
   void ReadStatuses() {
-    std::vector<GroupStatus> by_op_id(views_.size());  // as in the file
+    std::vector<GroupStatus> by_op_id(views_.size());  // values as in the file
     std::vector<bool> counts_ops(views_.size());
     for (size_t i = 0; i < views_.size(); i++) {
       const GroupStatus* status = StatusOf(file_, file_.used[i]);
@@ -91,7 +91,7 @@ class StateJudge {
     }
   }
 
-  // Calls without an entry: op_id counts every call of a group, so if entries are missing, op_id differs by more than
+  // Finds calls without an entry. op_id counts every call of a group, so if entries are missing, it grows by more than
   // one between neighboring collectives. torchcomms numbers the calls of all groups together.
   void CountUnrecorded() {
     if (rank_.only_active) return;
@@ -108,7 +108,7 @@ class StateJudge {
     }
   }
 
-  // The oldest unfinished operation, and its timeout.
+  // Finds the oldest unfinished operation and its timeout.
   void FindOldestOpen() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -121,7 +121,8 @@ class StateJudge {
     }
   }
 
-  // States are decided when the dump is taken; the group's counter and the times when the watchdog looks.
+  // An operation's state is determined when the dump is taken, but the group's counter and the times only when the
+  // watchdog checks.
   void FindUnnoticed() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -133,7 +134,7 @@ class StateJudge {
   }
 
   void Count(const Op& op, const RawOp& raw) {
-    // An operation that waits for its group's end was not enqueued.
+    // An operation that waits for the end of its batch was not enqueued.
     if (op.seq < 0 || op.state == OpState::kQueued) return;
     Reached& reached = views_[op.membership].reached;
     int side = raw.p2p ? 1 : 0;
@@ -146,7 +147,7 @@ class StateJudge {
   }
 
   // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
-  // noticed. These are often equal, so they are no duration.
+  // noticed its start and end. These are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -155,16 +156,17 @@ class StateJudge {
   }
 
   // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
-  // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies
-  // to several calls with one number, which are launched together. Two or more calls outside any batch were captured
-  // and never ran as recorded. A counter that has not begun proves this only in a process that counts at all.
+  // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies to
+  // several calls with one number, which are launched together. If two or more calls outside any batch are beyond the
+  // counter, they were captured and never ran as recorded. A counter that never began proves this only in a process
+  // whose other counters did.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (!view.status || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
-      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // not in the dump
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the group's status is not in the dump
       std::vector<uint32_t> beyond;
       bool plain = true;
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
@@ -188,14 +190,14 @@ class StateJudge {
       used[backend] = true;
       completes[backend] |= raw_[i].state == RawState::kCompleted;
       if (!rank_.ops[i].retired) continue;
-      // A watchdog gives up on the first operation that times out, so several in one group were retired when they
-      // ended, or when they were issued.
+      // A watchdog gives up on the first operation that times out. So if several in one group are retired, they were
+      // retired when they completed, or when they were issued.
       gives_up[backend] = !retires_[backend] || (gives_up[backend] && !retired[rank_.ops[i].membership]);
       retires_[backend] = retired[rank_.ops[i].membership] = true;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
-    // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first
-    // NCCL backend, an operation that is retired but not completed has timed out.
+    // gloo and torchcomms never mark an operation as completed: it has completed once it is retired. With PyTorch's
+    // first NCCL backend, an operation that is retired but not completed has timed out.
     for (size_t i = 0; i < used.size(); i++) {
       any_ended |= completes[i] || retires_[i];
       retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty() || !gives_up[i]);
@@ -203,7 +205,7 @@ class StateJudge {
     rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start time written at completion does not show the start, nor does a state that is never updated.
+      // A start time that was written at completion is not the start, nor is a state that is never updated.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_[raw_[i].backend])) rank_.start_recorded = true;
     }
@@ -214,11 +216,11 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
-  // entry, nothing has completed since the ring filled up, and the operations in flight were overwritten. (A counter
-  // may be slightly behind the GPU.)
+  // A dump of active operations is complete. Suppose a group's counters show unfinished operations older than its
+  // oldest entry. Then nothing has completed since the ring filled up, and the operations in flight were overwritten.
+  // (A counter may be slightly behind the GPU.)
   bool LacksActive() const {
-    // Sends and receives to several peers end in any order, but close to the order of their numbers.
+    // Sends and receives to several peers complete in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
     if (!rank_.only_active || rank_.ops.empty()) return false;
     std::vector<int64_t> oldest(views_.size(), INT64_MAX);
@@ -230,11 +232,11 @@ class StateJudge {
     }
     for (size_t i = 0; i < views_.size(); i++) {
       const bool exchanges = exchanges_in(i);
-      // What completed last may be a collective, unless the number is too high.
+      // The last completed operation may be a collective, unless the number is too high for one.
       if (exchanges && file_.used[i].collectives > 0 && views_[i].p2p_completed <= file_.used[i].collectives) continue;
       const int64_t completed = exchanges ? views_[i].p2p_completed : views_[i].collective_completed;
       if (completed < 0 || oldest[i] == INT64_MAX) continue;
-      // What started and has not completed is active.
+      // An operation that has started and not completed is active.
       const int64_t started = views_[i].status->started;
       if (!exchanges && started > completed && started < oldest[i]) return true;
       if (oldest[i] > completed + 1 + kNotNoticedYet + (exchanges ? kOutOfOrder : 0)) return true;
@@ -251,7 +253,7 @@ class StateJudge {
     return number == kUnknown || !rank_.only_active ? 0 : beyond.size();
   }
 
-  // Decides which counter the numbers in pg_status belong to.
+  // Determines which counter the numbers in pg_status belong to.
   void ReadCounters(size_t index) {
     GroupView& view = views_[index];
     const UsedGroup& group = file_.used[index];
@@ -263,7 +265,7 @@ class StateJudge {
       return;
     }
     if (group.collectives <= 0 && BatchesBeyond(index, enqueued) > 1) {
-      // Only one batch can be open, so these numbers are those of later collectives, which completed and were not
+      // Only one batch can be open. So these numbers are those of later collectives, which had completed and were not
       // dumped.
       view.collective_completed = completed;
       return;
@@ -285,13 +287,13 @@ class StateJudge {
     }
     view.counts_p2p = counter == 2;
     if (counter == 2) view.p2p_enqueued = enqueued;
-    // The operation completed last may be of another kind than the one enqueued last, even if both have the same
-    // number. They are the same operation only if the other counter is lower, or if the operation enqueued last is
+    // The last completed operation may be of a different kind from the last enqueued one, even if both have the same
+    // number. They are the same operation only if the other counter is lower, or if the last enqueued operation is
     // itself marked complete.
     const int64_t other = counter == 2 ? group.collectives : group.p2ps;
     const bool same = enqueued == completed && (other < completed || last.state == RawState::kCompleted);
     int done = same ? counter : NearerCounter(completed, group.collectives, group.p2ps);
-    // No counter can complete more than the numbers of the newest entries.
+    // The completed number of a counter cannot exceed that of its newest entry.
     const int64_t collectives = counter == 1 ? std::max(enqueued, group.collectives) : group.collectives;
     if (completed > collectives && completed <= group.p2ps) done = 2;
     if (completed > group.p2ps && completed <= collectives) done = 1;
@@ -304,7 +306,7 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not: for them the count
+    // Collectives of a group complete in order. Sends and receives to different peers do not: for these, the count
     // proves only those that the watchdog has also dropped.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
@@ -332,8 +334,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // An open group launches nothing, on any communicator. It may have begun before its first batch if the counters
-    // also miss the calls there.
+    // An open group launches nothing on any communicator. It may have begun before its first batch if the counters also
+    // lack the calls there.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -346,7 +348,7 @@ class StateJudge {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
       // A call of another thread is recorded just before it is enqueued. If the group's own counter does not include
-      // it although more was recorded since, it is in the open group as well.
+      // the call although more was recorded since, the call is in the open group, too.
       const GroupView& view = views_[op.membership];
       const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
@@ -358,7 +360,7 @@ class StateJudge {
     return raw_[a].p2p == raw_[b].p2p && rank_.ops[a].seq == rank_.ops[b].seq && rank_.ops[a].seq != kUnknown;
   }
 
-  // An end named after an operation closes only members created by that operation.
+  // An end named after an operation closes only members that this operation created.
   static bool MayContain(std::string_view end_name, CallKind member) {
     std::string name = Lower(end_name);
     if (name.starts_with("allgather") || name.starts_with("all_gather")) {
@@ -395,7 +397,8 @@ class StateJudge {
     view->run.clear();
   }
 
-  // A damaged file with unordered entries has gaps, which may contain the rest of a batch and its end.
+  // Returns whether the entry is next to a gap in a damaged file with unordered entries. Such a gap may contain the
+  // rest of a batch and its end.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
     const auto follows = [&](size_t i) {
@@ -404,14 +407,14 @@ class StateJudge {
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
-  // Point-to-point operations with the same number belong to a batch whose end record is missing. Members never
-  // complete on their own, so their own state proves nothing.
+  // Point-to-point operations with the same number belong to a batch whose end record is missing. Members of a batch
+  // are never marked complete, so their own state proves nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
-    // A single record was not a batch if the group's next record does not follow an end record. Then its own state
-    // counts.
+    // A single record was not a batch if the group's next record does not follow an end record. In that case, its own
+    // state counts.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {
@@ -434,7 +437,7 @@ class StateJudge {
       if (open) {
         continue;
       } else if (rank_.only_active && !rank_.damaged && (view.p2p_enqueued >= op.seq || view.last_op > run.back())) {
-        // The end was enqueued; a dump of active operations does not contain completed ones.
+        // The end was enqueued, and a dump of active operations does not contain completed ones.
         op.state = OpState::kCompleted;
       }
     }
@@ -449,8 +452,8 @@ class StateJudge {
       out = FromStatus(*view.status, false, rank_.start_recorded);
       out.p2p_issued = out.p2p_started = out.p2p_completed = group.p2ps == 0 ? kNone : kUnknown;
     } else if (view.status) {
-      // Entries have both counters, so the newest entry also shows the other counter, unless newer operations have
-      // completed and are gone.
+      // Entries have both counters, so the newest entry also shows the other counter, unless newer operations completed
+      // and were not dumped.
       const RawOp& newest = raw_[view.last_op];
       int64_t enqueued = Plain(view.status->enqueued);
       bool exact = enqueued == (newest.p2p ? newest.p2p_seq : newest.collective_seq);
@@ -468,14 +471,14 @@ class StateJudge {
         if (first_open[0] == 1 && !group.collective_zero) out.completed = kNone;
       }
     } else if (!rank_.only_active) {
-      // Without pg_status the entries themselves count; the newest are always there.
+      // Without pg_status, the entries themselves count; the newest are always there.
       out.issued = last[0];
       out.p2p_issued = last[1];
       out.completed = last_done[0];
       if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
         out.completed = kNone;
     }
-    // Entries and pg_status are not written in the same instant, so anything that either proves is true.
+    // Entries and pg_status are not written at the same instant, so whatever either one proves is true.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
     // Operations of a group may complete out of order, so this counts only those before the first unfinished one.
@@ -490,7 +493,7 @@ class StateJudge {
   Rank& rank_;
   std::vector<GroupView> views_;
   bool entries_included_;
-  std::array<bool, UINT8_MAX + 1> retires_ = {};  // for each backend: operations are complete once they are retired
+  std::array<bool, UINT8_MAX + 1> retires_ = {};  // for each backend: operations are complete once retired
   uint64_t batches_ = 0;
   uint32_t first_queued_ = UINT32_MAX;  // first operation of a batch that the process did not end
 };

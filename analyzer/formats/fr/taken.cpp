@@ -8,16 +8,17 @@
 namespace lockstep::fr {
 namespace {
 
-// A file written this soon after its newest entry was written when the dump was taken. A later file may be a copy.
-// The newest entry is the last in record order; its time may be smaller than others' if the clock was set back.
+// A file written this soon after its newest entry was written when the dump was taken; a later one may be a copy. The
+// newest entry is the last in record order. Its time may be earlier than others' if the clock was set back.
 constexpr int64_t kTakenWithin = 60'000'000'000;
-// File times are coarser than entries' times: kernel ticks, whole seconds in a tar archive, two seconds in a zip.
+// File times are coarser than entries' times: kernel ticks, whole seconds in a tar archive, two seconds in a zip
+// archive.
 constexpr int64_t kCoarse = 2'000'000'000;
 
-// Time from the timeout until the file is written: the watchdog's interval plus the time to write.
+// Maximum time from the timeout until the file is written: the watchdog's interval plus the time to write.
 constexpr int64_t kWatchdogIsLate = 120'000'000'000;
 
-// The newest entry with a time; null if there is none.
+// Returns the newest entry with a time; null if there is none.
 const Op* NewestOf(const Rank& rank) {
   const auto last = std::find_if(rank.ops.rbegin(), rank.ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
   return last == rank.ops.rend() ? nullptr : &*last;
@@ -48,8 +49,8 @@ bool TimedOut(const FileData& file) {
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
   constexpr int64_t kAtOnce = 5'000'000'000, kApart = 100'000'000;
-  // File times alone would also differ if hosts' clocks differ. Times since the newest entry alone would also differ
-  // if one host stopped early.
+  // File times by themselves also differ if hosts' clocks differ. Times since the newest entry by themselves also
+  // differ if one host stopped early.
   struct Range {
     int64_t least = INT64_MAX, most = INT64_MIN;
     void Add(int64_t value) {
@@ -68,7 +69,7 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
     idle.Add(rank.captured_ns - NewestOf(rank)->enter_ns);
   }
   if (!written.Wide() || !idle.Wide()) return;
-  // Ranks of one host are dumped at once, so gaps between most files indicate copies.
+  // Ranks of one host are dumped at once, so gaps between most files are a sign of copies.
   std::sort(times.begin(), times.end());
   size_t apart = 0;
   for (size_t i = 1; i < times.size(); ++i) apart += times[i] - times[i - 1] >= kApart;
@@ -104,7 +105,7 @@ void TellByUnnoticedEnds(Bundle* bundle) {
   const auto unnoticed = [&](const Rank& rank, const Op& op) {
     if (op.membership == kNoIndex || !NeedsEveryMember(op.kind) || op.seq < 0) return false;
     const Membership& ms = rank.memberships[op.membership];
-    // A backend that marks failed operations as ended shows an end even if a member never entered.
+    // If a backend marks failed operations as complete, an operation looks complete even if a member never entered it.
     const Counts& of = counts[ms.comm];
     return IsUnfinished(op.state) && newest - op.enter_ns <= kBetweenLooks && of.most_completed >= op.seq &&
            of.least_issued >= op.seq && ms.issued >= of.most_issued;

@@ -10,26 +10,26 @@
 
 namespace lockstep::fr {
 
-// Sets captured_ns, or set_back, of the file's rank if the dump can have been taken at the file's modification time:
-// within a minute of the newest entry, or just after the timeout of the oldest unfinished operation. `written_ns`: 0:
-// unknown.
+// Sets captured_ns, or set_back, of the file's rank if the dump can have been taken at the file's modification time.
+// That is within a minute of the newest entry, or just after the timeout of the oldest unfinished operation.
+// `written_ns` is 0 if unknown.
 void SetTaken(int64_t written_ns, FileData* file);
 
 // Returns whether the file's oldest unfinished operation had passed its timeout when the dump was taken.
 bool TimedOut(const FileData& file);
 
-// All ranks of a job are dumped at once. Files written one after the other before any timeout are copies, so
-// captured_ns is cleared.
+// All ranks of a job are dumped at once. If files were written one after the other before any timeout, they are copies,
+// and captured_ns is cleared.
 void DoubtTimesOfCopies(std::vector<FileData>* files);
 
-// For files of unknown times. A watchdog notices a completion within a second or two, and a stuck job completes
-// nothing. If the watchdogs of half of the files had not noticed completions, the job was dumped while it ran:
-// captured_ns becomes the time of the newest entry.
+// For files whose capture time is unknown. A watchdog notices a completion within a second or two, and a stuck job
+// completes nothing. If the watchdogs of half of the files had not noticed completions, the job was dumped while it
+// ran. captured_ns then becomes the time of the newest entry.
 void TellByUnnoticedEnds(std::vector<FileData>* files);
 
 // For dumps without captured_ns. A watchdog notices a completion within a second or two. If only some ranks have
 // recorded a completion, the job was dumped while it ran, so captured_ns becomes the time of the newest entry. Does
-// nothing if such a rank is also missing from a later call or is behind in several groups, because it may be stuck.
+// nothing if a rank without it also lacks a later call or is behind in several groups, because it may be stuck.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// Tests when a dump was taken, and dumps of several jobs.
+// Tests how the capture time of a dump is determined, and dumps of several jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST(FrTaken, ACompletionThatSomeRanksMissedDatesTheDumpToTheNewestEntry) {
   EXPECT_EQ(bundle.ranks[1].captured_ns, kFirstEntryNs + 2'000'000);
 }
 
-// The group's counter is behind the states in the dump: the watchdog had not looked since.
+// The group's counter is behind the states in the dump, because the watchdog had not checked since.
 TEST(FrTaken, CompletionsThatTheWatchdogHadNotNoticedDateTheDumpToTheNewestEntry) {
   for (const int behind : {1, 2}) {
     DumpFolder folder;
@@ -86,7 +86,7 @@ TEST(FrTaken, CompletionsThatTheWatchdogHadNotNoticedDateTheDumpToTheNewestEntry
   }
 }
 
-// If failed operations look completed, one that a member never issued has failed.
+// If failed operations look completed, an operation that a member never issued has failed.
 TEST(FrTaken, AnEndWithoutAllMembersIsAFailure) {
   DumpFolder folder;
   for (int rank = 0; rank < 3; ++rank) {
@@ -138,7 +138,7 @@ TEST(FrTaken, OfTwoReplicasTheOnePastItsTimeoutIsUsed) {
   for (const Rank& rank : bundle.ranks) EXPECT_THAT(rank.path, HasSubstr("replica_0"));
 }
 
-// The first attempt timed out; the second one began afterwards and hangs too.
+// The first attempt timed out. The second one began afterwards and hangs, too.
 TEST(FrTaken, TheLaterAttemptIsUsed) {
   DumpFolder folder;
   std::vector<std::string> files;

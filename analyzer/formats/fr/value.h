@@ -1,6 +1,6 @@
 // The values of one Flight Recorder dump, stored flat: containers keep their items in a shared pool and refer to them
-// by index. Shared and even cyclic structures therefore need no special care, nothing is freed recursively, and one
-// Document is reused for all files. Readers follow the dump's schema, which has a fixed number of levels.
+// by index. So shared and even cyclic structures need no special care, nothing is freed recursively, and one Document
+// is reused for all files. Readers follow the dump's schema, which has a fixed number of levels.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace lockstep::fr {
 
-// A file with more values (16 bytes each) or containers is refused. Ring buffers of 200,000 entries with stacks stay
-// far below, and a hostile file can use at most about a gigabyte.
+// Files with more values (16 bytes each) or containers are refused. Ring buffers of 200,000 entries with stacks have
+// far fewer, and a hostile file can use at most about a gigabyte.
 constexpr uint64_t kMaxValues = 16u << 20;
 constexpr uint64_t kMaxContainers = 8u << 20;
 
@@ -92,13 +92,13 @@ class Document {
   // Clears the contents but keeps the memory.
   void Clear();
 
-  // Strings are views: into the bytes of the file, or into this document (OwnString).
+  // The string is a view into the bytes of the file, or into this document (OwnString).
   Value NewString(std::string_view text, Type type = Type::kString);
   Value OwnString(std::string text);
   Value NewContainer(Type type);
   // For a dictionary: key, value, key, value. Returns false if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
-  // The same for a container's first item; most containers of a dump have only one.
+  // Like Append, for a container's first item; most containers of a dump have only one.
   bool AppendFirst(uint32_t container, const Value& value) {
     if (full()) return false;
     containers_[container].begin = {static_cast<uint32_t>(pool_.size()), 1};
@@ -171,8 +171,8 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// Why a parser stopped early. `refused` is true if the file is hostile, and nothing in it may be used. Otherwise the
-// document contains everything that was complete before `offset`, and open containers are marked partial.
+// Why a parser stopped early. If `refused`, the file is hostile, and nothing in it may be used. Otherwise the document
+// contains everything that was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty if there is no error
   const char* like = "";  // equal for errors that differ only in numbers; "" if the texts must be equal

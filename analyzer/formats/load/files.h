@@ -1,4 +1,4 @@
-// Finds the files under the paths that the user gave, and detects their formats.
+// Finds the files under the user's paths, and detects their formats.
 #pragma once
 
 #include <atomic>

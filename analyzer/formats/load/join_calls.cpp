@@ -12,21 +12,21 @@ namespace {
 
 using ring::CallKind;
 
-// Maximum number of comparisons when searching for one communicator's shift.
+// Maximum number of comparisons in the search for one communicator's shift.
 constexpr int64_t kMaxComparisons = 20'000'000;
 
 bool IsOwnCollective(const Op& op) {
   return op.seq >= 1 && op.kind != CallKind::kGroup && !ring::IsPointToPoint(op.kind) && op.state != OpState::kFailed;
 }
 
-// Entries that are numbered among their group's collectives.
+// Returns whether an entry is numbered among its group's collectives.
 bool IsCollectiveEntry(const Op& op) {
   return op.seq >= 0 && op.kind != CallKind::kGroup && !ring::IsPointToPoint(op.kind);
 }
 
 bool IsCounted(const Op& op, bool split) { return !op.batch_end && !(split && CallFactsOf(op.kind).may_be_sends); }
 
-// The count that Lockstep's own record would have; -1 if unknown.
+// Returns the count that Lockstep's own record would contain; -1 if unknown.
 int64_t CountOf(const Op& entry) {
   const CallFacts::Side side = CallFactsOf(entry.kind).counted;
   return side == CallFacts::Side::kInput    ? entry.input_elements
@@ -37,7 +37,7 @@ int64_t CountOf(const Op& entry) {
 // Returns whether two calls with the same number on two ranks of one source agree.
 bool SameOnBoth(const Op& a, const Op& b) { return a.kind == b.kind && a.count == b.count && CountOf(a) == CountOf(b); }
 
-// Number of calls that agree with this shift; -1 if any call contradicts it.
+// Returns the number of calls that agree with this shift; -1 if any call contradicts it.
 int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int64_t* comparisons) {
   auto mine = own.calls.lower_bound(entries.calls.begin()->first + by);
   if (mine == own.calls.end()) return 0;
@@ -127,11 +127,12 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm) {
 
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   CallTable table;
-  // The number of calls in a launch. A rank's oldest launch may be incomplete, so this is the maximum over ranks.
+  // A launch, with its number of calls. A rank's oldest launch may be incomplete, so the number is the maximum over
+  // ranks.
   struct Launch {
     int64_t calls = 0;
-    bool differ = false;    // complete on several ranks, but different
-    bool only_end = false;  // an end without members
+    bool differ = false;    // complete on several ranks, but with different numbers of calls
+    bool only_end = false;  // has an end but no members
   };
   std::map<int64_t, Launch> launches;
   bool only_active = false;
@@ -202,7 +203,7 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
     if (!IsCollectiveEntry(op) || !IsCounted(op, split)) continue;
     auto at = table.positions.find(op.seq);
     if (at == table.positions.end()) continue;
-    // The ring has lost an unknown part of this launch, so none of it is used.
+    // The ring has lost an unknown part of this launch, so no part of it is used.
     Launch& launch = launches[op.seq];
     auto next = std::next(at);
     if (!table.from_birth && next != table.positions.end() && next->second - at->second != launch.calls) continue;
@@ -222,7 +223,8 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
     return out;
   }
   int64_t comparisons = kMaxComparisons;
-  // Both count from the group's creation and the calls agree under these numbers, so no other alignment is possible.
+  // Both sources count from the group's creation, and the calls agree with these numbers, so no other alignment is
+  // possible.
   if (entries.from_birth) {
     const int64_t by = 1 - entries.first_number;
     if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing > 0)

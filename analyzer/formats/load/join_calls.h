@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-// Lockstep's own record numbers a communicator's collectives from 1. Flight Recorder numbers a process group's
-// launches from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives
-// (an all-to-all, a gather) count too. Its calls therefore get positions: consecutive numbers in call order, one for
-// each call that an own record would count. If every launch is one call, positions are the dump's own numbers.
+// Lockstep's own record numbers a communicator's collectives from 1. Flight Recorder numbers a process group's launches
+// from 0 or 1. A coalesced batch of n operations is one launch, and operations built from sends and receives (an
+// all-to-all, a gather) count, too. So its calls get positions: consecutive numbers in call order, one for each call
+// that an own record would count. If every launch is one call, positions are the dump's own numbers.
 
 // The positions of each communicator's calls, computed once for a bundle that must not change afterwards.
 struct CallIndex {
@@ -33,7 +33,7 @@ struct CallIndex {
 // Returns whether a call in an own record and an entry of a dump can be the same call, by kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
-// One call as several ranks of a source recorded it; facts by majority.
+// One call as recorded by several ranks of a source; the majority decides each fact.
 class Witnessed {
  public:
   void Add(const Op& op);
@@ -55,7 +55,8 @@ struct CallTable {
   // For a dump: maps a number to the position of its first call. Omits numbers that no rank has any more.
   std::map<int64_t, int64_t> positions;
 
-  // Returns the position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
+  // Returns the position of a launch's last call. Returns kNone and kUnknown unchanged, and kUnknown if no entry
+  // decides the position.
   int64_t PositionOf(int64_t number) const;
 };
 
@@ -64,19 +65,19 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm);
 // receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
-// Positions of a rank's entries, in order: (position, index into Rank::ops).
+// Returns the positions of a rank's entries, in order: (position, index into Rank::ops).
 std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, const CallIndex::Use& use,
                                                          const CallTable& table, bool split);
 
-// Own number minus position.
+// The difference of own number and position.
 struct Shift {
   bool found = false;
   int64_t by = 0;
   int64_t agreeing = 0;  // number of calls that both have
   std::string why_not;   // if not found, the reason
 };
-// `ends` has the own number and position of the last call, for every rank that both sources have. If the calls repeat,
-// ranks that stopped at different places but agree on the difference between the two decide the shift.
+// `ends` contains the own number and position of the last call, for every rank that both sources contain. If the calls
+// repeat, the shift is decided by ranks that stopped at different places but agree on the difference.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -19,11 +19,11 @@ namespace {
 
 using ring::CallKind;
 
-// A dump takes a call's time just before the own record does, from the same host's clock. Adjustments of that clock
-// are smaller than this, and starts of a job are further apart.
+// A dump records a call's time just before the own record does, from the same host's clock. Adjustments of that clock
+// are smaller than this limit, and starts of a job are further apart.
 constexpr int64_t kSameCallNs = 30'000'000'000;
 
-constexpr size_t kMaxNamed = 8;  // problems of one kind that are listed one by one
+constexpr size_t kMaxNamed = 8;  // number of problems of one kind that are listed individually
 
 std::string_view FirstLabel(std::string_view host) { return host.substr(0, host.find('.')); }
 
@@ -32,10 +32,10 @@ bool SameHost(const std::string& a, const std::string& b) {
          absl::AsciiStrToLower(std::string(FirstLabel(a))) == absl::AsciiStrToLower(std::string(FirstLabel(b)));
 }
 
-// A process group's own name, from its id "NAME/HASH".
+// Returns a process group's own name, from its ID "NAME/HASH".
 std::string GroupName(const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); }
 
-// Unknown members on one side are no contradiction, but both sides must know some.
+// Members that are unknown on one side are no contradiction, but both sides must know some.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -83,12 +83,12 @@ class Joiner {
  private:
   // The result for a process group.
   struct Link {
-    uint32_t comm = kNoIndex;  // in the bundle of Lockstep's own records
+    uint32_t comm = kNoIndex;  // index in the bundle of Lockstep's own records
     bool used = false;         // some rank made a call in the group
     bool split = false;        // see EntryCalls
     Shift shift;
     CallTable table;
-    std::string why_not;        // why a group with calls and a candidate was not joined
+    std::string why_not;        // the reason, if a group with calls and a candidate was not joined
     uint32_t added = kNoIndex;  // a communicator that only dumps contain, added to the bundle
   };
 
@@ -125,7 +125,7 @@ class Joiner {
     return false;
   }
 
-  // Returns the last call's own number and its position among the group's entries, on ranks that have both.
+  // Returns the own number of the last call and its position among the group's entries, for each rank that has both.
   std::vector<std::pair<int64_t, int64_t>> Ends(uint32_t group, uint32_t comm, const CallTable& table) const {
     std::vector<std::pair<int64_t, int64_t>> ends;
     for (const CallIndex::Use& use : entry_index_.uses[group]) {
@@ -168,7 +168,7 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    // Indexed by size and by member, as far as they are known.
+    // Indexed by size and member, as far as known.
     std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {
@@ -211,7 +211,7 @@ class Joiner {
       Link& link = possible[g][0];
       std::vector<uint32_t> rivals = claims[link.comm];
       if (possible[g].size() == 1 && rivals.size() > 1) {
-        // The group that the communicator is named after.
+        // The group after which the communicator is named.
         std::vector<uint32_t> named;
         for (uint32_t rival : rivals) {
           if (IsNamed(own_.comms[link.comm], dumps_.comms[rival])) named.push_back(rival);
@@ -245,7 +245,7 @@ class Joiner {
     links->push_back(std::move(kept));
   }
 
-  // Returns the rank's own membership in a joined communicator.
+  // Returns the rank's membership, in its own record, of a joined communicator.
   uint32_t OwnMembership(uint32_t own_rank, uint32_t comm) const {
     const std::vector<Membership>& all = own_.ranks[own_rank].memberships;
     for (uint32_t m = 0; m < all.size(); ++m) {
@@ -259,7 +259,8 @@ class Joiner {
     uint32_t entry;  // index into the dump's ops
     uint32_t op;     // index into the own ops; kNoIndex if the own record does not have it
   };
-  // Entries of one of a rank's memberships, by own number. `mine` is kNoIndex if the rank has no own record.
+  // Returns the entries of one of a rank's memberships, by own number. `mine` is kNoIndex if the rank has no own
+  // record.
   std::vector<Match> MatchesOf(uint32_t r, uint32_t m, uint32_t mine) const {
     const Link& link = links_[dumps_.ranks[r].memberships[m].comm];
     absl::flat_hash_map<int64_t, uint32_t> by_seq;
@@ -282,7 +283,7 @@ class Joiner {
 
   bool IsJoined(uint32_t r, uint32_t m) const { return links_[dumps_.ranks[r].memberships[m].comm].comm != kNoIndex; }
 
-  // Rejects dumps of ranks whose two sources show different calls, or the same calls at different times.
+  // Rejects dumps of ranks whose two sources contain different calls, or the same calls at different times.
   void RefuseOtherStarts() {
     size_t both = 0, other = 0;
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
@@ -361,7 +362,7 @@ class Joiner {
     }
     if (op->dtypes == kNoIndex) op->dtypes = Translate(strings_, entry.dtypes);
     op->retired |= entry.retired;
-    // What was once started or completed stays so, but "not yet" may be outdated.
+    // An operation that started or completed stays so, but "not yet" may be outdated.
     if (op->state == OpState::kUnknown && (entry.state == OpState::kCompleted || entry.state == OpState::kStarted))
       op->state = entry.state;
   }
@@ -397,7 +398,7 @@ class Joiner {
       if (membership.local_name.empty()) membership.local_name = rank.memberships[m].local_name;
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
-      // Both sources saw the same last call, so the framework's count is from that moment.
+      // Both sources contain the same last call, so the framework's count is from the same moment.
       if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
           completed >= 0)
         membership.completed = completed + link.shift.by;
@@ -531,7 +532,7 @@ class Joiner {
   Bundle& own_;
   CallIndex entry_index_, own_index_;
   std::vector<uint32_t> own_rank_;  // for each rank with dumps; kNoIndex if it has no own record
-  std::vector<bool> refused_;       // dumps
+  std::vector<bool> refused_;       // for each dump
   std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;
 };

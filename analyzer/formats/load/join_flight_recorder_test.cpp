@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 constexpr int64_t kEpoch = 1'758'000'000'000'000'000;  // wall clock of the job's start
 constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // real minus monotonic
 
-// A job as the list of its ranks' calls, written once for both formats.
+// A job given by its ranks' calls, and written once for both formats.
 struct Event {
   int group = 0;
   CallKind kind = CallKind::kAllReduce;
@@ -42,7 +42,7 @@ struct Job {
   std::vector<Group> groups;
   std::vector<Event> events;     // events of every member rank
   std::vector<size_t> stops_at;  // indexed by rank: number of events that it calls; the last one hangs
-  std::vector<bool> own, dump;   // indexed by rank: the sources that exist for the rank
+  std::vector<bool> own, dump;   // indexed by rank: whether the rank has this source
   size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // number of newest calls and entries to keep
   int64_t dump_time_shift_ns = 0;
 
@@ -179,7 +179,7 @@ FrDump DumpForm(const Job& job, int32_t r) {
   return dump;
 }
 
-// Loads files the way users have them: Lockstep's dumps and Flight Recorder dumps in one folder.
+// Loads files as users have them: Lockstep's dumps and Flight Recorder dumps in one folder.
 Bundle Load(const Job& job) {
   fr_test::DumpFolder folder;
   const Bundle own = OwnForm(job);
@@ -314,7 +314,7 @@ TEST(JoinFlightRecorder, ABatchCountsAsItsCalls) {
 TEST(JoinFlightRecorder, RepeatedCallsDoNotDetermineTheShift) {
   Job job(2);
   job.groups = {{"0", "default_pg", {0, 1}}};
-  // One early batch makes the numbers incomparable, and every later call looks like the next one.
+  // One early batch makes the numbers incomparable, and each later call looks the same as the next.
   job.events.push_back({0, CallKind::kAllReduce, 8, 3});
   for (int i = 0; i < 60; i++) job.events.push_back({0, CallKind::kAllReduce, 8, i % 2 == 0 ? 2 : 0});
   job.dump_keeps = 40;

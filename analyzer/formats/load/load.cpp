@@ -59,7 +59,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps contain more than logs do, except for the end of a process that left no dump.
+    // Dumps contain more than logs, except for the end of a process that left no dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -110,25 +110,25 @@ class Loader {
     if (records_.framework.ranks.empty()) {
       (*format)->Read(paths, control_, &records_);
       logs_read_ = records_.explained;
-      // If none of these files yields a rank, one problem reports what is missing in all of them.
+      // If none of these files contains a rank, one problem states what is missing in all of them.
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
-    // Dumps may answer what a log alone leaves open: the ranks with a dump wait for this one.
+    // Dumps may show what a log alone does not: that the ranks with a dump wait for this one.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
   }
 
-  // Adds the ranks that left no dump, if logs show their calls or their ends, and the stacks of those that did.
+  // Adds ranks that left no dump, if logs show their calls or ends, and the stacks of ranks that did.
   void JoinLogs(Bundle logs) {
     Bundle& dumps = records_.framework;
     dumps.ranks_expected = std::max(dumps.ranks_expected, logs.ranks_expected);
     std::map<int32_t, size_t> known;  // rank -> index
     for (size_t i = 0; i < dumps.ranks.size(); ++i) known.emplace(dumps.ranks[i].rank, i);
-    std::multimap<std::string, uint32_t> by_name;  // "NAME/HASH": the same name, whatever the members
+    std::multimap<std::string, uint32_t> by_name;  // by "NAME/HASH", where NAME does not depend on the members
     const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
     for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
     std::map<uint32_t, uint32_t> added;  // groups that only logs mention
@@ -214,7 +214,7 @@ class Loader {
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
   }
 
-  // In a folder with recognized dumps other files are expected, unless they are named like dumps.
+  // Other files are expected in a folder with recognized dumps, unless they are named like dumps.
   void NotRecognised(const FoundFile& file, bool certain) {
     int32_t rank = -1;
     bool wanted = file.named || !certain;
@@ -242,7 +242,7 @@ class Loader {
     for (Problem& problem : records_.problems) builder.AddProblem(std::move(problem));
     Bundle bundle = builder.Finish();
     Bundle& framework = records_.framework;
-    // Problems without a rank are about files next to the dumps that only begin like a dump.
+    // Problems without a rank are about files that are next to the dumps and only begin like a dump.
     for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
     if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
     return bundle;

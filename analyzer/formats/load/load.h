@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-// Loads incident folders and files of the formats in registry.h, detected by content. Several paths become one
-// bundle. Returns NotFound if a path does not exist, FailedPrecondition if nothing is readable (the message lists
-// what was tried), and InvalidArgument if the files belong to several jobs and none is chosen (the message lists the
-// jobs). Damage to a part becomes an entry in Bundle::problems, and the rest is loaded.
+// Loads incident folders and files of the formats in registry.h, detected by content. Several paths become one bundle.
+// Returns NotFound if a path does not exist, and FailedPrecondition if nothing is readable; the message lists what was
+// tried. Returns InvalidArgument if the files belong to several jobs and none is chosen; the message lists the jobs. If
+// a part is damaged, that becomes an entry in Bundle::problems, and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // Progress of a load, which other threads may read.

@@ -1,4 +1,4 @@
-// manifest.json of an incident folder: facts from the collector that the dumps do not contain.
+// Reads manifest.json of an incident folder: facts from the collector that the dumps do not contain.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace lockstep {
 struct Manifest {
   std::string job;
   int32_t ranks_expected = 0;  // 0 if unknown
-  bool known_stalled = false;  // the collector found that nothing moves
+  bool known_stalled = false;  // the collector found that no rank makes progress
   int64_t stalled_ns = 0;
 };
 

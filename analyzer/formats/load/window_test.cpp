@@ -234,8 +234,8 @@ TEST_F(LoadWindowTest, RareCallsAreComparedIndividually) {
 }
 
 TEST_F(LoadWindowTest, CallsThatAMemberHasNotIssuedAreLoadedHoweverOld) {
-  // Without GPU progress markers, only the other ranks' progress shows that the world's third call is in progress.
-  // 700 calls came after it.
+  // Without GPU progress markers, only the other ranks' progress shows that the world's third call is in progress. It
+  // is followed by 700 calls.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;
     if (r != 2) return;

@@ -1,4 +1,4 @@
-// Calls that NCCL printed: which rank made them, on which communicator, and their numbers there.
+// Reads calls that NCCL printed: which rank made them, on which communicator, and their numbers there.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -24,7 +24,7 @@ struct Part {
   std::string kind;   // kind of the communicator
 };
 
-// "" for 0, " B" for 1, " C" for 2. Letters, because names that differ only in digits count as one kind.
+// Returns "" for 0, " B" for 1, " C" for 2. Uses letters, because names that differ only in digits count as one kind.
 std::string Letters(int ordinal) {
   std::string letters;
   for (int left = ordinal; left > 0; left /= 26) letters.insert(letters.begin(), static_cast<char>('A' + left % 26));
@@ -62,12 +62,12 @@ class Calls {
       out_.AddPlace(rank, process->host, process->pid, process->pci);
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Ranks create their communicators in the same order. The order of communicators of one size therefore shows
-        // their kind and, if no identity was printed, the communicator itself.
+        // Ranks create their communicators in the same order. So the order of communicators of one size shows their
+        // kind and, if no identity was printed, the communicator itself.
         const int ordinal = of_size[comm.size]++;
         std::string kind = absl::StrCat("comm of ", comm.size, " ranks", Letters(ordinal));
         std::string name = Identity(*process, comm);
-        // If its identity is known, a rank that made none of its calls may be the one that others wait for.
+        // If the communicator's identity is known, a rank that made no call on it may be the one that others wait for.
         if (unclear.contains(comm.size) || (name.empty() && !Used(comm))) continue;
         if (name.empty()) name = kind;
         comms[std::move(name)].push_back({process, &comm, file, rank, std::move(kind)});
@@ -101,7 +101,7 @@ class Calls {
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
   // In a job that hangs, only a few ranks are behind: the one that others wait for, and those that wait for it
-  // elsewhere. In a running job, or if logs are truncated, ranks end anywhere.
+  // elsewhere. In a running job, or in truncated logs, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;
@@ -109,7 +109,7 @@ class Calls {
       for (const Part& part : parts) ranks.insert(part.rank);
       bool by_count = false;
       if (!Numbered(parts, &by_count)) continue;
-      // If lines are missing in the middle, the last ones may be missing too.
+      // If lines are missing in the middle, the last ones may be missing, too.
       if (by_count && std::any_of(parts.begin(), parts.end(), [](const Part& part) { return HasHole(*part.comm); }))
         return true;
       std::map<int64_t, std::vector<int32_t>> ends;
@@ -122,11 +122,12 @@ class Calls {
     return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
   }
 
-  // Sizes of communicators that cannot be matched on all ranks, because the log does not begin with all of them.
+  // Returns the sizes of communicators that cannot be matched on all ranks, because the log does not begin early enough
+  // to contain all of them.
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
-      std::map<int32_t, std::pair<int, bool>> of_size;  // how many are nameless, and whether one began earlier
+      std::map<int32_t, std::pair<int, bool>> of_size;  // by size: number without a name, and whether one began earlier
       for (const NcclComm& comm : process->comms) {
         if (!Identity(*process, comm).empty()) {
           identified.insert(comm.size);
@@ -150,7 +151,7 @@ class Calls {
   // Returns the identity that all members print for the communicator; empty if there is none.
   static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
     if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
-    constexpr int kMostSplits = 8;  // nested splits
+    constexpr int kMostSplits = 8;  // limit on nested splits
     std::string splits;
     const NcclComm* at = &comm;
     for (int i = 0; at->id == 0; ++i) {
@@ -161,7 +162,7 @@ class Calls {
     return absl::StrCat(splits, "comm ", absl::Hex(at->id));
   }
 
-  // Processes that printed neither a call nor a creation are alive, and have not reached the others' calls.
+  // Adds processes that printed neither a call nor a creation: they are alive, and have not reached the others' calls.
   void AddBare() {
     std::set<std::pair<std::string, int64_t>> known;
     for (const auto& [file, process] : processes_) known.insert({process->host, process->pid});
@@ -233,8 +234,8 @@ class Calls {
     return placed == by_order_.end() ? -1 : placed->second;
   }
 
-  // Returns whether calls have numbers that are equal on all ranks: opCount if it changes with each call, otherwise
-  // their order from the same beginning.
+  // Returns whether calls have numbers that are equal on all ranks: opCount if it grows with each call, otherwise their
+  // order, if all records begin at the same call.
   bool Numbered(const std::vector<Part>& parts, bool* by_count) const {
     const NcclComm* first = nullptr;
     bool same_beginning = true;
@@ -242,7 +243,7 @@ class Calls {
     for (const Part& part : parts) {
       if (part.comm->calls == 0) continue;
       if (first == nullptr) first = part.comm;
-      // Sends and receives count too, and differ between ranks.
+      // Sends and receives increment the count as well, and differ between ranks.
       *by_count &= part.comm->by_count && part.comm->all_transfers == 0;
       same_beginning &= part.comm->first_op_count == first->first_op_count || part.comm->id != 0;
     }
@@ -270,7 +271,7 @@ class Calls {
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    // If members are missing from a communicator, their positions in complete communicators identify them.
+    // If a communicator has missing members, their positions in complete communicators identify them.
     if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
@@ -289,7 +290,7 @@ class Calls {
     for (const Part& part : parts) {
       if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
     }
-    // No member returns from a creation before all members have entered it, so lines of the other members are missing
+    // No member returns from a creation before all members have entered it. So lines of the other members are missing
     // here.
     const bool made = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.comm->made; });
     const bool in_part = made && parts.size() < static_cast<size_t>(size);
@@ -297,7 +298,7 @@ class Calls {
       AddPart(name, part, by_count, least, InTheMaking(*part.comm) && !in_part);
       if (!scattered_ && lanes.contains(place_of(part))) AddTransfers(name, part, place_of(part), lanes);
     }
-    // One rank's list is enough.
+    // The list is stored for only one rank, which is enough.
     if (members.empty() || (in_part && making_)) return;
     out_.Of(parts[0].rank, parts[0].file->path)->claims.push_back({name, parts[0].kind, std::move(members)});
   }
@@ -343,10 +344,10 @@ class Calls {
     return comm.begun || comm.made || sent || (comm.calls > 0 && comm.first_op_count == 0);
   }
 
-  // Sends match receives in their order. Both sides must begin at the same one, because numbers count from the first
-  // recorded one. If the other side was not issued, or has another size, the operation cannot be complete.
+  // Sends match receives in order. Both sides must begin at the same one, because numbers count from the first recorded
+  // one. If the other side was not issued, or has a different size, the operation cannot be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
-    std::vector<std::pair<const NcclTransfer*, bool>> add;  // the bool: the operation cannot be complete
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
       const auto other = lanes.find(key.second);
       if (other == lanes.end()) continue;
@@ -376,7 +377,7 @@ class Calls {
       op.seq = transfer->number;
       op.root_or_peer = transfer->call.root;
       if (open) op.state = OpState::kIncomplete;
-      // The lines do not show groups. Sends and receives of one group have the same opCount and follow each other.
+      // The lines do not show groups. Sends and receives of one group are adjacent and have the same opCount.
       const bool same = before != nullptr && before->call.op_count == transfer->call.op_count &&
                         before->number_in_process + 1 == transfer->number_in_process;
       if (!same) ++groups_of_transfers_;
@@ -421,12 +422,12 @@ class Calls {
       const NcclCall& call = calls[i].second;
       Op op = OpOf(index, call, calls[i].first);
       op.seq = number(i);
-      // A member has not issued it.
+      // Some member has not issued it.
       if (op.seq > least && NeedsEveryMember(call.kind)) op.state = OpState::kIncomplete;
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||
                            call.kind == ring::CallKind::kReduceScatter;
-      // NCCL's internal operations, whose numbers are only valid on their communicator.
+      // The number of NCCL's built-in reductions. Other numbers are valid only on their communicator.
       constexpr int32_t kBuiltIn = 5;
       if (reduces && call.reduction >= 0 && call.reduction < kBuiltIn)
         op.reduction = static_cast<uint8_t>(call.reduction);
@@ -446,7 +447,7 @@ class Calls {
     }
     used.collectives = used.progress.issued = scattered_ ? least : data->rank.ops.back().seq;
     used.first_collective = by_count ? FirstOf(*part.comm) : 1;
-    // Lines are missing where the count jumps.
+    // Lines are missing wherever the count jumps.
     if (by_count)
       used.unrecorded = std::max<int64_t>(LastOf(part, by_count) - used.first_collective + 1 - part.comm->calls, 0);
     used.collective_zero = used.first_collective == 0;
@@ -456,7 +457,7 @@ class Calls {
   std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_, bare_;
   int32_t largest_ = 0;
   size_t memberships_ = 0;
-  int64_t listed_ = 0;  // total entries of member lists
+  int64_t listed_ = 0;  // total number of entries in member lists
   std::map<const NcclProcess*, int32_t> by_order_;
   bool used_order_ = false, making_ = false;
   bool scattered_ = false;  // ranks end at many different calls

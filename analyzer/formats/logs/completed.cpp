@@ -1,4 +1,4 @@
-// Completed operations from NCCL's Inspector. Its files do not contain operations in flight.
+// Reads completed operations from NCCL's Inspector. Its files do not contain operations in flight.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -54,7 +54,7 @@ class Completed {
     const InspectorComm* comm;
   };
 
-  // The communicator of all ranks numbers them like the job does.
+  // The communicator of all ranks numbers them as the job does.
   void Place() {
     int32_t largest = 0;
     std::set<std::string> whole;
@@ -94,8 +94,7 @@ class Completed {
     std::sort(ops.begin(), ops.end(), [](const InspectorOp& a, const InspectorOp& b) { return a.number < b.number; });
     for (const InspectorOp& from : ops) {
       if (data->used.size() >= kMostGroupsOfRank) return;
-      // Processes write at different times, so operations after the end of one file show nothing about that file's
-      // rank.
+      // Processes write at different times, so operations after the end of one file say nothing about that file's rank.
       if (from.number > last_.at(NameOf(*own.comm, from.kind)).begin()->first) continue;
       const uint32_t index = Ranks::GroupOf(data, NameOf(*own.comm, from.kind), own.comm->name);
       Op op;

@@ -1,4 +1,4 @@
-// Counts from ncclras: ranks that launched fewer operations than the others, and do not progress.
+// Reads counts from ncclras: ranks that launched fewer operations than the others and make no progress.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,14 +15,14 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr int64_t kMostCounts = 1 << 18;  // over all communicators
+constexpr int64_t kMostCounts = 1 << 18;  // limit over all communicators
 
 struct Reported {
   const RasComm* comm;
   const FileFacts* file;
 };
 
-// Each rank's count; -1 if the report does not list it. At most one class may be too large to be listed.
+// Returns each rank's count; -1 if the report does not list it. At most one class may be too large to be listed.
 std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   std::vector<int64_t> counts(static_cast<size_t>(size), -1);
   const RasClass* unlisted = nullptr;
@@ -41,7 +41,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   return counts;
 }
 
-// The job's ranks by host and PID, as lockstep attach found them.
+// The job's ranks by host and PID, as found by lockstep attach.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
 // Returns the job rank of each member. Empty if a member is not listed, or its process is unknown.
@@ -104,7 +104,7 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
     used.size_hint = last.comm->size;
   }
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // the report does not show in which of them the rank may still be
+  used.unrecorded = count;  // the report does not show which of them the rank may still be in
   if (count <= least) return;
   Op op;
   op.membership = index;
@@ -112,7 +112,7 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
   op.kind = last.comm->op.empty() ? ring::CallKind::kOtherCollective : fr::ParseOpName(last.comm->op).kind;
   if (op.kind == ring::CallKind::kNone) op.kind = ring::CallKind::kOtherCollective;
   op.state = OpState::kIncomplete;
-  op.retired = true;  // a member has not launched it, so it cannot end
+  op.retired = true;  // some member has not launched it, so it cannot complete
   op.record_id = static_cast<int64_t>(data->rank.ops.size());
   op.index = op.record_id;
   if (op.kind == ring::CallKind::kOtherCollective) op.name = Ranks::Intern(data, "collective operation");
@@ -134,7 +134,7 @@ std::string Behind(const RasComm& comm) {
   return Named(least->ranks[0], comm.size);
 }
 
-// "on communicator 1a2b, 30 ranks launched 640 AllGather, 2 ranks (12, 13) 641".
+// Returns "on communicator 1a2b, 30 ranks launched 640 AllGather, 2 ranks (12, 13) 641".
 std::string CountsText(const RasComm& comm) {
   constexpr size_t kMostClasses = 4;
   std::vector<std::string> texts;
@@ -154,9 +154,9 @@ std::string CountsText(const RasComm& comm) {
 }
 
 // Reports ranks that do not answer ncclras, or whose state differs from the others'. They are numbered within a
-// communicator, and nothing shows which calls they are in.
+// communicator, and the calls that they are in are unknown.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
-  std::set<std::string> told;  // several reports repeat it
+  std::set<std::string> told;  // because several reports repeat it
   for (const RasOdd& odd : file.ras.odd) {
     const bool dead = file.ras.dead.contains({odd.rank.host, odd.rank.pid});
     const std::string what = !odd.status.empty() ? absl::StrCat("has status ", odd.status, ", unlike the others")
@@ -217,7 +217,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const auto& [key, of] : reports) {
     const Reported& last = of.back();
     const std::string where = absl::StrCat("line ", last.comm->number, ": ");
-    // In a running job, ranks differ by an operation or two at any moment.
+    // In a running job, the counts of ranks differ by one or two at any moment.
     if (of.size() < 2 || of[of.size() - 2].comm->classes != last.comm->classes) {
       ranks->Tell(last.file->path, of.size() < 2
                                        ? absl::StrCat(where, CountsText(*last.comm),
@@ -232,13 +232,12 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
       least = std::min(least, klass.launched);
     }
     if (size == 0) size = sum;
-    // A report numbers ranks within their communicator. If none of several communicators is the whole job, the same
-    // number would name different ranks.
+    // A report numbers ranks within their communicator. If there are several communicators and none is the whole job,
+    // one number may mean different ranks.
     const bool whole = size >= largest;
     const std::vector<int32_t> members =
         sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
-    // Stacks show the member that is elsewhere. If both wait, the counts fit a call that one skipped or the other
-    // added.
+    // Stacks show which member is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
     const bool pair = members.size() == 2;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");

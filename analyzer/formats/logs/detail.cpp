@@ -1,4 +1,4 @@
-// Reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, ranks that did not reach a barrier.
+// Reads reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, and ranks that did not reach a barrier.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostImplied = 1 << 17;  // limit on the calls that are inferred from fingerprints
 
-// The ranks of the job that are members of the group, from lines that its processes print ("Rank 1 is running").
+// Finds which ranks of the job are the members of the group, from lines that its processes print ("Rank 1 is running").
 class Members {
  public:
   // `said` is the number of ranks in the job, if a line contains it.
@@ -34,14 +34,14 @@ class Members {
 
   // The members are ranks of the job.
   bool whole() const { return whole_; }
-  // Members of several groups have the same numbers, or nothing shows which ranks they are.
+  // True if members of several groups have the same numbers, or if the lines do not show which ranks they are.
   bool unclear() const { return unclear_; }
   int32_t RankOf(int32_t member) const {
     if (whole_) return member;
     const auto at = ranks_.find(member);
     return at == ranks_.end() ? -1 : at->second;
   }
-  // Ranks by member, if all members up to the last one in any line are known.
+  // Returns the rank of each member, if all members up to the last one in any line are known.
   std::vector<int32_t> All() const {
     std::vector<int32_t> out;
     for (const auto& [member, rank] : ranks_) {
@@ -57,7 +57,7 @@ class Members {
     const int32_t member = said.what.own;
     int32_t rank = said.who.rank;
     for (const int32_t other : {said.who.task, file_rank}) rank = rank < 0 ? other : rank;
-    // A rank in the job is at least as large as its number on the host.
+    // A rank in the job is never smaller than its number on the host.
     unclear_ |= rank < 0 && member < said.who.local;
     whole_ &= rank < 0 || rank == member;
     if (rank < 0) return;
@@ -72,7 +72,7 @@ class Members {
 
 constexpr char kDiffering[] = "the group whose calls differ";
 
-// "AllGather #12 of [20, 10]".
+// Returns "AllGather #12 of [20, 10]".
 std::string TextOf(const Fingerprint& print) {
   const ring::CallKind kind = fr::ParseOpName(print.op).kind;
   const bool named = kind != ring::CallKind::kNone && kind != ring::CallKind::kOtherCollective;
@@ -157,7 +157,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
 
 namespace {
 
-// An operation that no other line counts; ranks are in it (true) or did not arrive. The problem names the file.
+// Adds an operation that no other line counts; ranks are in it (true) or did not arrive. The problem names the file.
 void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came, const std::string& group,
              ring::CallKind kind, const std::string& name, Ranks* ranks) {
   for (const auto& [rank, how] : came) {
@@ -206,7 +206,7 @@ void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   std::map<int32_t, std::pair<bool, const std::string*>> came;
   for (const int32_t rank : first) came.try_emplace(rank, false, &newest->path);
-  // Some rank has submitted the tensor. Ranks are numbered from 0, so the lowest missing number is one of them.
+  // At least one rank has submitted the tensor. Ranks are numbered from 0, so the lowest one that is not missing has.
   int32_t arrived = 0;
   while (first.contains(arrived)) ++arrived;
   came.try_emplace(arrived, true, &newest->path);

@@ -1,5 +1,5 @@
-// Which process ended first, and how. Launchers, exceptions and watchdogs report ends; most ends are consequences of
-// another.
+// Determines which process ended first, and how. Launchers, exceptions and watchdogs report ends; most ends are
+// consequences of another.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -87,7 +87,7 @@ class Ends {
       for (const Raised& raised : file.raised) {
         const int32_t rank = FirstKnown({raised.rank, raised.task, file.rank, RankOfLocal(file, raised.local)});
         if (rank < 0) {
-          // A launcher's own exception only reports its workers.
+          // A launcher's own exception only reports that a worker failed.
           if (!IsOfLauncher(raised.text))
             (raised.of_others ? unplaced_of_others_ : unplaced_).push_back({.file = &file, .raised = &raised});
         } else {
@@ -95,7 +95,7 @@ class Ends {
         }
       }
     }
-    // If several were killed, a launcher may have killed the others.
+    // If several processes were killed, a launcher may have killed some of them.
     if (shells.size() == 1 && killed_.killed == nullptr) killed_ = shells.begin()->second;
     // The watchdog ended such a process, so the exception of its main thread is a consequence.
     std::erase_if(own_, [&](const auto& entry) { return out_.waited.contains(entry.first); });
@@ -104,8 +104,8 @@ class Ends {
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
     std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
-    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one.
-    // Nothing shows whether it ended before or after another rank's exception.
+    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one. It is
+    // unknown whether it ended before or after another rank's exception.
     if (killed_.killed != nullptr) {
       const auto own = own_.find(killed_.rank);
       alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;
@@ -117,8 +117,8 @@ class Ends {
       end.raised = own->second.raised;
       return end;
     }
-    // A watchdog aborts its process because of another one. Its abort was the first end only if all other ranks
-    // waited.
+    // A watchdog aborts its process because of another one. So an abort was the first end only if all other ranks were
+    // waiting.
     const bool consequence = of_others_.contains(reported_.rank) ||
                              (reported_.worker->exit_code == 1 && unplaced_.empty() && !unplaced_of_others_.empty());
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
@@ -157,8 +157,8 @@ class Ends {
            Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Returns ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are
-  // far more ranks than lines. `waiting` must not be empty.
+  // Returns ranks that did not wait and that, according to the launcher, did not survive until the end. Empty if there
+  // are far more ranks than lines. `waiting` must not be empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
@@ -180,8 +180,8 @@ class Ends {
     return ended_first.empty() ? silent : ended_first;
   }
 
-  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not
-  // in. Ranks that the launcher killed were alive until then, so the rank at fault is more likely one of the rest.
+  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
+  // Ranks that the launcher killed were alive until then. So the rank at fault is more likely one of the others.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);
@@ -196,7 +196,7 @@ class Ends {
     std::sort(claim.members.begin(), claim.members.end());
     for (const int32_t rank : waiting) {
       const auto end = of_others_.find(rank);
-      // Only the wait counts, because the calls are known only for some ranks.
+      // Only the wait is kept, because the calls are known only for some ranks.
       if (const auto known = out_.ranks.find(rank); known != out_.ranks.end()) {
         known->second.rank.ops.clear();
         known->second.used.clear();
@@ -218,7 +218,7 @@ class Ends {
            });
   }
 
-  // Returns whether files are named after ranks: each file's lines name only the rank in its name.
+  // Returns whether files are named after ranks: each file's lines mention only the rank in its name.
   bool NamedByRank() const {
     return files_.size() > 1 && std::all_of(files_.begin(), files_.end(), [](const FileFacts& file) {
              return std::all_of(file.ranks.begin(), file.ranks.end(), [&](int32_t rank) { return rank == file.rank; });
@@ -230,7 +230,7 @@ class Ends {
     Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, "an operation that the log does not name");
   }
 
-  // If a rank waited until a timeout, nothing had ended before. So each rank's exception shows where it waited.
+  // If a rank waited until a timeout, no process had ended earlier. So each rank's exception shows where it waited.
   void AddPlaces() {
     const auto timed_out = [](const auto& entry) {
       const std::string text = fr::Lower(entry.second.raised->text);
@@ -245,7 +245,7 @@ class Ends {
   }
 
   static std::string Text(const End& end) {
-    // Takes the innermost frame that is not PyTorch's own.
+    // Finds the innermost frame that is not PyTorch's own.
     const std::vector<std::string>& frames = end.raised->frames;
     auto place = std::find_if(frames.begin(), frames.end(), [](const std::string& f) { return !Holds(f, " (torch/"); });
     if (place == frames.end()) place = frames.begin();
@@ -315,8 +315,8 @@ class Ends {
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
-  bool calls_differ_ = false;  // a rank received another size than its own call expects, which ends it
-  std::vector<End> locals_;    // first failures on hosts, whose local ranks may not be ranks of the job
+  bool calls_differ_ = false;  // a rank received a different size from what its own call expects, which made it fail
+  std::vector<End> locals_;    // first failures on hosts; their local ranks may not be ranks of the job
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr char kClosed[] =
     "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:561] Connection closed by peer "
     "[127.0.0.1]:35557. This is typically caused by a remote worker crashing.";
 
-// Prints an exception as torchrun does: a blank follows the prefix.
+// Returns an exception as torchrun prints it: a blank follows the prefix.
 std::string Ended(int rank, const std::string& exception, const std::string& file = "/app/train.py") {
   std::string text;
   for (const std::string& line :
@@ -37,7 +37,7 @@ std::string Ended(int rank, const std::string& exception, const std::string& fil
   return text;
 }
 
-// The end of torchrun's report: `first` failed with a status; torchrun ended the others.
+// Returns the end of torchrun's report: `first` failed with a status, and torchrun ended the others.
 std::string Report(int first, int code, const std::vector<int>& terminated) {
   const auto worker = [](int rank, int exit_code) {
     return absl::StrCat("  time      : 2026-11-27_17:46:04\n  host      : localhost\n  rank      : ", rank,
@@ -160,7 +160,7 @@ TEST_F(EndsTest, AChainShowsItsFirstException) {
   EXPECT_THAT(verdict.findings(0).place(), HasSubstr("app/train.py:20"));
 }
 
-// An exception that the program raised because of a lost connection is a consequence too.
+// An exception that the program raised because of a lost connection is a consequence, too.
 TEST_F(EndsTest, AChainThatBeginsWithALostConnectionIsAConsequence) {
   std::string log = Ended(1, kClosed);
   absl::StrAppend(&log, Of(1), " The above exception was the direct cause of the following exception:\n",
@@ -247,16 +247,16 @@ TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_DEAD, {3});
   EXPECT_THAT(Show(verdict), HasSubstr("SIGKILL"));
-  // Nothing shows which host it is on.
+  // The line does not show which host the process is on.
   Put("kern.log", "[123.456789] " + killed);
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about ranks 1, 3: Memory cgroup out of memory"));
-  // A process on another host, and one that does not belong to the job.
+  // Tests a process on another host, and one that does not belong to the job.
   Put("kern.log", "Nov 20 10:11:12 n3 kernel: " + killed + "Nov 20 10:11:12 n2 kernel: Killed process 7 (sshd)\n");
   Said();
-  // A GPU.
+  // Tests a GPU.
   Put("kern.log", "Nov 20 10:11:12 n2 kernel: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n");
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about rank 2: NVRM: Xid"));
-  // The same process as torchrun and as bash report it.
+  // Tests the same process as torchrun and as bash report it.
   Put("kern.log", "");
   for (const char* words :
        {"E1120 10:10:00.1 39 api.py:869] failed (exitcode: -11) local_rank: 1 (pid: 43) of binary: python\n",
@@ -283,7 +283,7 @@ TEST_F(EndsTest, ALocalRankOfSeveralHostsNamesNobody) {
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
-// A file for each host: its number and the local ranks in it are not ranks of the job.
+// There is one file for each host: its number and the local ranks in it are not ranks of the job.
 TEST_F(EndsTest, FilesOfHostsAreNoFilesOfRanks) {
   for (int node = 0; node < 3; ++node) {
     std::string log;

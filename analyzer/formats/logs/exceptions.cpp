@@ -26,8 +26,8 @@ constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "KeyboardInterrupt",
                                                "SystemExit"};
 
-// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer is gone or late. Releases before
-// 2.0 have no types for them.
+// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer is gone or late. Releases before 2.0
+// have no types for these.
 constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
                                                "NCCL Error",
                                                "NCCL communicator was aborted",
@@ -45,7 +45,7 @@ constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
 constexpr std::string_view kSocketTexts[] = {"Broken pipe", "Connection closed by peer", "Connection reset by peer",
                                              "Connection refused", "Interrupted system call"};
 
-// Reasons in an NCCL error that lie in the process itself: its GPU, or its arguments.
+// Reasons in an NCCL error that concern the process itself: its GPU or its arguments.
 constexpr std::string_view kOwnNcclErrors[] = {"unhandled cuda error", "invalid usage", "invalid argument"};
 
 constexpr std::string_view kPipeErrors[] = {"EOFError", "BrokenPipeError", "ConnectionResetError",
@@ -62,8 +62,8 @@ bool StartsWithAny(std::string_view text, const std::string_view (&starts)[N]) {
                      [&](std::string_view start) { return text.starts_with(start); });
 }
 
-// "torch.OutOfMemoryError: CUDA out of memory", "RayTaskError(ValueError)": a name with dots, followed by the end or
-// a colon.
+// Accepts "torch.OutOfMemoryError: CUDA out of memory" and "RayTaskError(ValueError)": a name with dots, followed by
+// the end or a colon.
 bool IsException(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   return !name.empty() && !fr::IsDigit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
@@ -78,8 +78,8 @@ bool IsOfLibrary(std::string_view text) {
          text.starts_with("  what()") || text.starts_with("Exception raised from ") || Holds(text, "] NCCL ");
 }
 
-// "RuntimeError: Connection closed by peer" of "RuntimeError: [/src/gloo/transport/tcp/pair.cc:561] Connection closed
-// by peer": the place in a library's source tells a user nothing.
+// Returns "RuntimeError: Connection closed by peer" for "RuntimeError: [/src/gloo/transport/tcp/pair.cc:561] Connection
+// closed by peer": a place in a library's source does not help a user.
 std::string WithoutSource(std::string_view text) {
   const size_t open = text.find(": [/"), close = text.find("] ", std::min(open, text.size()));
   if (close == std::string_view::npos) return std::string(text);
@@ -108,13 +108,13 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   // For a socket error, the text must be the whole message.
   if (type == "RuntimeError")
     return text.size() > type.size() + 2 && StartsWithAny(text.substr(type.size() + 2), kSocketTexts);
-  // The other end of a pipe between processes of the job.
+  // This is the other end of a pipe between processes of the job.
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 
 void ExceptionReader::Begin(const Prefix& prefix, Writer* writer) {
   constexpr size_t kMostUnplaced = 1024;
-  // Several processes write the lines without a prefix. One that lost another process ends soon after its exception.
+  // Several processes print lines without a prefix. A process that lost another one ends soon after its exception.
   const bool unplaced = prefix == Prefix(-1, -1, -1) && writer->last.of_others && writer->behind <= kMostBehind;
   if (!writer->chained && unplaced && unplaced_.size() < kMostUnplaced) unplaced_.push_back(std::move(writer->last));
   if (!writer->chained) *writer = Writer();
@@ -123,7 +123,8 @@ void ExceptionReader::Begin(const Prefix& prefix, Writer* writer) {
   writer->part = Part::kFrames;
 }
 
-// `  File "/app/train.py", line 12, in forward`, outermost first. A chain shows the frames of its first exception.
+// Parses `  File "/app/train.py", line 12, in forward`, outermost first. In a chain, the frames are those of the first
+// exception.
 void ExceptionReader::TakeFrame(std::string_view text, Writer* writer) {
   const std::string_view frame = fr::Strip(text);
   constexpr std::string_view kLine = "\", line ";

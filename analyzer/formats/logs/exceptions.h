@@ -1,4 +1,4 @@
-// Python exceptions that ended a process, as it prints them.
+// Reads Python exceptions that ended a process, as the process prints them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace lockstep::logs {
 
 struct Raised {
   int32_t rank = -1, task = -1, local = -1;  // from the prefix of its lines
-  std::string text;  // "ValueError: ..", and the exception that it followed; empty if the log cuts it off
+  std::string text;  // "ValueError: ..", and the exception that it followed; empty if the log does not contain it
   std::vector<std::string> frames;  // innermost first: "forward (train.py:812)"
   int64_t number = 0;               // number of its line in the file
   // Whether the exception reports that another process ended or did not answer.
@@ -30,8 +30,8 @@ class ExceptionReader {
   struct Writer {
     Raised last;
     Part part = Part::kNone;
-    bool chained = false;  // the next traceback follows from the last one
-    int64_t behind = 0;    // lines that the program printed after the exception
+    bool chained = false;  // the next traceback belongs to the same chain
+    int64_t behind = 0;    // number of lines that the program printed after the exception
   };
   using Prefix = std::tuple<int32_t, int32_t, int32_t>;  // rank, task, local rank
 
@@ -40,7 +40,7 @@ class ExceptionReader {
   static void TakeMessage(std::string_view text, const Prefix& prefix, int64_t number, Writer* writer);
 
   std::map<Prefix, Writer> writers_;
-  std::vector<Raised> unplaced_;  // exceptions about others that another one without a prefix follows
+  std::vector<Raised> unplaced_;  // exceptions about other processes, followed by another without a prefix
 };
 
 // Returns whether a launcher raises such an exception about its workers.

@@ -1,4 +1,4 @@
-// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group made different calls.
+// Reads the error of TORCH_DISTRIBUTED_DEBUG=DETAIL that two ranks of a group made different calls.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-// Ranks inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first
-// difference. The members before `other` therefore made the same call as `own`.
+// Ranks are numbers inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first
+// difference. So the members before `other` made the same call as `own`.
 struct FingerprintLine {
   int32_t own = -1, other = -1;
   Fingerprint own_call, other_call;

@@ -4,14 +4,14 @@
 
 namespace lockstep {
 
-// Problem::like of a log that shows nothing about a hang.
+// Problem::like for a log that contains nothing about a hang.
 inline constexpr char kNothingInLog[] = "nothing in log";
 
 // `py-spy dump --json`. Tried before other JSON formats that begin in the same way.
 const FormatReader& PySpyJsonFormat();
-// `ncclras -f json`. Likewise.
+// `ncclras -f json`. Tried before other JSON formats, too.
 const FormatReader& RasJsonFormat();
-// Lines of NCCL's Inspector. Likewise.
+// Lines of NCCL's Inspector. Tried before other JSON formats, too.
 const FormatReader& InspectorFormat();
 // Any text: job logs and printed stacks. Tried last.
 const FormatReader& TextFormat();

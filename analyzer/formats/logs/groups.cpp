@@ -1,4 +1,4 @@
-// Watchdog lines: which rank, which group, how far.
+// Reads watchdog lines: which rank, which group, and how far it got.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,14 +13,14 @@ namespace lockstep::logs {
 namespace {
 
 constexpr int64_t kMostMs = int64_t{1} << 30, kNsInMs = 1'000'000;
-constexpr size_t kMostTimeouts = 64;  // for one group on one rank
+constexpr size_t kMostTimeouts = 64;  // limit for one group on one rank
 
 bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is the rank in the job. It is not if different processes print
-// the same number.
+// Decides whether "[Rank 3]" in lines without a group is a rank of the job. It is not if different processes print the
+// same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -99,11 +99,11 @@ class Watchdogs {
       }
     }
     DropNumbered();
-    // Ranks of one group are stuck in one operation, so other numbers belong to other groups.
+    // Ranks of one group are stuck in one operation, so a different number means a different group.
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
       for (const auto* said : of.bare) {
-        // A rank in the job is at least as large as its number on the host, and as its task's number.
+        // A rank in the job is never smaller than its number on the host, or its task's number.
         const bool too_small = said->what.inside < std::max(said->who.local, said->who.task);
         const int64_t members = MembersBySizes(said->what);
         const bool smaller = members > 0 && out_.said > members;
@@ -153,8 +153,8 @@ class Watchdogs {
   }
 
  private:
-  // A process ends soon after its watchdog has caught a timeout. If a rank has lines from before and after the newest
-  // timed-out call was made, the older lines are from an earlier attempt.
+  // A process ends soon after its watchdog has caught a timeout. Suppose a rank has lines from before and after the
+  // call of the newest timed-out operation. Then the older lines are from an earlier attempt.
   int64_t NewestIssue() const {
     int64_t newest = 0;
     for (const FileFacts& file : files_) {
@@ -176,10 +176,10 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count each process's own groups. If a number means different groups on
-  // different ranks, two ranks have the same position in it, or their positions are not in rank order.
+  // Releases that print a bare number count each process's own groups. If a number means different groups on different
+  // ranks, two ranks have the same position in it. Or their positions are not in the order of the ranks.
   void DropNumbered() {
-    std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by position, by group name
+    std::map<std::string, std::map<int32_t, int32_t>> places;  // by group name: ranks by position
     std::set<std::string> drop;
     for (const auto& [rank, of] : ranks_) {  // ascending
       for (const auto& [name, group] : of.groups) {
@@ -213,7 +213,7 @@ class Watchdogs {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
-    // The last lines of the process repeat its line without the prefix.
+    // The process's last lines repeat one of its lines without the prefix.
     if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
@@ -245,7 +245,7 @@ class Watchdogs {
     if (!line.desc.empty()) descs_.try_emplace(line.group, line.desc);
     Progress* const group = &of.groups[line.group];
     group->numbered |= line.numbered;
-    // "[Rank 3] Watchdog caught" does not name the group; the rank's next line with the same numbers does.
+    // "[Rank 3] Watchdog caught" does not name the group, but the rank's next line with the same numbers does.
     constexpr ptrdiff_t kMostBetween = 16;
     const auto oldest = of.bare.end() - std::min<ptrdiff_t>(kMostBetween, std::ssize(of.bare));
     const auto told = std::find_if(oldest, of.bare.end(), [&](const Said<WatchdogLine>* bare) {
@@ -270,7 +270,7 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // If a rank prints no line with a group, its operation is in the group for which other ranks print the same
+  // If a rank prints no line with a group, its operation belongs to the group for which other ranks print the same
   // operation.
   void PlaceByOthers() {
     using Call = std::tuple<int64_t, std::string, int64_t, int64_t>;
@@ -296,7 +296,7 @@ class Watchdogs {
     }
   }
 
-  // If no later line names the group of a line either, assigns the line to the only group whose counters fit.
+  // If no later line names the group either, assigns the line to the only group whose counters fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -324,8 +324,8 @@ class Watchdogs {
         Merge(line, found);
         if (inside >= 0) found->inside = inside;
       } else if (of->groups.empty() && bare_count_as_job_) {
-        // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all
-        // ranks.
+        // Older PyTorch never prints the group. If ranks are numbered like the job's, their group is assumed to be the
+        // one of all ranks.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
         out_.Report(of->path,
@@ -340,7 +340,7 @@ class Watchdogs {
   }
 
   // Returns the number of members that the sizes of an operation imply: the output of an all-gather contains one input
-  // from each member. 0 if the sizes imply none.
+  // from each member. 0 if they imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
@@ -350,8 +350,8 @@ class Watchdogs {
     }
   }
 
-  // If a group's ranks are numbered like the job's, the group has all ranks up to its last, or as many as its
-  // operations' sizes imply.
+  // If a group's ranks are numbered like the job's, its members are all ranks up to the last one in any line. If its
+  // operations' sizes imply a number of members, that number is used instead.
   void ClaimCounted() {
     struct Use {
       bool counted = true;
@@ -404,7 +404,7 @@ class Watchdogs {
   }
 
   void Fill(int32_t rank, const OfRank& of) {
-    // Operations that timed out were issued before those that did not. Nothing else shows the order of groups.
+    // Operations that timed out were issued before those that did not. The lines show no other order between groups.
     for (const bool late : {true, false}) {
       for (const auto& [name, group] : of.groups) {
         if (late == (!group.timeouts.empty() || group.failed_at >= 0)) FillGroup(rank, of, name, group);
@@ -420,7 +420,7 @@ class Watchdogs {
     used.own_group_rank = group.inside;
     used.counted_inside = true;
     used.size_hint = std::max({group.inside + 1, SizeOf(name), 2});  // no rank waits for itself
-    // One rank's list is enough.
+    // The list is stored for only one rank, which is enough.
     used.may_have_more = SizeOf(name) == 0 && (IsWhole(name, DescOf(name)) || counted_.contains(name));
     if (auto claim = claimed_.extract(name); !claim.empty())
       data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
@@ -457,7 +457,7 @@ class Watchdogs {
       op.kind = name.kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : name.kind;
       if (op.kind == ring::CallKind::kOtherCollective)
         op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntold : line->op);
-      // A batch involves the ranks of its sends and receives, which the line does not name.
+      // A batch involves the peers of its sends and receives, which the line does not name.
       if (op.kind == ring::CallKind::kCoalesced) {
         op.kind = ring::CallKind::kSend;
         op.name = Ranks::Intern(data, "batch of sends or receives");
@@ -477,7 +477,7 @@ class Watchdogs {
       if (seq > completed || completed == kUnknown) add(seq, line);
     }
     if (data->rank.ops.empty() || data->rank.ops.back().membership != index) {
-      // The watchdog prints every group's counters, but an operation only if it timed out.
+      // The watchdog prints every group's counters, but an operation only if that timed out.
       if (group.failed_at > completed) {
         add(group.failed_at, nullptr);
       } else if (completed != kUnknown && issued > completed) {
@@ -511,10 +511,10 @@ class Watchdogs {
   std::string signal_path_;
   int64_t unplaced_ = 0, without_group_ = 0, too_many_ = 0;
   bool speakers_known_ = false;    // lines start with the rank of their process
-  bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is the job's rank 3
+  bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is rank 3 of the job
 };
 
-// If no line names an operation, it gets the name that another rank prints for the same number.
+// Gives an operation that no line names the name that another rank prints for the same number.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {
@@ -540,8 +540,8 @@ void NameUntold(Ranks* ranks) {
   }
 }
 
-// Whether two ranks wait in two groups that both are members of. Either they call them in different orders, or the
-// log does not contain the earlier wait of one of them.
+// Returns whether two ranks wait in two groups that both are members of. Either they call them in different orders, or
+// the log lacks the earlier wait of one of them.
 bool WaitsCross(const Ranks& ranks) {
   constexpr size_t kMostCompared = 256;
   std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group
@@ -569,7 +569,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   int32_t named = std::max(ranks->said, ranks->world);
   for (const auto& [rank, data] : ranks->ranks) named = std::max(named, rank + 1);
   if (ranks->ranks.size() >= static_cast<size_t>(named) || !WaitsCross(*ranks)) return;
-  // If ranks are missing, nothing shows which wait came first.
+  // If ranks are missing, it is unknown which wait came first.
   for (auto& [rank, data] : ranks->ranks) {
     data.rank.ops.clear();
     data.used.clear();

@@ -25,7 +25,7 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
     return true;
   }
   if (stalled_.number == 0) return false;
-  // Before 0.16: "Stalled ops:NAME [missing ranks: 0, 3]", then a line for each further tensor.
+  // Releases before 0.16 print "Stalled ops:NAME [missing ranks: 0, 3]", then a line for each further tensor.
   if (const size_t at = whole.find(kMissing); at != std::string_view::npos) {
     const std::string_view before = fr::Strip(whole.substr(0, at));
     const size_t begin = before.find_last_of(" :");
@@ -49,7 +49,7 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
   return listing_ && (listing_ = TakeList(text));
 }
 
-// "1: [gradients/mul_0, gradients/mul_1 ...]".
+// Parses "1: [gradients/mul_0, gradients/mul_1 ...]".
 bool StallReader::TakeList(std::string_view text) {
   const size_t open = text.find(": [");
   if (open == std::string_view::npos) return false;

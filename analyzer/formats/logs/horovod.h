@@ -1,4 +1,4 @@
-// Warnings of Horovod's stall inspector: tensors that some ranks have not submitted.
+// Reads warnings of Horovod's stall inspector about tensors that some ranks have not submitted.
 #pragma once
 
 #include <cstdint>

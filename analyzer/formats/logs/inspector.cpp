@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostInspected = 1u << 16, kMostOps = 1u << 21, kMostOpsOfComm = 4096;
 
-// Returns the value of a key in one of these lines. No key occurs twice at the same depth. A quote inside a string
-// has a backslash before it, so no string looks like a key.
+// Returns the value of a key in such a line. No key occurs twice at the same depth. A quote inside a string is preceded
+// by a backslash, so no string looks like a key.
 std::string_view ValueOf(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   if (at == std::string_view::npos) return {};
@@ -44,7 +44,7 @@ int64_t Nanoseconds(int64_t microseconds) {
   return microseconds > 0 && microseconds < std::numeric_limits<int64_t>::max() / 1000 ? microseconds * 1000 : 0;
 }
 
-// Reads the first start and the last end over all channels of the GPU kernel.
+// Reads the first start and the last end among all channels of the GPU kernel.
 void ReadTimes(std::string_view text, InspectorOp* op) {
   op->called_ns = Nanoseconds(NumberOf(text, "\"coll_start_ts\""));
   constexpr std::string_view kStart = "\"kernel_start_ts\"", kStop = "\"kernel_stop_ts\"";
@@ -65,6 +65,7 @@ bool IsInspectorJson(std::string_view head) {
          head.find("\"inspector_output_format_version\"") != std::string_view::npos;
 }
 
+// Parses
 // {"header":{"id":"0x7f8c..","comm_name":"..","rank":2,"n_ranks":8,..},"metadata":{..,"hostname":"..","pid":163},..}
 bool InspectorReader::TakeHeader(std::string_view text, int64_t number) {
   if (text.find("\"inspector_output_format_version\"") == std::string_view::npos) return false;
@@ -91,7 +92,7 @@ bool InspectorReader::TakeHeader(std::string_view text, int64_t number) {
 
 void InspectorReader::Take(std::string_view text, int64_t number) {
   text = fr::Strip(text);
-  if (!text.starts_with('{') || !text.ends_with('}')) return;  // a torn line
+  if (!text.starts_with('{') || !text.ends_with('}')) return;  // the line is incomplete
   const bool coll = text.find("\"coll_perf\"") != std::string_view::npos;
   const bool transfer = text.find("\"p2p_perf\"") != std::string_view::npos;
   const bool header = TakeHeader(text, number);

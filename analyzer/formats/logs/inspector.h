@@ -1,4 +1,4 @@
-// Output of NCCL's Inspector, a profiler plugin: one JSON object for each completed operation.
+// Reads the output of NCCL's Inspector, a profiler plugin: one JSON object for each completed operation.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ std::optional<std::string> TextOfJsonLine(std::string_view line) {
     return std::nullopt;
   const nlohmann::json json = ParseJson(line);
   if (!json.is_object()) return std::nullopt;
-  const auto source = json.find("_source");  // of Elasticsearch
+  const auto source = json.find("_source");  // written by Elasticsearch
   const nlohmann::json& object = source != json.end() && source->is_object() ? *source : json;
   for (const char* key : kKeys) {
     const auto text = object.find(key);

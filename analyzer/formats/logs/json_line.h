@@ -1,4 +1,4 @@
-// Lines of collected logs: one JSON object for each line of a program.
+// Reads collected logs: one JSON object for each line of a program.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace lockstep::logs {
 
-// Returns the program's text in {"log":"..","stream":"stderr"} of Docker, {"textPayload":".."}, {"message":".."} and
-// others. It may have several lines. Nullopt for any other text.
+// Returns the program's text in a line such as Docker's {"log":"..","stream":"stderr"}, {"textPayload":".."} or
+// {"message":".."}. It may have several lines. Nullopt for any other text.
 std::optional<std::string> TextOfJsonLine(std::string_view line);
 
 }  // namespace lockstep::logs

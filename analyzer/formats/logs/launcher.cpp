@@ -34,7 +34,7 @@ int64_t SignalNamed(std::string_view name) {
   return 0;
 }
 
-// Returns whether the process was ended from outside; then it is not the one that failed.
+// Returns whether the process was ended from outside. If so, it is not the one that failed.
 bool EndedFromOutside(int64_t exit_code) {
   return exit_code == -SIGTERM || exit_code == -SIGINT || exit_code == -SIGHUP;
 }
@@ -66,10 +66,10 @@ void LauncherReader::Take(std::string_view text) {
   }
 }
 
-// "rank : 3 (local_rank: 3)" of torchrun, "Process name: [[47834,1],3]" of mpirun.
+// Parses torchrun's "rank : 3 (local_rank: 3)" and mpirun's "Process name: [[47834,1],3]".
 void LauncherReader::TakeField(std::string_view text) {
   if (text.starts_with("====") || (part_ == Part::kMpirun && text.starts_with("----"))) return Close();
-  // The next worker of a list: "[2]:".
+  // The next worker in a list: "[2]:".
   if (part_ == Part::kTorchrunOthers && text.starts_with('[') && text.ends_with("]:")) {
     Close();
     part_ = Part::kTorchrunOthers;
@@ -129,7 +129,7 @@ void LauncherReader::TakeOneLine(std::string_view text) {
   Add(std::move(worker));
 }
 
-// "gpu07: task 5: Out Of Memory". A line about several tasks does not show which of them failed first.
+// Parses "gpu07: task 5: Out Of Memory". A line about several tasks does not show which of them failed first.
 void LauncherReader::TakeTask(std::string_view text) {
   const size_t task = text.find(": task"), colon = task == std::string_view::npos ? task : text.find(": ", task + 6);
   if (colon == std::string_view::npos || task_seen_) return;

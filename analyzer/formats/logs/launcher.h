@@ -1,4 +1,5 @@
-// Reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning) about the worker that failed first.
+// Reads reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning) about the worker that failed
+// first.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class LauncherReader {
  public:
   void Take(std::string_view text);
   std::vector<FailedWorker> Finish();
-  // Ranks that a launcher ended itself, so they were alive until then.
+  // Ranks that a launcher ended itself, and that were therefore alive until then.
   const std::set<int32_t>& terminated() const { return terminated_; }
 
  private:

@@ -21,7 +21,7 @@ int32_t AsRank(std::optional<int64_t> number) {
   return number && *number >= 0 && *number <= fr::kMaxRank ? static_cast<int32_t>(*number) : -1;
 }
 
-// "[rank3]:" and "[default3]:", where PyTorch and torchrun write nothing else in the brackets.
+// Removes "[rank3]:" or "[default3]:". PyTorch and torchrun write nothing else in these brackets.
 bool TakeBracket(Line* line) {
   const std::string_view text = line->text;
   constexpr size_t kMostBytes = 256;
@@ -57,7 +57,7 @@ bool TakeBracket(Line* line) {
   return true;
 }
 
-// "2026-11-20T10:00:00.123456Z " of kubectl and docker, "10:00:00.123 " of other tools.
+// Removes a time: "2026-11-20T10:00:00.123456Z " of kubectl and docker, "10:00:00.123 " of other tools.
 bool TakeTime(Line* line) {
   constexpr size_t kMostBytes = 40, kLeastDigits = 6;
   const size_t blank = line->text.substr(0, kMostBytes).find(' ');
@@ -73,7 +73,7 @@ bool TakeTime(Line* line) {
   return true;
 }
 
-// srun --label: the task's number, right-aligned, followed by a colon and a blank.
+// Removes the label of srun --label: the task's number, right-aligned, followed by a colon and a blank.
 bool TakeTask(Line* line) {
   std::string_view text = line->text;
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -86,7 +86,7 @@ bool TakeTask(Line* line) {
   return true;
 }
 
-// "name-3  | " of tools that follow several containers, "(Worker pid=3, ip=10.0.0.1) " of Ray.
+// Removes "name-3  | " of tools that follow several containers, or "(Worker pid=3, ip=10.0.0.1) " of Ray.
 bool TakeContainer(Line* line) {
   constexpr size_t kMostBytes = 128;
   const std::string_view text = line->text;
@@ -111,7 +111,7 @@ bool TakeContainer(Line* line) {
 }  // namespace
 
 Line TakePrefixes(std::string_view text) {
-  constexpr int kMost = 4;  // a launcher inside a launcher inside a container
+  constexpr int kMost = 4;  // for a launcher inside a launcher inside a container
   Line line;
   line.text = text;
   for (int i = 0; i < kMost; ++i) {
@@ -165,7 +165,7 @@ std::string WithoutColors(std::string_view text) {
       out.push_back(text[at]);
       continue;
     }
-    // Parameters, then one letter.
+    // Skips parameters, then one letter.
     at += 2;
     while (at < text.size() && (IsDigit(text[at]) || text[at] == ';')) ++at;
   }

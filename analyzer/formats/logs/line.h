@@ -1,4 +1,4 @@
-// Lines of a log, and the prefixes that launchers add.
+// Reads lines of a log, and removes the prefixes that launchers add.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct Line {
   std::string_view text;
   int32_t rank = -1;  // "[rank3]:", printed by PyTorch itself
   int32_t task =
-      -1;  // "3: " of srun, "[1,3]<stderr>:" of mpirun, "[3]<stderr>:" of horovodrun: the rank if each task is one
+      -1;  // "3: " of srun, "[1,3]<stderr>:" of mpirun, "[3]<stderr>:" of horovodrun: the rank if each task is one rank
   int32_t local = -1;     // "[default3]:" of torchrun: the rank if the job has one host
   std::string_view pod;   // the pod that kubectl prints; empty if not printed
-  int64_t number = 0;     // in its file, from 1
+  int64_t number = 0;     // line number in its file, from 1
   bool prefixed = false;  // the line had a launcher's prefix
 };
 
-// Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | " and times, one after the other.
+// Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | " and times, in any sequence.
 Line TakePrefixes(std::string_view line);
 
 // Calls `take` with each line of the file, without the line end. Stops early with CANCELLED if `go_on` returns false;
@@ -47,7 +47,7 @@ std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key)
 // The same if the number can be a rank; otherwise -1.
 int32_t RankBehind(std::string_view text, std::string_view key);
 
-// Returns true for bytes that no text contains; then the file is not text.
+// Returns false if the bytes cannot be text.
 bool IsText(std::string_view bytes);
 
 }  // namespace lockstep::logs

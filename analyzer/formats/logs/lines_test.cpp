@@ -322,7 +322,7 @@ TEST(NativeStacks, TheMainThreadOfGdb) {
   EXPECT_TRUE(stacks[0].native);
   EXPECT_EQ(stacks[0].pid, 32338);
   EXPECT_EQ(stacks[1].pid, 42338);
-  // Without the main thread, or with a gap in it, nothing shows where the process is.
+  // If the main thread is missing or has a gap, the process's place is unknown.
   EXPECT_THAT(StacksIn({dump.begin(), dump.begin() + 6}), IsEmpty());
   lines = dump;
   lines.erase(lines.begin() + 9);

@@ -48,8 +48,8 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
-// By itself, the launcher's report shows nothing, because a watchdog also aborts ranks that only wait. Together with
-// the dumps of the ranks that wait for this one it does, unless they show who did not arrive.
+// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
+// together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   fr_test::FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3};
@@ -79,7 +79,7 @@ TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
   ExpectOnly(killed, RANK_DEAD, {5});
   EXPECT_THAT(Show(killed), HasSubstr("SIGKILL"));
   Put("log", "srun: error: gpu07: tasks 0-4: Killed\nsrun: error: gpu07: task 5: Exited with exit code 1\n");
-  Said();  // the first line does not show which of five
+  Said();  // the first line does not show which of the five
 }
 
 // A watchdog aborts processes that wait for another one.
@@ -91,7 +91,7 @@ TEST_F(LogsTest, AnAbortThatNothingExplainsMayBeTheWatchdogs) {
   EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
 }
 
-// Old releases print neither a number nor a group.
+// Old releases print neither the number nor the group.
 TEST_F(LogsTest, TimeoutsWithoutANumberShowWhoWaited) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 1, 3})
@@ -102,7 +102,8 @@ TEST_F(LogsTest, TimeoutsWithoutANumberShowWhoWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// "[PG 1 Rank 0]" of some releases: each process numbers its own groups. Here ranks 0 and 1, and 2 and 3, are pairs.
+// In some releases ("[PG 1 Rank 0]"), each process numbers its own groups. Here ranks 0 and 1 are a pair, and so are 2
+// and 3.
 TEST_F(LogsTest, GroupsThatEachProcessNumbersAreNotOneGroup) {
   std::string log = "world_size=6\n";
   for (const int rank : {0, 1, 2, 3, 5})
@@ -126,7 +127,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// C++ prints its last lines without torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+// Lines that C++ code prints last lack torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
@@ -139,7 +140,7 @@ TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   for (const Rank& rank : bundle.ranks) EXPECT_NE(rank.rank, 1);
 }
 
-// One line of the default group, which has completed everything; another group timed out.
+// The only line is about the default group, which has completed everything; another group timed out.
 TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 1, 3})
@@ -151,8 +152,8 @@ TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Lines from the host of ranks 0 and 1 have no rank in front. "[Rank 1]" there is a position in group 1, as the line
-// with the same number shows; the group of all ranks is stuck elsewhere.
+// Lines from the host of ranks 0 and 1 do not begin with a rank. "[Rank 1]" there is a position in group 1, as the line
+// with the same number shows. The group of all ranks is stuck elsewhere.
 TEST_F(LogsTest, ANumberOfAnotherGroupIsNotARankOfTheJob) {
   std::string log = "world_size=4\n" + Caught(1, 42) + Counters("1", 1, 42, 41);
   for (const int rank : {2, 3}) log += Caught(rank, 7) + Counters("0(default_pg)", rank, 7, 6);
@@ -169,7 +170,7 @@ std::string Making(int rank, int of) {
                       " cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START\n");
 }
 
-// The lines end while ranks arrive one by one, and have no times.
+// The log ends while ranks arrive one by one, and its lines have no times.
 TEST_F(LogsTest, ALogThatEndsInACreationDoesNotShowWhoIsMissing) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Making(rank, 4);
@@ -368,7 +369,7 @@ TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), COLLECTIVE_STUCK) << Show(verdict);
 }
 
-// The ranks of the second pair are members of a job of four, whatever the first pair's strides allow.
+// The ranks of the second pair are members of a job of four ranks, even if the first pair's strides allow more.
 TEST_F(LogsTest, AJobHasNoMoreRanksThanItSays) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 3, "ALLREDUCE", 1);
@@ -423,7 +424,7 @@ TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
   EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), std::vector<int32_t>{2}) << Show(verdict);
 }
 
-// If no line contains the size of the job, another rank may be the missing one.
+// If no line contains the size of the job, a rank that no line mentions may be the missing one.
 TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
   std::string log;
   for (int rank : {0, 1, 2}) log += TimedOut(rank, 31);
@@ -479,13 +480,13 @@ std::string Differs(const std::string& label, int own, int own_size, int other, 
                       other_size, "], TensorDtypes=Float).Collectives differ\n");
 }
 
-// Fingerprints number ranks inside their group: here its members are ranks 4 to 7.
+// Fingerprints number ranks inside their group. Here, its members are ranks 4 to 7.
 TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   std::string log = "world_size=8\n";
   for (const int rank : {4, 5, 7}) log += Differs(absl::StrCat("[rank", rank, "]: "), rank - 4, 8, 2, 9);
   Put("train.log", log + Differs("[rank6]: ", 2, 9, 0, 8));
   ExpectOnly(Told(), MISMATCH_COUNT, {6});
-  // Without its own line, it is the member that the other numbers leave.
+  // If a rank has no line of its own, it is the member whose number is left over.
   Put("train.log", log);
   ExpectOnly(Told(), RANK_NO_DATA, {6});
   // Local ranks 4 and 5 are not ranks 0 and 1 of the job.
@@ -501,7 +502,7 @@ TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
 }
 
-// Members 0 and 1 of a group that no line names may be any ranks.
+// Members 0 and 1 of a group that no line names may be any rank.
 TEST_F(LogsTest, FingerprintsWithoutLabelsNameRanksOnlyOfTheWholeJob) {
   std::string log;
   for (const int member : {0, 1, 3}) log += Differs("", member, 8, 2, 9);
@@ -522,8 +523,8 @@ std::string Gathers(int rank, int inside, const std::string& group, int in, int 
       Counters(group, inside, 12, 11));
 }
 
-// No line comes from the last member, and no line contains the size of the job. The output is four times the input,
-// so there are four members.
+// No line comes from the last member or contains the size of the job. The output is four times the input, so there are
+// four members.
 TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 200);
@@ -542,7 +543,8 @@ TEST_F(LogsTest, NoCallContradictsASizeThatIsNotKnown) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_COUNT) << Show(verdict);
 }
 
-// Ranks 0 and 1 wait in two groups that both are members of. Rank 2, which could show who was first, has no line.
+// Ranks 0 and 1 wait in two groups that both are members of. Rank 2, which could show which wait came first, has no
+// line.
 TEST_F(LogsTest, WaitsThatCrossNameNobodyWhileARankIsMissing) {
   const auto waits = [](int rank, const std::string& group, int seq) {
     return Of(rank) + Caught(rank, seq) + Of(rank) + Counters(group, rank, seq, seq - 1);
@@ -563,7 +565,7 @@ TEST_F(LogsTest, WaitsThatCrossNameNobodyWhileARankIsMissing) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), DEADLOCK_CYCLE) << Show(verdict);
 }
 
-// Rank 3 is member 1 of a group whose member 0 no line names. Rank 2 is the only rank without a line.
+// Rank 3 is member 1 of a group, and no line names its member 0. Rank 2 is the only rank without a line.
 TEST_F(LogsTest, AMemberThatNoLineNamesIsOneWithoutALine) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 1}) log += TimedOut(rank, 4);
@@ -587,7 +589,7 @@ TEST_F(LogsTest, FewStacksInAnotherPlace) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
   EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("norm (model.py:30)"));
-  // Half of the ranks have another role.
+  // Half of the ranks have a different role.
   for (int rank = 0; rank < 4; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy("norm"));
   EXPECT_EQ(Told().findings_size(), 0);
 }
@@ -609,7 +611,7 @@ TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
       collected("[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/app/train.py\", line 20, in step\n"
                 "[rank1]:     step()\n[rank1]: KeyError: 'input_ids'\n"));
   ExpectOnly(Told(), RANK_DEAD, {1});
-  // A whole traceback in one object.
+  // A single object contains a whole traceback.
   Put("log",
       "{\"message\":\"step 7\"}\n"
       "{\"message\":\"[rank1]: Traceback (most recent call last):\\n[rank1]:   File \\\"/app/train.py\\\", line 20, in "
@@ -630,7 +632,7 @@ TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
   EXPECT_THAT(Show(Told()), HasSubstr("in barrier, called from save_checkpoint() at trainer.py:140"));
   EXPECT_THAT(Show(Told()), HasSubstr("in all_reduce, called from train_step() at trainer.py:140"));
   EXPECT_EQ(Told().findings(0).activity(), "");  // waits for rank 1, not for a file
-  // Both wait at one place.
+  // Both ranks wait at the same place.
   Put("rank_1.txt", stack("barrier", "save_checkpoint"));
   EXPECT_EQ(Told().findings_size(), 0);
 }

@@ -41,7 +41,7 @@ std::optional<NcclPlace> ParseNcclPlace(std::string_view line) {
   if (open == std::string_view::npos) return std::nullopt;
   const std::string_view gpu = before.substr(open + 1);
   if (!fr::ParseNumber(gpu.substr(0, gpu.find(']')), &out.gpu)) return std::nullopt;
-  // host:pid:tid, perhaps with a prefix.
+  // Parses host:pid:tid, perhaps with a prefix.
   before = fr::Strip(before.substr(0, open));
   const size_t blank = before.find_last_of(" \t");
   if (blank != std::string_view::npos) before = before.substr(blank + 1);
@@ -98,7 +98,7 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
   if (!comm || out.rank < 0 || out.size <= 0 || out.rank >= out.size) return std::nullopt;
   out.comm = *comm;
   out.id = HexBehind(text, " commId ").value_or(0);
-  // Domain, bus, device and function in 16, 8, 8 and 4 bits.
+  // The domain has 16 bits, the bus 8, the device 8 and the function 4.
   if (const std::optional<uint64_t> bus = HexBehind(text, " busId "))
     out.pci = PciAddress(
         absl::StrFormat("%x:%x:%x.%x", *bus >> 20 & 0xffff, *bus >> 12 & 0xff, *bus >> 4 & 0xff, *bus & 0xf));

@@ -1,4 +1,4 @@
-// Lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), created communicators (INIT), and warnings.
+// Reads lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), created communicators (INIT), and warnings.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct NcclCall {
 };
 std::optional<NcclCall> ParseNcclCall(std::string_view text);
 
-// "ncclCommInitRank comm 0x.. rank 3 nranks 8 cudaDev 3 .. commId 0x.. - Init START", then "- Init COMPLETE". A split
-// has "parent 0x.. splitCount 2 color 1 key 3" instead of commId since 2.23.
+// "ncclCommInitRank comm 0x.. rank 3 nranks 8 cudaDev 3 .. commId 0x.. - Init START", then "- Init COMPLETE". Since
+// 2.23, a split has "parent 0x.. splitCount 2 color 1 key 3" instead of commId.
 struct NcclInit {
   enum class What { kBegun, kMade, kGone } what = What::kMade;
   ring::CallKind call = ring::CallKind::kNone;  // kNone if the line does not show it

@@ -1,4 +1,4 @@
-// Tests what NCCL itself prints: calls and communicators in its log, and counts from its RAS.
+// Tests NCCL's own output: calls and communicators in its log, and counts from its RAS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
 }
 
-// The job is healthy. Some of rank 1's lines are lost, so its last ones may be lost too.
+// The job is healthy. Some of rank 1's lines are lost, so its last ones may be lost, too.
 TEST_F(LogsTest, ALogWithHolesDoesNotShowWhereRanksEnd) {
   std::string log;
   for (int call = 14; call < 20; ++call) {
@@ -107,14 +107,14 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   EXPECT_THAT(Said(), HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which of them belong together"));
 }
 
-// One line of a communicator of four: a call, or a send or receive with the peer as its root.
+// A line of a communicator of four: a call, or a send or receive whose root is the peer.
 std::string Line(int rank, const std::string& op, int peer = 0, int count = 8) {
   return absl::StrCat("h1:", 900 + rank, ":", 950 + rank, " [", rank, "] NCCL INFO ", op,
                       ": opCount 0 sendbuff 0x1 recvbuff 0x2 count ", count, " datatype 9 op 0 root ", peer, " comm 0x",
                       absl::Hex(0x500 + rank), " [nranks=4] stream 0x3\n");
 }
 
-// A pipeline: rank 2 stops before its second micro-batch, so rank 1 waits for it, and rank 0 for rank 1.
+// In a pipeline, rank 2 stops before its second micro-batch. So rank 1 waits for it, and rank 0 waits for rank 1.
 TEST_F(LogsTest, SendsAndReceivesOfNcclAreMatched) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) {
@@ -203,7 +203,7 @@ TEST_F(LogsTest, RasNumbersRanksWithinTheirCommunicator) {
   const Bundle bundle = Load();
   ASSERT_EQ(bundle.problems.size(), 1u);
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("rank numbers are those in communicator 1a"));
-  // With several communicators, one number would mean different ranks.
+  // If there are several communicators, one number would mean different ranks.
   Put("ras.txt", rows + of("1a") + of("1b") + rows + of("1a") + of("1b"));
   EXPECT_THAT(Said(), HasSubstr("rank 1 of its 2 (GPU 5, process 55 on a) launched the fewest"));
 }
@@ -236,7 +236,7 @@ TEST_F(LogsTest, CountsOfRasInJson) {
   EXPECT_THAT(Said(), HasSubstr("rank 3 of its 8 (GPU 2, process 9 on h) is dead"));
 }
 
-// A communicator whose members are the job's ranks from 4 on, with PID 50 + rank, and their two counts.
+// Describes a communicator whose members are the job's ranks from 4 on, with PID 50 + rank, and their two counts.
 std::string RasOfPart(const std::vector<std::pair<int, int>>& counts) {
   std::string ranks, whole;
   for (size_t i = 0; i < counts.size(); ++i) {

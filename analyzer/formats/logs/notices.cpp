@@ -26,7 +26,7 @@ std::optional<Notice> OfKernel(std::string_view text) {
              .pci = line->event.pci()};
   switch (line->event.kind()) {
     case HardwareEvent::OUT_OF_MEMORY:
-      // Several lines report one end, some of them without the process.
+      // Several lines report one end, and some of them do not name the process.
       if (out.pid <= 0) return std::nullopt;
       out.exit_code = -SIGKILL;
       break;
@@ -50,7 +50,7 @@ std::string_view WordBefore(std::string_view text, size_t* at) {
 }  // namespace
 
 Notice WarningOf(const NcclPlace& place) {
-  // What NCCL prints if the process at the other end of a connection is gone.
+  // NCCL's messages if the process at the other end of a connection is gone.
   constexpr std::string_view kOfOthers[] = {"Connection closed by ", "Connection reset by peer", "Connection refused",
                                             "Broken pipe",           "Socket recv failed",       "Socket send failed",
                                             "Proxy Call to rank ",   "Got completion from peer "};
@@ -67,7 +67,7 @@ Notice WarningOf(const NcclPlace& place) {
 std::optional<Notice> NoticeReader::Take(std::string_view text) {
   if (std::optional<Notice> notice = OfKernel(text)) return notice;
   constexpr std::string_view kName = "Name:", kFailed = "error: Node failure on ", kKilled = "OOMKilled";
-  // A shell reports how its command ended.
+  // A shell's messages about how its command ended.
   constexpr std::pair<std::string_view, int64_t> kEnds[] = {
       {"Killed", -SIGKILL}, {"Segmentation fault", -SIGSEGV}, {"Bus error", -SIGBUS}};
   const std::string_view line = fr::Strip(text);
@@ -87,10 +87,10 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
   const size_t waiting = text.find("This thread has been waiting for");
   if (waiting != std::string_view::npos && Holds(text, "may be stuck"))
     return Notice{.by = Notice::By::kXla, .text = Printable(text.substr(waiting), kMostNoticeText)};
-  // In the exception that it caused, without NCCL's own label.
+  // This is NCCL's text in the exception that it caused, without NCCL's own label.
   if (line.starts_with("socketProgress: Connection closed by remote peer "))
     return Notice{.by = Notice::By::kNccl, .text = Printable(line, kMostNoticeText), .of_others = true};
-  // Ray: "A worker died or was killed ... Worker IP address: 10.0.0.3 Worker port: 1 Worker PID: 833 ..".
+  // Ray's message: "A worker died or was killed ... Worker IP address: 10.0.0.3 Worker port: 1 Worker PID: 833 ..".
   constexpr std::string_view kWorker = "Worker IP address: ";
   const size_t worker = text.find(kWorker);
   if (worker != std::string_view::npos && Holds(text, "worker died")) {
@@ -110,7 +110,8 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
     return out;
   }
   if (size_t at = text.find(kKilled); at != std::string_view::npos) {
-    // kubectl describe: "Reason: OOMKilled"; kubectl get: name, number of ready containers, status.
+    // kubectl describe prints "Reason: OOMKilled"; kubectl get prints the name, the number of ready containers, and the
+    // status.
     Notice out = scheduler();
     const std::string_view before = WordBefore(text, &at);
     out.host = before == "Reason:" ? pod_ : Printable(WordBefore(text, &at), fr::kMostNameColumns);

@@ -1,4 +1,4 @@
-// Lines in which NCCL, the kernel or a scheduler reports an error of a process, GPU, host or link.
+// Reads lines in which NCCL, the kernel or a scheduler reports an error of a process, GPU, host or link.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Notice {
   int64_t pid = 0;        // 0 if not printed
   int32_t gpu = -1;       // its number in the process; -1 if not printed
   std::string pci = "";   // address of a GPU or another device; empty if not printed
-  // If the line reports the end of a process, how it ended; otherwise 0. A negative number is the signal.
+  // How the process ended, if the line reports that; otherwise 0. A negative number is the signal.
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.
   bool of_others = false;

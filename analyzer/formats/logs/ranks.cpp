@@ -13,7 +13,8 @@
 namespace lockstep::logs {
 namespace {
 
-// The file name of a single process contains the rank. The name of a log of many processes may contain any numbers.
+// Only the name of a single process's file contains the rank. The name of a log of many processes may contain any
+// numbers.
 void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
@@ -86,7 +87,7 @@ void Ranks::AddStuck(fr::FileData* rank, const std::string& group, ring::CallKin
 }
 
 uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {
-  // Searches only the newest strings. A string that has several indexes gets a single one when the ranks are merged.
+  // Searches only the newest strings. If a string gets several indexes, these become one when the ranks are merged.
   constexpr size_t kMostCompared = 64;
   const size_t size = rank->strings.size();
   for (size_t i = size; i-- > size - std::min(size, kMostCompared);) {
@@ -123,7 +124,8 @@ void Ranks::Tell(const std::string& path, std::string text, int32_t rank) {
 
 namespace {
 
-// The program's own module, or what Python runs after it. Other threads also begin in threading.py.
+// Returns whether the stack begins with the program's own module, or what Python runs after it. Other threads also
+// begin in threading.py.
 bool IsRoot(const PrintedStack& stack) {
   const std::string& outermost = stack.frames.back();
   if (stack.native)
@@ -132,7 +134,7 @@ bool IsRoot(const PrintedStack& stack) {
          (Holds(outermost, "threading.py:") && !outermost.starts_with("_bootstrap"));
 }
 
-// Most stacks are complete. If so, stacks without their outermost frame are truncated.
+// Returns whether most stacks are complete. If so, stacks without their outermost frame are truncated.
 bool MostAreWhole(const std::vector<FileFacts>& files) {
   size_t whole = 0, all = 0;
   for (const FileFacts& file : files) {
@@ -145,7 +147,7 @@ bool MostAreWhole(const std::vector<FileFacts>& files) {
 
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   const bool most_are_whole = MostAreWhole(*files);
-  // Files may also be named after processes.
+  // Files may be named after processes instead.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
     for (const PrintedStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
@@ -205,7 +207,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       ranks.Report(file.path,
                    "the file contains more data than the limit for one file; split it, or remove older lines");
   }
-  // The size of the job, if any line contains it. Ranks without other lines count.
+  // The size of the job, if any line contains it. Counts ranks without other lines.
   int32_t world = ranks.world;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
@@ -241,13 +243,13 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     if (ranks.sized) data.rank.world_size = world;
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
-      // The job's size is the size of a group whose ranks are counted only if all of them are in the group.
+      // The size of the job is the size of a group whose members are not listed only if all ranks are in the group.
       const auto counted = claimed.find(group.name);
       const bool smaller = group.desc != kWholeDesc && counted != claimed.end() &&
                            counted->second < static_cast<size_t>(std::max(world, 0));
       group.may_have_more &= !ranks.sized || smaller;
       unsized |= group.may_have_more && !ranks.sized;
-      // Member lists as long as the file claims might fill the memory.
+      // Member lists as long as the file claims might exhaust the memory.
       const auto [at, fresh] = listed.try_emplace(group.name, entries + group.size_hint <= MostListed(memberships));
       if (!at->second) group.size_hint = 0;
       if (fresh) entries += std::max(group.size_hint, 0);

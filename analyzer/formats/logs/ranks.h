@@ -1,4 +1,4 @@
-// Builds each rank's data from text files, in the form that Flight Recorder dumps are read into.
+// Builds each rank's data from text files, in the same form as that of Flight Recorder dumps.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
-// Maximum number of listed members of all communicators. A line may claim any size, so the limit depends on the
-// files' contents: the largest jobs once, and a few members for each of a rank's communicators.
+// Maximum number of listed members of all communicators. A line may claim any size, so the limit depends on the files'
+// contents. It allows the largest job once, and a few members for each of a rank's communicators.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
 // Returns the first number that is not negative; -1 if all are.
 int32_t FirstKnown(std::initializer_list<int32_t> ranks);
 
-// "ranks 0-2, 5".
+// Returns text such as "ranks 0-2, 5".
 std::string RanksText(const std::set<int32_t>& ranks);
 
 // Ranks while they are being built.
 class Ranks {
  public:
-  // Returns the rank's data; `path`: the first file that mentions the rank.
+  // Returns the rank's data. `path` is the first file that mentions the rank.
   fr::FileData* Of(int32_t rank, const std::string& path);
   // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
@@ -51,15 +51,15 @@ class Ranks {
   void Tell(const std::string& path, std::string text, int32_t rank = -1);
 
   int32_t world = 0;               // minimum number of ranks in the job
-  bool sized = false;              // the number is exact
+  bool sized = false;              // `world` is exact
   int32_t said = 0;                // the largest number of ranks in any line
   std::set<int32_t> waited;        // ranks that waited for others until a timeout
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
-  bool unplaced_waits = false;     // other ranks also waited, and nothing shows which
+  bool unplaced_waits = false;     // further ranks also waited, but it is unknown which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
-  // Where a rank runs, as far as known. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
+  // Adds where a rank runs, as far as known. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
-  // Ranks of this process or GPU, otherwise of this host. `host` may be empty, `pid` 0, `pci` empty.
+  // Returns the ranks of this process or GPU, otherwise those of this host. `host` may be empty, `pci` empty, `pid` 0.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
   std::map<int32_t, fr::FileData> ranks;
@@ -90,7 +90,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports everything that does not show a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
+// Reports everything that says nothing about a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
 // kernel and launchers, or a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostReported = 4096, kMostClasses = 64, kMostListed = 4096, kMostGroups = 65536;
 
-// "Rank 7 .. -- GPU 3 managed by process 1650386 on node node1".
+// Parses "Rank 7 .. -- GPU 3 managed by process 1650386 on node node1".
 std::optional<RasRank> ListedRank(std::string_view text) {
   const size_t gpu = text.find(" -- GPU ");
   if (!text.starts_with("Rank ") || gpu == std::string_view::npos) return std::nullopt;
@@ -32,15 +32,15 @@ std::optional<RasRank> ListedRank(std::string_view text) {
   return out.rank < 0 ? std::nullopt : std::optional(std::move(out));
 }
 
-// "launched up to operation 6650", "not launched any operations"; kUnknown for neither.
+// Parses "launched up to operation 6650" or "not launched any operations"; kUnknown for any other text.
 int64_t Launched(std::string_view text) {
   if (text.find("not launched any operations") != std::string_view::npos) return 0;
   const int64_t number = NumberBehind(text, "launched up to operation ").value_or(-1);
   return number < 0 || number > fr::kMaxCounter ? kUnknown : number;
 }
 
-// A row of the table of communicators: group, communicators, nodes, ranks per node, ranks per communicator, ranks,
-// status.
+// Parses a row of the table of communicators: group, communicators, nodes, ranks per node, ranks per communicator,
+// ranks, status.
 bool ReadRow(std::string_view text, int64_t* group, int32_t* size) {
   int64_t numbers[6];
   for (int64_t& number : numbers) {
@@ -246,7 +246,7 @@ bool IsRasJson(std::string_view head) {
 absl::StatusOr<RasReports> ReadRasJson(std::string_view text) {
   RasReports reports;
   while (!fr::Strip(text).empty()) {
-    // Reports follow each other; the last line of each is its closing brace.
+    // Reports follow each other, and the last line of each is its closing brace.
     constexpr std::string_view kEnd = "\n}";
     const size_t end = text.find(kEnd);
     const std::string_view one = text.substr(0, end == std::string_view::npos ? end : end + kEnd.size());

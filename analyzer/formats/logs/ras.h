@@ -1,4 +1,4 @@
-// Reports of ncclras: how many operations the ranks of a communicator have launched.
+// Reads reports of ncclras: how many operations the ranks of a communicator have launched.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct RasComm {
 // A rank that did not answer, or whose state differs from most others'.
 struct RasOdd {
   RasRank rank;
-  int32_t size = 0;    // size of the communicator in which the rank has this number; 0 if not in the report
+  int32_t size = 0;    // size of the communicator that numbers the rank; 0 if not in the report
   std::string status;  // "FINALIZE"; empty if the rank did not answer
 };
 
@@ -52,7 +52,7 @@ struct RasReports {
   int32_t largest = 0;                             // size of the largest communicator; 0: the file contains no report
 };
 
-// "lockstep: rank 5 is process 1234 on 10.0.0.7": lockstep attach writes this line into a file with a report.
+// "lockstep: rank 5 is process 1234 on 10.0.0.7": a line that lockstep attach adds to a report.
 struct RankProcess {
   int32_t rank = -1;
   int64_t pid = 0;
@@ -74,11 +74,12 @@ class RasReader {
   RasReports reports_;
   bool open_ = false;        // inside the counts of a communicator
   bool dead_ = false;        // inside the list of dead processes
-  bool incomplete_ = false;  // inside the list of a communicator's ranks that did not answer
+  bool incomplete_ = false;  // inside a communicator's list of ranks that did not answer
   int32_t size_ = 0;         // size of the last named communicator
 };
 
-// `ncclras -f json`: all ranks of all communicators with their counts. A file may contain several reports.
+// Returns whether a file begins like `ncclras -f json`: all ranks of all communicators with their counts. A file may
+// contain several reports.
 bool IsRasJson(std::string_view head);
 absl::StatusOr<RasReports> ReadRasJson(std::string_view text);
 

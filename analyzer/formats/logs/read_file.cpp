@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostPlaced = 1u << 17,
                  kMostComms = 1u << 17, kMostCalls = 1u << 22;
-constexpr size_t kFewPods = 2;  // more than one: the log is from several hosts
+constexpr size_t kFewPods = 2;  // if a log has several, it is from several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
-// "world_size=8", "world size: 8", "WORLD_SIZE': '8'", "3/4 clients joined"; 0 if there is none.
+// Parses "world_size=8", "world size: 8", "WORLD_SIZE': '8'" or "3/4 clients joined"; 0 if there is none.
 int32_t WorldSize(std::string_view text) {
   int32_t most = 0;
   for (const std::string_view word : {"orld", "ORLD"}) {
@@ -87,14 +87,14 @@ class Reader {
     }
   }
 
-  // A line from PyTorch's process group that a terminal, or whoever copied it, has split.
+  // A line from PyTorch's process group that was split by a terminal, or when it was copied.
   struct Wrapped {
     std::string text;
     int64_t number = 0;
     int lines = 0;
   };
 
-  // The beginning of each message, and a text that only follows later in it.
+  // Returns whether a line has the beginning of each message, but not a text that always follows later in it.
   static bool IsWrapped(std::string_view text) {
     constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
         {"Watchdog caught collective operation timeout", "before timing out"},
@@ -187,7 +187,7 @@ class Reader {
     }
   }
 
-  // Takes the innermost line that is not PyTorch's own, otherwise the innermost. Returns false if the trace has
+  // Uses the innermost line that is not PyTorch's own, otherwise the innermost one. Returns false if the trace has
   // ended.
   bool TakeTrace(std::string_view text) {
     const auto frame = ParseTraceLine(text);
@@ -201,7 +201,7 @@ class Reader {
     return true;
   }
 
-  // A heading applies to the stacks below it, until the program's own lines follow.
+  // A heading applies to the stacks below it, up to the program's next own lines.
   void TakeHeading(std::string_view text) {
     constexpr int kMostOthers = 8;  // debuggers print up to this many lines before a stack
     if (const int32_t rank = RankInHeading(text); rank >= 0) {
@@ -214,7 +214,7 @@ class Reader {
     }
   }
 
-  // "rank 3:", "==== rank3 ====": a heading that people write above a stack. -1 for any other line.
+  // Parses "rank 3:" or "==== rank3 ====": a heading that people write above a stack. -1 for any other line.
   static int32_t RankInHeading(std::string_view text) {
     constexpr size_t kMostBytes = 120;
     if (text.size() > kMostBytes) return -1;
@@ -286,7 +286,7 @@ class Reader {
     }
   }
 
-  // An address is reused once its communicator is gone.
+  // Returns whether the address was reused for a new communicator after the known one was gone.
   static bool IsAnother(const NcclInit& init, const NcclComm& known) {
     const bool other_id = init.id != 0 && known.id != 0 && known.id != init.id;
     return other_id || (init.comm != 0 && init.what == NcclInit::What::kBegun && (known.begun || known.made));

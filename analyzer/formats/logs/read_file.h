@@ -45,18 +45,17 @@ struct NcclTransfer {
 struct NcclComm {
   uint64_t address = 0, id = 0;
   int32_t rank = -1, size = 0;       // rank inside the group; -1 if not printed
-  bool begun = false, made = false;  // whether its creation has begun, and has ended
+  bool begun = false, made = false;  // its creation has begun, and has ended
   ring::CallKind created_by = ring::CallKind::kNone;
   size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX if it is not a split of a known communicator
   int64_t ordinal = 0, color = 0;  // the split's number among the splits of its parent, from 1; and its color
   int64_t splits = 0;              // number of splits made from it so far
   int64_t calls = 0;               // number of collectives
-  bool by_count = true;            // each call's opCount is larger than the previous call's
+  bool by_count = true;            // the opCount grew with each call
   uint64_t first_op_count = 0, last_op_count = 0;
-  std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, and the call; used as a ring once it is
-                                                     // full
-  std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number by kind and peer
-  std::vector<NcclTransfer> newest_transfers;                       // the same kind of ring
+  std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, and the call; a ring once full
+  std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number of calls by kind and peer
+  std::vector<NcclTransfer> newest_transfers;                       // used as a ring in the same way
   int64_t all_transfers = 0;
 };
 
@@ -91,7 +90,7 @@ struct FileFacts {
   std::vector<Raised> raised;
   std::set<int32_t> ranks;          // ranks in "[rank3]:" prefixes
   std::set<int32_t> tasks, locals;  // the numbers in prefixes of lines
-  std::set<std::string> pods;       // the first few
+  std::set<std::string> pods;       // only the first few
   int32_t world = 0;                // the largest world size in any line
   bool cut = false;                 // some data was dropped because of a limit
 

@@ -1,4 +1,4 @@
-// Reports what a log shows apart from the progress of ranks.
+// Reports what a log shows besides the progress of ranks.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kCollect[] = "Run `lockstep attach` while it hangs, or collect Flight Recorder dumps";
 
-// Watchdogs that do not return from a call, and processes that lost their store.
+// Reports watchdogs that do not return from a call, and processes that lost their store.
 void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;
@@ -72,7 +72,7 @@ const char* SaidBy(Notice::By by) {
   return "";
 }
 
-// The other end of the connection in an NCCL warning: "remote peer node7<51159>". Empty if it names none.
+// Returns the other end of the connection in an NCCL warning: "remote peer node7<51159>". Empty if it names none.
 std::string PeerIn(std::string_view text) {
   for (const std::string_view key : {"remote peer ", "from peer "}) {
     const size_t at = text.find(key);
@@ -83,7 +83,8 @@ std::string PeerIn(std::string_view text) {
   return "";
 }
 
-// How many processes lost their connections to which peers. The peer that most processes lost is where to look first.
+// Reports how many processes lost their connections to which peers. The peer that most processes lost is the first
+// place to look.
 void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::map<std::string, std::set<std::pair<std::string, int64_t>>> by_peer;
   const std::string* path = nullptr;
@@ -116,8 +117,8 @@ void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
                  peers.size() > kMostShown ? absl::StrCat(", and to ", peers.size() - kMostShown, " more peers") : ""));
 }
 
-// Errors of processes, GPUs, hosts and links. Another line shows the cause of most of them, so they identify no
-// culprit.
+// Reports errors of processes, GPUs, hosts and links. They identify no culprit, because the cause of most is in another
+// line.
 void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;
@@ -155,7 +156,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   bool peers_told = false;
   for (auto& [key, of] : said) {
     const auto& [of_others, by, text] = key;
-    // A process's own failure comes first.
+    // A process's own failure is reported first.
     if (of_others && !std::exchange(peers_told, true)) ReportPeers(files, ranks);
     if (++shown[by] > kMostShown) continue;
     for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
@@ -169,7 +170,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
 }
 
-// Barriers whose leader ended or gave up before it could report who is missing.
+// Reports barriers whose leader ended or gave up before it could report which ranks are missing.
 void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::set<int32_t> arrived;
   const std::string* path = nullptr;

@@ -65,12 +65,12 @@ TEST_F(SeenTest, FinishedAndRunningCreationsNameNobody) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
   Put("log", begun + done);
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
-  // No rank returns before all have arrived, so a line is missing from the log.
+  // No rank returns before all have arrived, so the log lacks a line.
   Put("log", Init(0, 4, "START") + Init(1, 4, "START") + Init(3, 4, "START") + Init(0, 4, "COMPLETE"));
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
-// Since NCCL prints no id of splits, their parent, number and color identify them.
+// NCCL prints no ID for splits, so their parent, number and color identify them.
 TEST_F(SeenTest, CallsOfSplitsAreCompared) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) {
@@ -113,7 +113,7 @@ TEST_F(SeenTest, FilesOfTheInspectorShowCompletedOperations) {
               HasSubstr("the last AllReduce of comm 0x7f8c49 in the file of rank 1 is #2; other files reach #3"));
   const Bundle bundle = Load();
   ASSERT_EQ(bundle.ranks.size(), 2u);
-  // Operations after the end of the other file show nothing.
+  // Operations after the end of the other file prove nothing.
   EXPECT_EQ(bundle.ranks[0].ops.size(), 2u);
   EXPECT_EQ(bundle.ranks[1].ops.size(), 2u);
   EXPECT_EQ(bundle.ranks[1].pid, 41);
@@ -131,7 +131,7 @@ TEST_F(SeenTest, StuckWatchdogsAreSaid) {
   EXPECT_THAT(Said(), HasSubstr("the watchdogs of ranks 0, 1, 3 were stuck for 480 s"));
 }
 
-// Jobs that end normally print this, too.
+// Jobs that end normally also print this.
 TEST_F(SeenTest, ALostStoreIsNoHang) {
   Put("log",
       Of(1) +
@@ -146,7 +146,7 @@ TEST_F(SeenTest, ALogWithoutEvidenceIsIncompleteData) {
   EXPECT_THAT(Said(), HasSubstr("a log of ranks 0, 1 without any timeout, exception, NCCL call or stack"));
 }
 
-// The lines of a batch name no peer. Seven ranks wait; the eighth is in no line.
+// The lines of a batch name no peer. Seven ranks wait; no line mentions the eighth.
 TEST_F(SeenTest, ABatchOfSendsWaitsForARankThatNoLineNames) {
   std::string log;
   for (int rank = 0; rank < 8; ++rank) {
@@ -158,7 +158,7 @@ TEST_F(SeenTest, ABatchOfSendsWaitsForARankThatNoLineNames) {
   ExpectOnly(Told(), RANK_NO_DATA, {5});
 }
 
-// Nothing shows which ranks the other members are.
+// It is unknown which ranks the other members are.
 TEST_F(SeenTest, AGroupWithOneKnownMemberNamesNobody) {
   std::string log;
   for (const int rank : {0, 1, 2})

@@ -21,7 +21,7 @@ std::string FrameText(std::string_view function, std::string_view file, int64_t 
   return absl::StrCat(Printable(function, kMostNameBytes), " (", Printable(file, kMostNameBytes), ":", line, ")");
 }
 
-// faulthandler: `  File "train.py", line 12 in forward`. A traceback has a comma before "in".
+// Parses faulthandler's `  File "train.py", line 12 in forward`. A traceback has a comma before "in".
 std::optional<std::string> FaultHandlerFrame(std::string_view text) {
   text = fr::Strip(text);
   if (!text.starts_with("File \"")) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<std::string> FaultHandlerFrame(std::string_view text) {
   return FrameText(rest.substr(in + 4), text.substr(0, quote), line);
 }
 
-// py-spy: `    forward (model.py:12)`; native frames have no line number or another file extension.
+// Parses py-spy's `    forward (model.py:12)`; native frames have no line number or a different file extension.
 std::optional<std::string> PySpyFrame(std::string_view text) {
   if (!text.starts_with("    ")) return std::nullopt;
   text = fr::Strip(text);
@@ -62,8 +62,8 @@ std::string_view WithoutArguments(std::string_view call) {
   return call;
 }
 
-// gdb: "#3  0x00007f01 in ncclAllReduce () from /lib/libnccl.so.2", "#0  read (fd=3) at ../read.c:26"; eu-stack: "#3
-// 0x00007f01 ncclAllReduce - /lib/libnccl.so.2". Omits addresses, because they differ between processes.
+// Parses gdb's "#3  0x00007f01 in ncclAllReduce () from /lib/libnccl.so.2" and "#0  read (fd=3) at ../read.c:26", and
+// eu-stack's "#3 0x00007f01 ncclAllReduce - /lib/libnccl.so.2". Omits addresses, because they differ between processes.
 struct NativeFrame {
   int64_t number = 0;
   std::string text;
@@ -127,14 +127,14 @@ void StackReader::Begin(std::string_view command, int64_t pid, const Writer& wri
   processes_.push_back(std::move(process));
 }
 
-// gdb: `Thread 2 (Thread 0x7f01 (LWP 412) "python"):`, where 1 is the main thread; eu-stack: "TID 412:".
+// Parses gdb's `Thread 2 (Thread 0x7f01 (LWP 412) "python"):`, where 1 is the main thread, and eu-stack's "TID 412:".
 bool StackReader::TakeNativeThread(std::string_view text, const Writer& writer, int64_t number) {
   const bool gdb = text.starts_with("Thread ") && text.ends_with("):") && Holds(text, "LWP ");
   if (!gdb && (!text.starts_with("TID ") || !text.ends_with(':'))) return false;
   const std::optional<int64_t> id = LeadingNumber(text.substr(gdb ? 7 : 4));
   if (!id || *id <= 0) return false;
   Process* process = Of(writer);
-  // gdb numbers threads down to 1 or up from 1, so another process begins after 1 or at 1.
+  // gdb numbers threads down to 1 or up from 1, so a new process begins after 1 or at 1.
   const int64_t last = process == nullptr ? 0 : process->number;
   const bool python = process != nullptr && !process->stack.native && !process->threads.empty();
   const bool other = gdb && ((last == 1 && (*id != 2 || process->threads.size() > 1)) || (*id == 1 && last > 2));
@@ -208,8 +208,8 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
 }
 
 // Chooses the main thread by its name; otherwise the last thread that runs the program's own module; otherwise the
-// thread with the fault; otherwise the last thread, because faulthandler prints the newest first. Debuggers number
-// the main thread.
+// thread with the fault. Otherwise chooses the last thread, because faulthandler prints the newest first. Debuggers
+// number the main thread.
 PrintedStack StackReader::Whole(Process&& process) {
   Thread* best = nullptr;
   int best_score = -1;

@@ -1,4 +1,4 @@
-// Stacks of processes as printed by faulthandler, py-spy, gdb (pstack, gstack) and eu-stack.
+// Reads stacks of processes as printed by faulthandler, py-spy, gdb (pstack, gstack) and eu-stack.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ absl::StatusOr<PrintedStack> ReadPySpyJson(std::string_view text);
 // Returns whether a file begins like such a list.
 bool IsPySpyJson(std::string_view head);
 
-// Parses ranks in a command line: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" in the names of server workers.
+// Parses ranks in a command line: "--rank 3" or "--rank=3"; "--local-rank=3"; or "_TP3" in the names of server workers.
 void ReadCommand(std::string_view command, PrintedStack* stack);
 
 }  // namespace lockstep::logs

@@ -15,7 +15,7 @@ namespace {
 
 std::string Name(std::string_view text) { return Printable(fr::Strip(text), fr::kMostNameColumns); }
 
-// A counter as in pg_status: -1 means never; values larger than in any job are damage.
+// Converts a counter as in pg_status: -1 means never, and values larger than in any job are damaged.
 int64_t Counter(std::optional<int64_t> number) {
   if (!number || *number < -1 || *number > fr::kMaxCounter) return kUnknown;
   return *number < 0 ? kNone : *number;
@@ -28,7 +28,7 @@ int64_t CounterBehind(std::string_view text, std::initializer_list<std::string_v
   return kUnknown;
 }
 
-// "[PG 0 Rank 1]", "[PG 0 (default_pg) Rank 1]", "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[Rank 1]".
+// Parses "[PG 0 Rank 1]", "[PG 0 (default_pg) Rank 1]", "[PG ID 0 PG GUID 0(default_pg) Rank 1]" or "[Rank 1]".
 void ReadGroup(std::string_view text, WatchdogLine* line) {
   constexpr size_t kMostBytes = 512;
   const size_t at = text.find("[PG ");
@@ -52,7 +52,8 @@ void ReadGroup(std::string_view text, WatchdogLine* line) {
   if (close != std::string_view::npos && close > open) line->desc = Name(tag.substr(open + 1, close - open - 1));
 }
 
-// "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800091 milliseconds".
+// Parses "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800091
+// milliseconds".
 void ReadWork(std::string_view text, WatchdogLine* line) {
   const size_t at = text.find("WorkNCCL(");
   if (at == std::string_view::npos) return;
@@ -72,7 +73,7 @@ void ReadWork(std::string_view text, WatchdogLine* line) {
   line->ran_ms = std::max<int64_t>(count("ran for "), 0);
 }
 
-// "[E1120 10:00:01.123456789 ": month, day and time of day.
+// Parses "[E1120 10:00:01.123456789 ": month, day and time of day.
 int64_t StampIn(std::string_view text) {
   const size_t at = text.find("[E");
   if (at == std::string_view::npos) return 0;

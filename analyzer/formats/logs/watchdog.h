@@ -1,4 +1,4 @@
-// Lines that the watchdog of PyTorch's NCCL process groups prints about one group in one process.
+// Reads lines that the watchdog of PyTorch's NCCL process groups prints about one group in one process.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace lockstep::logs {
 
 struct WatchdogLine {
-  // "[PG ID 0 PG GUID 0(default_pg) Rank 1]": the GUID is the group's name in the whole job. Empty if the line names
+  // In "[PG ID 0 PG GUID 0(default_pg) Rank 1]", the GUID is the group's name in the whole job. Empty if the line names
   // no group.
   std::string group, desc;
-  // "[PG 1 Rank 0]": some releases print a number that each process counts itself, so different groups of other ranks
-  // have the same number.
+  // In "[PG 1 Rank 0]", some releases print a number that each process counts itself, so one number may mean different
+  // groups on different ranks.
   bool numbered = false;
   int32_t inside = -1;  // rank inside the group; if the line names no group, the number in "[Rank 1]"
   // "last enqueued work: 20, last completed work: 18". kNone: none yet.
   int64_t enqueued = kUnknown, completed = kUnknown;
-  // The operation that timed out, "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)"; old releases print no number.
+  // The operation that timed out: "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)". Old releases print no number.
   bool caught = false;
   int64_t seq = kUnknown;
   std::string op;
@@ -40,7 +40,7 @@ std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
 struct MonitorLine {
   enum class What {
     kStuck,    // the watchdog does not return from a CUDA or NCCL call
-    kLocked,   // the interpreter lock was not free
+    kLocked,   // the interpreter lock was not released
     kNoStore,  // the store was gone
   };
   What what = What::kStuck;

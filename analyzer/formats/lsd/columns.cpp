@@ -17,7 +17,7 @@ enum Flag : uint32_t {
   kReplayed = 64,
 };
 
-// Differences wrap around, so any pair of values survives, even from a broken clock.
+// Differences wrap around, so any two values are preserved, even those of a broken clock.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
@@ -92,7 +92,7 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     last = op;
     last_addresses = at;
   }
-  // Columns that many sources do not have at all.
+  // Many sources lack these columns altogether.
   DropZeros(c.mutable_group());
   DropZeros(c.mutable_ticket_delta());
   DropZeros(c.mutable_result());
@@ -167,7 +167,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
       for (int i = 0; i < count; ++i) put(rows[i], values[i]);
     }
   };
-  // An omitted column needs no work if 0 is the default in Op.
+  // An omitted column needs no work if the default in Op is 0.
   auto each_given = [&](const auto& list, auto&& put) {
     if (!list.empty()) each(list, put);
   };

@@ -20,7 +20,7 @@ Enum Bounded(uint32_t value, Enum last) {
   return value <= static_cast<uint32_t>(last) ? static_cast<Enum>(value) : Enum{};
 }
 
-// Both directions between a message and its struct come from one list of fields. FIELD is a number or an enum with
+// A single list of fields defines both conversions between a message and its struct. FIELD is a number or an enum with
 // any value, TEXT a string with its maximum length, ENUM an enum with its last value.
 #define LOCKSTEP_PUT(field) out->set_##field(static_cast<decltype(out->field())>(from.field));
 #define LOCKSTEP_PUT_TEXT(field, most) out->set_##field(CleanUtf8(from.field, most));
@@ -282,7 +282,7 @@ Rank DecodeRank(const RankHeader& from) {
   out->captured_ns = from.captured_mono_ns();
   out->stopped_ns = std::max<int64_t>(from.stopped_mono_ns(), 0);
   out->time_uncertainty_ns = std::max<int64_t>(from.time_uncertainty_ns(), 0);
-  // The engine has different rules for Flight Recorder data, in any container.
+  // The engine has special rules for Flight Recorder data, in any container.
   const bool framework = Bounded(from.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder;
   out->source = framework ? Source::kFlightRecorder : Source::kDump;
   Decode(from.process(), &out->process);

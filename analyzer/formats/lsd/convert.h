@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Everything about a rank except its communicators and operations; sets their counts.
+// Encodes everything about a rank except its communicators and operations, of which it sets the counts.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

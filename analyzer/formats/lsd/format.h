@@ -9,15 +9,15 @@ namespace lockstep {
 constexpr std::string_view kLsdMagic = "LSDUMP1\n";
 constexpr uint32_t kLsdFormatVersion = 1;
 
-// Limits for readers. A file beyond one of them is damaged or hostile; the writer stays below them.
+// Limits for readers. A file that exceeds one is damaged or hostile; the writer stays below all of them.
 constexpr uint64_t kLsdMaxMessageBytes = 4u << 20;
-constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // an OpColumns message, uncompressed
+constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // limit for an uncompressed OpColumns message
 constexpr uint32_t kLsdMaxChunkOps = 16384;
-constexpr uint32_t kLsdMaxOpBytes = 400;     // for one operation, uncompressed, with every column at its maximum
+constexpr uint32_t kLsdMaxOpBytes = 400;     // limit for one uncompressed operation, with every column at its maximum
 constexpr uint32_t kLsdChunkOps = 128;       // operations in one written chunk
-constexpr int64_t kLsdBlockOps = 64;         // numbers that one hash of a RankHistory covers
+constexpr int64_t kLsdBlockOps = 64;         // number of sequence numbers that one hash of a RankHistory covers
 constexpr size_t kLsdNewestCalls = 128;      // a RankHistory lists this many of each lane's newest calls one by one
-constexpr uint32_t kLsdMaxLanes = 1u << 16;  // in one rank's history
+constexpr uint32_t kLsdMaxLanes = 1u << 16;  // limit for one rank's history
 constexpr uint64_t kLsdMaxFileOps = 2u << 20;
 constexpr uint32_t kLsdMaxFileRanks = 65536;
 constexpr uint32_t kLsdMaxFileMemberships = 1u << 20;

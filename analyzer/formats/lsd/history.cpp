@@ -106,7 +106,7 @@ class Maker {
       if (g.recent.size() > kLsdNewestCalls)
         g.recent.erase(g.recent.begin(), g.recent.end() - static_cast<ptrdiff_t>(kLsdNewestCalls));
       g.lane.new_seq = previous_[static_cast<size_t>(&g - lanes_.data())] - static_cast<int64_t>(g.recent.size()) + 1;
-      // Calls among the newest are not repeated.
+      // Calls that are among the newest are not listed a second time.
       if (g.lane.old_seq + static_cast<int64_t>(g.old.size()) > g.lane.new_seq)
         g.old.resize(static_cast<size_t>(
             std::clamp<int64_t>(g.lane.new_seq - g.lane.old_seq, 0, static_cast<int64_t>(g.old.size()))));

@@ -1,6 +1,6 @@
-// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of
-// a communicator, or ranks with the same role, made different calls. Thanks to them, a reader of a large job does not
-// have to decompress the operations.
+// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of a
+// communicator, or ranks with the same role, made different calls. So a reader of a large job need not decompress the
+// operations.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace lockstep {
 
 enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
-// The operations with one numbering.
+// The operations that share one numbering.
 struct LaneHistory {
-  uint32_t membership = kNoIndex;  // as Op::membership
+  uint32_t membership = kNoIndex;  // like Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
-  // History::calls and ::program from `begin`: `blocks` entries, of which entry i is for block first_block + i. 0 if
-  // unknown.
+  // The part of History::calls and ::program from `begin` on: `blocks` entries, of which entry i is for block
+  // first_block + i. 0 if unknown.
   int64_t first_block = 0;
   uint32_t begin = 0, blocks = 0;
-  // History::singles: single calls before the first whole block, and the newest ones.
+  // The part of History::singles: single calls before the first whole block, and the newest ones.
   int64_t old_seq = 0, new_seq = 0;
   uint32_t old_begin = 0, old_count = 0, new_begin = 0, new_count = 0;
 };
@@ -37,16 +37,16 @@ struct History {
   std::vector<uint32_t> singles;
 };
 
-// The numbering of an operation; false if it has none (no communicator, no number, failed, or only in the recent
-// table).
+// Sets the numbering of an operation. Returns false if it has none (no communicator, no number, failed, or only in the
+// recent table).
 bool LaneOf(const Op& op, LaneHistory* lane);
 
-// Equal for communicators created at the same place in the program on other ranks. Files contain this hash, so it
-// must never change.
+// Equal for communicators created at the same place in the program on other ranks. Files contain this hash, so it must
+// never change.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
-// `classes` has the CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight Recorder
-// stay unknown.
+// `classes` contains the CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight
+// Recorder remain unknown.
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);

@@ -14,7 +14,7 @@ namespace lockstep {
 class LsdInput {
  public:
   void Start(int fd);
-  // The next `size` bytes, or fewer at the end of the file; valid until the next call.
+  // Returns the next `size` bytes, or fewer at the end of the file; valid until the next call.
   absl::Status Peek(size_t size, std::string_view* bytes);
   // Skips bytes that Peek has returned.
   void Skip(size_t size) {

@@ -691,7 +691,7 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   EXPECT_TRUE(after.ranks[0].ops.empty());
   ASSERT_EQ(after.problems.size(), 1u);
   EXPECT_THAT(after.problems[0].text, HasSubstr("larger than a chunk can be"));
-  // A correct size is refused too if the frame contains more.
+  // A correct size is also refused if the frame contains more.
   chunk.mutable_ops()->set_raw_bytes(100);
   support::WriteFile(Path("bomb.lsd"),
                      std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxProblemsPerFile = 20;
-// After this many consecutive damaged messages the framing is lost, and the rest is meaningless.
+// After this many consecutive damaged messages, the framing is lost and the rest is meaningless.
 constexpr int kMaxDamagedRun = 8;
 
 constexpr uint8_t kOpsTag = 4 << 3 | 2;  // DumpRecord.ops
@@ -99,7 +99,7 @@ struct LsdWorkspace::Parts {
   OpColumns columns;
   std::unique_ptr<char[]> raw;
   size_t raw_size = 0;
-  Rank rows;  // operations before some are selected
+  Rank rows;  // operations before the needed ones are selected
 };
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
@@ -356,7 +356,7 @@ bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::P
   return true;
 }
 
-// Removes references that are out of range. If a communicator's entry was lost, its operations are lost too.
+// Removes references that are out of range. If a communicator's entry was lost, its operations are lost, too.
 void LsdFile::CheckRows(const ReadRank& read, size_t first, Rank* rows) const {
   const Rank& rank = read.loose.rank;
   const auto begin = rows->ops.begin() + static_cast<ptrdiff_t>(first);
@@ -443,7 +443,7 @@ void LsdFile::Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* work
 
 void LsdFile::LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts) {
   Rank& rank = read->loose.rank;
-  // Before a chunk is decompressed, its claimed size is trusted only up to a limit.
+  // Before decompression, a chunk's claimed size is trusted only up to a limit.
   rank.ops.reserve(std::min<uint64_t>(read->recorded, 1u << 16));
   for (const Chunk& chunk : read->chunks) Unpack(fd, read, chunk, parts, &rank);
 }
@@ -479,7 +479,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     unpack(i, false);
     taken += chunks[i].count;
   }
-  // The oldest unfinished operation is the most informative, because the rest waits behind it.
+  // The oldest unfinished operation says most, because the rest waits behind it.
   size_t kept = 0;
   for (auto it = order.rbegin(); it != order.rend() && kept < 2 * plan.newest; ++it) {
     if (!chunks[*it].keep || pieces[*it].unpacked) continue;
@@ -523,7 +523,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     }
   }
 
-  // Chunks may contain far more than requested, so takes only this many of the newest.
+  // Chunks may contain far more than requested, so only this many of the newest operations are taken.
   int64_t cutoff = INT64_MIN;
   size_t whole = 0;
   std::vector<int64_t> times;

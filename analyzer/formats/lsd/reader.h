@@ -20,12 +20,12 @@
 namespace lockstep {
 
 // Adds the ranks of the dump in `fd` (not owned, read from its start with pread) to *builder. Messages name `path`.
-// Skips damage if the framing survives, otherwise stops there. Lost parts become problems with offsets, and their
-// ranks are marked as damaged. *header (may be null) gets the file's header. Fails, and adds nothing, if the file is
-// not a dump, has a version that this reader must not read, has no header, or has no readable part.
+// Skips damage if the framing survives, otherwise stops there. Lost parts become problems with offsets, and their ranks
+// are marked as damaged. *header (may be null) gets the file's header. Fails and adds nothing if the file is not a
+// dump, has an unreadable version, or has no header or readable part.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
-// Operations with one numbering that must be loaded if the file contains them, however old they are.
+// A range of operations with one numbering, which must be loaded if the file contains them, no matter how old they are.
 struct LsdNeed {
   uint32_t membership = kNoIndex;  // index into Rank::memberships
   Direction direction = Direction::kCollective;
@@ -34,7 +34,7 @@ struct LsdNeed {
 };
 
 // Which of one rank's operations to load: at least this many of the newest, all unfinished ones (the oldest, if there
-// are many), and the needs. Rank::not_loaded and Membership::not_loaded count the rest.
+// are many), and the needs. Rank::not_loaded and Membership::not_loaded count the others.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
@@ -119,7 +119,7 @@ class LsdFile {
   const std::atomic<bool>* const cancel_;
   DumpHeader header_;
   TextIndexes texts_;                          // translates the file's indexes to the bundle's
-  std::vector<std::string> strings_, shapes_;  // until InternTexts()
+  std::vector<std::string> strings_, shapes_;  // used until InternTexts()
   std::vector<ReadRank> ranks_;
   absl::flat_hash_map<int32_t, size_t> rank_at_;
   std::vector<std::pair<CommFacts, std::vector<MemberSpan>>> comms_;

@@ -17,7 +17,7 @@ constexpr size_t kSiblings = 8, kSiblingMembers = 64;
 // If members of a communicator differ and it has at most this many members, all of them are loaded completely. Their
 // programs show which rank skipped or added a call.
 constexpr size_t kFullMembers = 16;
-// Number of ranks in a role whose program differs from most others', and of ranks to compare them with.
+// Maximum number of ranks in a role whose programs differ from most others', and of ranks to compare them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
 
 struct Slot {
@@ -65,7 +65,7 @@ uint64_t CombineHashes(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-// The first piece that both know and in which they differ; -1 if there is none.
+// Returns the first piece that both know and in which they differ; -1 if there is none.
 template <typename Hash>
 int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   const int64_t from = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
@@ -91,7 +91,7 @@ std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
 
 bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
 
-// Every known piece of all lines, with equal ones from one place next to each other.
+// Returns every known piece of all lines. Equal pieces at one place are adjacent.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   std::vector<Entry> entries;
   for (const Line& line : lines) {
@@ -191,8 +191,8 @@ class Chooser {
     return it != places.end() && it->member == member ? &*it : nullptr;
   }
 
-  // An operation that one member issued and another did not may be in progress, whatever the GPU reported. The first
-  // of these shows the rank's position; the newest are loaded anyway.
+  // An operation that one member issued and another did not may be in progress, no matter what the GPU reported. The
+  // first of these shows the rank's position; the newest are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {
@@ -259,7 +259,7 @@ class Chooser {
         lines.push_back(CallsOf(history, *lane, p));
         differ |= Differ(lines[0], lines.back());
       }
-      // Members that share nothing with the first one are compared with each other.
+      // Members that have nothing in common with the first one are compared with each other.
       if (!differ) differ = NeighboursDiffer(lines);
       if (!differ) continue;
       const std::vector<Entry> entries = ByPlace(lines);
@@ -322,7 +322,7 @@ class Chooser {
     }
   }
 
-  // Ranks with the same role run the same program; what most ranks ran is the reference.
+  // Ranks with the same role run the same program; the reference is what most ranks ran.
   void ComparePrograms() {
     // Lines by role and class of communicator.
     std::vector<std::pair<uint64_t, Line>> all;

@@ -141,7 +141,7 @@ class LsdWriter {
       if (!used[i]) continue;
       DumpRecord record;
       *record.mutable_communicator_info() = EncodeComm(bundle_.comms[i]);
-      // The members may be in any order. Those that do not fit are known from the members' own files.
+      // The members may be in any order. Those that do not fit are contained in the members' own files.
       CommunicatorInfo* info = record.mutable_communicator_info();
       while (record.ByteSizeLong() + 64 > kLsdMaxMessageBytes)
         info->mutable_members()->DeleteSubrange(info->members_size() / 2,

@@ -27,12 +27,12 @@ int64_t Total(uint64_t count) { return static_cast<int64_t>(std::min(count, kMax
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);
-  // The identity is unknown so far, so no other entry is certainly the same communicator.
+  // The identity is still unknown, so no other entry is certainly the same communicator.
   const ring::ProcessInfo& process = input.snapshot.process;
   return CleanUtf8(absl::StrCat("unknown/", process.host, ".", process.pid, ".", comm.index), 256);
 }
 
-// Turns table indexes into vector indexes, so that references can be checked against the vector's size.
+// Maps table indexes to vector indexes, so that references can be checked against the vector's size.
 template <typename T>
 absl::flat_hash_map<uint32_t, uint32_t> SortByIndex(std::vector<T>* entries) {
   std::stable_sort(entries->begin(), entries->end(), [](const T& a, const T& b) { return a.index < b.index; });
@@ -107,14 +107,14 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
-  // A captured operation does not run itself: the launches of its graph have the numbers.
+  // A captured operation does not run itself: launches of its graph have the numbers.
   if (from.stage == ring::OpStage::kCaptured && from.seq == 0) op.seq = kUnknown;
   op.started_ns = from.started_ns;
   op.completed_ns = from.completed_ns;
   return op;
 }
 
-// One process's communicators, grouped by the device that drives them; one group if the process is one rank.
+// A process's communicators on one device. The process has a single part if it is one rank.
 struct Part {
   int32_t device = -1;
   std::vector<size_t> comms;  // indexes into Snapshot::comms
@@ -159,8 +159,8 @@ struct Draft {
   int32_t rank = -1;
 };
 
-// Drafts without a number from the launcher, or whose process drives several devices, get their position in the
-// world, the largest communicator.
+// Numbers drafts without a number from the launcher, and those of processes that drive several devices, by their
+// position in the world, the largest communicator.
 void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* drafts, BundleBuilder* builder) {
   bool all_numbered = true, any_split = false;
   for (Draft& draft : *drafts) {
@@ -196,7 +196,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (const auto& [id, members] : worlds) {
     const std::tuple<int32_t, size_t> weight{sizes[id], members.size()};
     if (weight <= best) continue;
-    // Unusable if it contradicts the launcher's numbers of processes that drive one device each.
+    // The world is unusable if it contradicts the launcher's numbers for processes that drive a single device.
     bool consistent = true;
     for (const auto& [member, who] : members) {
       for (const Draft* draft : who) consistent &= any_split || draft->rank < 0 || draft->rank == member;
@@ -377,7 +377,7 @@ class RankMaker {
     for (const ring::OpSnapshot& op : input_.snapshot.ops) add(op, false);
   }
 
-  // Operations of one launch follow each other.
+  // Operations of one launch are adjacent.
   void SetReplay(const ring::OpSnapshot& from, Op* op) {
     std::vector<Replay>& replays = loose_.rank.replays;
     const auto graph = graph_at_.find(from.graph);
@@ -389,12 +389,12 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Most times are more exact than the worst one, the time of a first operation. At least nineteen in twenty are late
-  // by at most the reported value.
+  // Reports the accuracy of times. Most are more accurate than the worst one, which is that of a first operation. At
+  // least nineteen in twenty are late by at most the reported value.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
-    // A digest only has the last operations of each communicator.
+    // A digest contains only the last operations of each communicator.
     for (const ring::OpSnapshot& op : input_.snapshot.ops.empty() ? input_.snapshot.recent : input_.snapshot.ops) {
       if (op.completed_ns != 0) late.push_back(op.time_uncertainty_ns);
     }
@@ -432,7 +432,7 @@ class RankMaker {
     }
   }
 
-  // If the process drives several devices, takes the stack of the thread that drives this one.
+  // If the process drives several devices, uses the stack of the thread that drives this one.
   void TakeOwnStack() {
     Process& process = loose_.rank.process;
     if (process.evidence == nullptr) return;
@@ -449,12 +449,13 @@ class RankMaker {
     }
   }
 
-  // A thread that drives several devices may wait for one of them. Then it does not wait for the work of the others.
+  // Returns whether a thread that drives several devices waits for a different one. If so, it does not wait for the
+  // work of this one.
   bool WaitsForAnotherDevice(const ring::ThreadSnapshot& thread) const {
     if (thread.wait == ring::CallKind::kNone) return false;
     const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
     if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
-    // The thread waits for a device, but which one was not recorded. Assumes one that has work.
+    // The thread waits for a device, but it was not recorded which. Assumes one that has work.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
       if (stream.marked && stream.completed < stream.issued)

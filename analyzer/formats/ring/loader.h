@@ -1,4 +1,4 @@
-// Converts decoded rings into a Bundle: one Rank per process, or per device if one process drives several.
+// Converts decoded rings into a Bundle: one rank per process, or per device if a process drives several.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace lockstep {
 struct RingInput {
   ring::Snapshot snapshot;
   std::string path;  // the ring's file, for messages
-  Process process;   // the ring's process as observed from outside; Life::kUnknown if nobody observed it
+  Process process;   // the ring's process as observed from outside; Life::kUnknown if it was not observed
 };
 
 // Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). If there are
 // several generations of a job (restart counts), keeps only the newest; problems name the others.
 Bundle BundleFromRings(std::vector<RingInput> rings);
-// Only adds the ranks. BundleBuilder::Finish merges them with those from other sources.
+// Adds only the ranks. BundleBuilder::Finish merges them with those from other sources.
 void AddRings(std::vector<RingInput> rings, BundleBuilder* builder);
 
 }  // namespace lockstep

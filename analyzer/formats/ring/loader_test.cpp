@@ -173,7 +173,7 @@ TEST(RingLoader, RanksWithoutALauncherAreNumberedByTheWorld) {
   EXPECT_EQ(bundle.ranks_expected, 3);
 }
 
-// Rings of unnamed jobs in one folder.
+// Tests rings of unnamed jobs in one folder.
 class RingRuns : public ::testing::Test {
  protected:
   // Adds a run of `size` processes that share a communicator.
@@ -221,7 +221,7 @@ TEST_F(RingRuns, PartsOfOneJobStayTogether) {
   Add(2, 4, 5, false);
   rings_[0].snapshot.comms.push_back(Comm(1, 7, 0, 2));
   rings_[6].snapshot.comms.push_back(Comm(1, 7, 1, 2));
-  Add(3, 2, 10, false);  // nothing shows that this is another job
+  Add(3, 2, 10, false);  // there is no sign that this is another job
   EXPECT_THAT(Named(), ElementsAre(std::pair("job", 10)));
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 // Processes of one run begin to record within this time of each other.
 constexpr int64_t kTogether = 30'000'000'000;
-constexpr char kNoName[] = "job";  // what the recorder writes
+constexpr char kNoName[] = "job";  // the name that the recorder writes by default
 
 struct RunPart {
   std::vector<size_t> rings;

@@ -10,7 +10,7 @@ struct Reach {
   int64_t highest_there = kNone;  // highest number that has certainly reached this stage
   // Lowest number that has certainly not reached this stage.
   int64_t lowest_short = std::numeric_limits<int64_t>::max();
-  bool all_before_short = false;  // everything ahead of lowest_short on its stream has certainly reached this stage
+  bool all_before_short = false;  // everything before lowest_short on its stream has certainly reached this stage
 };
 
 int64_t ReachedNumber(const Reach& reach, const Membership& m) {

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Returns whether every operation's start is marked on the stream, so that "not started" is certain.
+// Returns whether the start of every operation is marked on the stream, so that "not started" is certain.
 bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
 
 // Returns the state of an operation with CPU stage `stage`, on `stream` (null if none or unknown).

@@ -23,7 +23,7 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 
 }  // namespace
 
-// A watcher may name communicators. Then it watches only the job that has one of them, if there is one.
+// A watcher may name communicators. It then watches only the job that has one of them, if there is one.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
@@ -87,7 +87,7 @@ void Clients::OnRequest(const wire::Received& received) {
     reply.set_done(true);
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
-  // The relay has already checked the key of a peer behind it.
+  // For a peer behind a relay, the relay has already checked the key.
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
@@ -141,7 +141,7 @@ void Clients::OnRequest(const wire::Received& received) {
       Job* job = jobs[0];
       if (job->asking.size() >= 64) return fail("too many clients are already waiting for a dump of this job");
       for (const auto& [address, number] : job->asking) {
-        if (address == from && number == request.request()) return;  // the client sent this request again
+        if (address == from && number == request.request()) return;  // the client has repeated this request
       }
       job->asking.push_back({from, request.request()});
       job->asked_everything |= request.everything();

@@ -18,7 +18,7 @@ class Clients {
       : shared_(*shared), jobs_(*jobs), fresh_(shared, jobs), examination_(shared) {}
 
   void OnRequest(const wire::Received& received);
-  // Sends the job's current state to everyone who watches it. `incident` is null if none is new.
+  // Sends the job's current state to all clients that watch it. `incident` is null if there is no new one.
   void Tell(const std::string& key, const Incident* incident);
   void Tick();
   FreshStacks& fresh() { return fresh_; }

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// After a gap of this length between two ticks, this process itself was stopped, so no rank is blamed for that time.
+// If two ticks are further apart than this, the collector itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 
@@ -45,7 +45,7 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
   }
 }
 
-// Handles stacks for a user's request, or for an incident.
+// Handles stacks, which were requested by a user or for an incident.
 void CollectorCore::OnStacks(const wire::Received& received) {
   auto report = std::make_shared<StackReport>();
   if (!shared_.Decode(received.message, report.get()) || clients_.fresh().Take(*report)) return;

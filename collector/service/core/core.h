@@ -1,6 +1,6 @@
 // The collector's decisions, as a state machine: jobs and their generations, what is late, which ranks are asked for
 // what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or clock. Its
-// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test simulates
+// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test can simulate
 // hours in a second. docs/architecture.md describes the order of messages.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-// One thread owns this object.
+// Owned by one thread.
 class CollectorCore : private JobEvents {
  public:
   CollectorCore(const CoreOptions& options, CoreActions* actions);
@@ -28,7 +28,7 @@ class CollectorCore : private JobEvents {
   void Receive(int64_t mono_ns, const wire::Received& received);
   // Call ten times a second. Pauses of seconds between two calls are detected and do not count as waiting.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // Takes over an incident whose gathering an earlier process began. Call it before anything is received.
+  // Takes over an incident that an earlier process began to gather. Call it before any message is received.
   void Resume(const IncidentState& state) { incidents_.Resume(state); }
   // Takes over a hang that an earlier process declared, so that it is not declared again.
   void Remember(DeclaredBefore before) { incidents_.book().before.push_back(std::move(before)); }

@@ -97,7 +97,7 @@ TEST_F(CollectorCoreTest, EvidenceIsRequestedForTheCulpritAndFewOthers) {
   EXPECT_LT(asked.size(), 16u) << "must not ask every rank";
 }
 
-// Merged stacks of more ranks from each class of victims arrive. They are in stacks.json and in the report.
+// Merged stacks of more ranks arrive from each class of victims. They are in stacks.json and in the report.
 TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
   Fleet fleet(Hung(2, 2, 8, 5), 2, out_);
   fleet.options.evidence_ranks = 4;
@@ -202,7 +202,7 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerAreNamedAndDoNotDelayTheVerdict) 
   EXPECT_EQ(verdict.ranks_read(), 7);
 }
 
-// If an agent has reconnected to its relay, the route of its digest is no longer valid.
+// After an agent has reconnected to its relay, the route of its digest is no longer valid.
 TEST_F(CollectorCoreTest, AgentsThatReconnectedToTheirRelayAreReached) {
   for (const bool before_evidence : {true, false}) {
     SCOPED_TRACE(before_evidence);
@@ -247,7 +247,7 @@ TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("full rings from node1 did not arrive"));
 }
 
-// The collector was killed after it created the folder, and before the first file got its name.
+// The collector was killed after it created the folder, but before the first file got its name.
 TEST_F(CollectorCoreTest, AnIncidentFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
   for (const std::string& folder : {begun, other}) {
@@ -281,8 +281,8 @@ TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   std::set<std::string> acknowledged;
   for (int life = 0; life < 12; ++life) {
-    // The collector dies whenever another chunk was acknowledged. Once, it dies when everything was written but no
-    // acknowledgment had been sent.
+    // The collector dies each time another chunk has been acknowledged. Once, it dies when everything was written but
+    // no acknowledgment had been sent.
     fleet.lose_acks = life == 3;
     fleet.PassUntil(30 * kSecond, [&] {
       size_t count = 0;
@@ -311,8 +311,8 @@ TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Digests alone may give a different verdict than whole rings and stacks gave before. If nothing has moved since, it is
-// the same hang.
+// Digests alone may give a different verdict from that of the whole rings and stacks before. If nothing has moved
+// since, it is the same hang.
 TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -331,7 +331,7 @@ TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
   EXPECT_EQ(fleet.verdicts.size(), 1u);
 }
 
-// A collector that is killed repeatedly in any phase of an incident must continue where it was.
+// A collector that is killed repeatedly in any phase of an incident must continue in that phase.
 class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
@@ -371,7 +371,7 @@ TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
   }
   for (FleetAgent& agent : fleet.agents) {
     agent.answers_digests = agent.answers_evidence = agent.sends_files = true;
-    agent.requests.clear();  // an agent creates a file once per request
+    agent.requests.clear();  // an agent creates a file only once per request
   }
   ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
   fleet.Pass(120 * kSecond);
@@ -475,7 +475,7 @@ TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 
-// A failed group reverts its hashes. However many communicators differ, only a few are gathered.
+// A failed group reverts its hashes. Only a few communicators are gathered, no matter how many differ.
 TEST_F(CollectorCoreTest, RetractedDesyncsLeaveNothingAndTheirNumberIsBounded) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -534,7 +534,7 @@ TEST_F(CollectorCoreTest, AnExaminationIsForOneOperatorAtATimeAndLogged) {
   for (const ClientReply& reply : fleet.replies) EXPECT_THAT(reply.error(), HasSubstr("operator"));
   fleet.replies.clear();
   fleet.Ask(3, wire::Role::kOperator, request);
-  fleet.Ask(3, wire::Role::kOperator, request);  // sent again after a reconnection
+  fleet.Ask(3, wire::Role::kOperator, request);  // repeated after a reconnection
   EXPECT_TRUE(fleet.replies.empty());
   EXPECT_TRUE(fleet.Heard("examine the processes of job 'other '"));
   ClientRequest second = request;
@@ -543,7 +543,7 @@ TEST_F(CollectorCoreTest, AnExaminationIsForOneOperatorAtATimeAndLogged) {
   ASSERT_EQ(fleet.replies.size(), 1u);
   EXPECT_THAT(fleet.replies[0].error(), HasSubstr("being examined"));
   fleet.replies.clear();
-  // What agents answered before a reconnection is sent again.
+  // Answers that agents sent before a reconnection are sent again.
   ASSERT_TRUE(fleet.PassUntil(10 * kSecond, [&] { return fleet.replies.size() >= 2; }));
   const size_t before = fleet.replies.size();
   fleet.replies.clear();
@@ -585,7 +585,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_EQ(status.agents(), 4u);
   EXPECT_EQ(status.state(), "moving");
   EXPECT_EQ(status.communicators_total(), 13u);
-  // the tp, dp and pp groups are each in the same state, plus the world
+  // One line for each kind of group (tp, dp, pp), whose members are all in one state, and one for the world.
   EXPECT_LE(status.communicators_size(), 4);
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(5);

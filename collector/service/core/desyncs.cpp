@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, for comparison
+constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, requested for comparison
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
     state.hosts[host] = here;
     left.Subtract(here);
   }
-  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays, on hosts whose names are not known yet
+  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays, whose hosts' names are still unknown
   Verdict verdict;
   AddDesync(state.desync, &verdict);
   *incident->incident.mutable_verdict() = verdict;

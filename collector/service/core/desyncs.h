@@ -13,7 +13,7 @@ class Desyncs {
       : shared_(*shared), book_(*book), rings_(*rings) {}
 
   // When a difference is first seen, requests the rings of the ranks that differ, and of a few others, before they are
-  // overwritten. When it is seen again, the incident counts. DesyncWatch reports each of these two events once per
+  // overwritten. When it is seen again, it becomes an incident. DesyncWatch reports each of these two events once per
   // communicator.
   void Gather(Job* job, const Desync& desync);
   // Drops the incident, because a failed group reverted its operations and no member differs any more.

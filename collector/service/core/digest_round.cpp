@@ -23,7 +23,7 @@ constexpr size_t kMostMemberships = size_t{1} << 24;
 constexpr int kMostProblems = 64;
 constexpr size_t kReusedBytes = 65536;  // a digest that takes more memory than this is not reused
 
-// Converts a digest's own communicator numbers to indexes into `memberships`; removes invalid references.
+// Converts a digest's own communicator numbers to indexes into `memberships`, and removes invalid references.
 void CheckReferences(const RankDigest& digest, Rank* rank) {
   absl::flat_hash_map<uint32_t, uint32_t> place;
   bool same = true;
@@ -54,7 +54,7 @@ void CheckReferences(const RankDigest& digest, Rank* rank) {
   std::erase_if(rank->network, [](const NetworkOp& op) { return op.membership == kNoIndex; });
 }
 
-// Returns whether `told` holds for all listed members. False if none or more than `most` are listed.
+// Returns whether `told` is true for all listed members. False if no member is listed, or more than `most` are.
 template <typename Told>
 bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   uint64_t named = 0;
@@ -68,9 +68,9 @@ bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   return named > 0;
 }
 
-// Returns whether the ring has facts about the communicator that an analysis uses, besides place and progress. The rest
-// (device, generation, times of individual peers) would be a fifth of the round at 100,000 ranks, and is in the host's
-// file.
+// Returns whether the ring has facts about the communicator that an analysis uses, besides position and progress. The
+// rest (device, generation, times of individual peers) would make up a fifth of the round at 100,000 ranks, and is in
+// the host's file.
 bool AnalysisNeeds(const ring::CommSnapshot& recorded) {
   return !recorded.blocking || recorded.peers_lost != 0 || recorded.async_error_ns != 0 || !recorded.excluded.empty() ||
          std::any_of(recorded.peers.begin(), recorded.peers.end(),
@@ -124,7 +124,7 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
          .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
-  // A host's list of its own ranks is dropped once they have reported, because there are thousands.
+  // A host's list of its own ranks is dropped once they have reported, because there may be thousands.
   const auto told = [this](int64_t rank) {
     return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank));
   };
@@ -192,7 +192,7 @@ void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
     ends.push_back(std::move(end));
   }
   EndingFacts facts;
-  facts.launcher = true;  // the launcher of a job on many hosts kills it if a rank fails
+  facts.launcher = true;  // the launcher of a job on many hosts kills the job if a rank fails
   facts.ending_since_ns = ends_follow_ns;
   if (!ends.empty()) FindFirstEnds(facts, ends);
 }
@@ -256,7 +256,7 @@ void DigestRound::LookForRoot() {
   root_.as_of_ns = now_ns_;
 }
 
-// Heartbeats would report progress of a rank that was not sampled again, but not its CPU use.
+// Heartbeats would show progress of a rank that was not sampled again, but not its CPU use.
 RankMotion DigestRound::MotionOfRank(int32_t rank) const {
   const auto found = motion_.find(rank);
   if (found == motion_.end()) return {};
@@ -333,7 +333,7 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
     for (int i = 0; i < std::min(finding.culprit_ranks_size(), 16); ++i) take(finding.culprit_ranks(i));
   }
   for (const Finding& finding : verdict_.findings()) {
-    // The rank's neighbors wait for it directly. More distant ranks are classes of victims with one representative
+    // The rank's neighbors wait for it directly. More distant ranks form classes of victims with one representative
     // each.
     const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (const ChainLink& link : finding.chain()) {
@@ -352,7 +352,7 @@ std::vector<int32_t> DigestRound::StackRanks(size_t most, const std::vector<int3
   const std::set<int32_t> left_out(others.begin(), others.end());
   for (const Finding& finding : verdict_.findings()) {
     for (const ChainLink& link : finding.chain()) {
-      // Chooses ranks across the class, because neighbors share a host and often a state.
+      // Takes ranks spread over the class, because neighbors share a host and often a state.
       const int count = std::min(link.ranks_size(), kOfEachClass);
       for (int i = 0; i < count && ranks.size() < most; ++i) {
         const int32_t rank = link.ranks(static_cast<int>(int64_t{i} * link.ranks_size() / count));

@@ -2,9 +2,8 @@
 // facts about its root that the detector needs. Does no I/O: one thread of the collector runs it while another
 // continues to receive. Used by one thread at a time.
 //
-// The ages in an answer were true at an unknown moment between the request and the answer, so they count from the
-// request. An age that would extend the time without activity counts from the receipt, because nothing else could
-// contradict it.
+// The ages in an answer were true at an unknown moment between request and answer, so they count from the request. An
+// age that would extend the time without activity counts from the receipt, because no other data could contradict it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ int32_t RankOfDigest(const std::string& packed);
 // Missing data, for the verdict's list of unknowns.
 struct DigestHole {
   std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
-  std::string host;       // empty if several
+  std::string host;       // empty if there are several
   Ranks ranks;            // empty if unknown
   int64_t silent_ns = 0;  // how long the host's agent has been silent
 };
@@ -51,23 +50,23 @@ class DigestRound {
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
     int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
-    // How long nothing has moved, as observed in the job; 0 to derive it from the digests.
+    // How long there has been no progress, as observed in the job; 0 to derive it from the digests.
     int64_t stalled_ns = 0;
   };
   // Computes bundle, verdict and root from everything added so far. Nothing may be added afterwards.
   void Analyse(const Facts& facts);
-  // Uses the digests that an earlier collector process stored, instead of new ones.
+  // Uses digests that an earlier collector process stored, instead of new ones.
   void Adopt(Bundle bundle);
-  // Repeats the computation with new evidence. If stalled_ns is not 0, it is the known time without progress.
+  // Repeats the analysis with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
   // Sets the detector's time without progress in an existing result.
   void StoodStill(int64_t stalled_ns);
-  // Sets the folder where users will find the ranks' files.
+  // Sets the folder in which users will find the ranks' files.
   void LiesIn(const std::string& folder);
   // Adds newer samples of processes in the bundle, requested at `asked_ns`. They may arrive in any order: for each
-  // rank, the one that was requested last counts. LookForRoot() uses them.
+  // rank, the one requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
-  // Computes root() again from newer samples, in time linear in all ranks.
+  // Recomputes root() from newer samples, in time linear in the number of ranks.
   void LookForRoot();
   // Adds stacks and process states of ranks in the bundle. Reanalyse() uses them.
   void TakeEvidence(const HostEvidence& evidence);
@@ -76,13 +75,13 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Returns the ranks to request evidence from, at most this many: the culprits, their neighbors in the chain, and one
-  // of each class of victims.
+  // Returns the ranks from which to request evidence, at most this many: the culprits, their neighbors in the chain,
+  // and one rank of each class of victims.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // Returns the ranks to request only merged stacks from, at most this many: more of each class of victims, and none of
-  // `others`.
+  // Returns the ranks from which to request only merged stacks, at most this many: more of each class of victims,
+  // excluding `others`.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
-  // Returns how long the ranks of the first finding have not moved; -1 if unknown.
+  // Returns how long the ranks of the first finding have made no progress; -1 if unknown.
   int64_t still_ns() const { return root_.still_ns; }
 
  private:
@@ -97,12 +96,12 @@ class DigestRound {
   AnalyzeOptions options_;
   struct Motion {
     RankMotion then;
-    int64_t asked_ns = 0, received_ns = 0;  // asked_ns is 0 in the round itself
+    int64_t asked_ns = 0, received_ns = 0;  // asked_ns is 0 for the round itself
   };
   absl::flat_hash_map<int32_t, Motion> motion_;
   int64_t asked_ns_ = 0, now_ns_ = 0;
   absl::flat_hash_map<int32_t, size_t> place_;  // maps a rank to an index in the bundle
-  // Boot ID, and the answer's monotonic clock of that boot.
+  // Boot ID, and the monotonic clock of that boot when it answered.
   std::vector<std::pair<std::string, int64_t>> answered_;
   RankDigest digest_;  // reused to save allocations
   int malformed_ = 0;

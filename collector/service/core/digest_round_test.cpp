@@ -73,7 +73,7 @@ TEST(DigestRoundTest, KeepsOnlyWhatTheAnalysisUses) {
     EXPECT_EQ(membership.peers[0].recvs, 4);
   }
   EXPECT_TRUE(kept[0].recorded->blocking);
-  // Fields that the analysis does not use are not kept, because there may be a hundred thousand ranks.
+  // Fields that the analysis does not use are dropped, because there may be a hundred thousand ranks.
   EXPECT_EQ(kept[0].recorded->device, -1);
   EXPECT_TRUE(kept[0].recorded->peers.empty());
   EXPECT_FALSE(kept[1].recorded->blocking);

@@ -22,7 +22,7 @@ void EvidenceGathering::Start(Gathering* incident) {
   for (auto& [host, gathering] : incident->evidence) {
     gathering.heard_ns = shared_.now;
     Ask(incident, host, &gathering);
-    // A silent host will hardly answer in time. After a restart of this process, no host has reported yet.
+    // A silent host is unlikely to answer in time. But after a restart of this process, no host has reported yet.
     if (!gathering.asked && !incident->resumed) gathering.given_up = true;
   }
 }
@@ -45,7 +45,7 @@ void EvidenceGathering::Ask(Gathering* incident, const std::string& host, HostGa
     shared_.Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || (!known->second.direct && gathering->asked)) {
-    // The host is behind a relay. Its answer will reveal the route.
+    // The host is behind a relay. Its answer will show the route.
     bool any = known != job->hosts.end();
     for (const auto& [at, relay] : job->relays) {
       if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks))
@@ -71,7 +71,7 @@ void EvidenceGathering::OnEvidence(const wire::Received& received) {
     const auto host = incident->evidence.find(CleanUtf8(evidence->host(), 256));
     if (host == incident->evidence.end()) return;
     host->second.heard_ns = shared_.now;
-    if (evidence->last()) host->second.last = true;  // the stacks arrive in another message, merged on the way
+    if (evidence->last()) host->second.last = true;  // the stacks arrive in a separate message, merged on the way
     LookWhetherDone(incident, &host->second);
     if (incident->round == nullptr) return;
     const std::shared_ptr<DigestRound> round = incident->round;
@@ -80,7 +80,7 @@ void EvidenceGathering::OnEvidence(const wire::Received& received) {
   }
 }
 
-// The host cannot send the requested data. Stops waiting for it, and shows users the reason.
+// The host cannot send the requested data. This stops waiting for it and shows users the reason.
 void EvidenceGathering::OnNoRings(const HostEvidence& evidence) {
   for (Gathering* incident : book_.All()) {
     const bool everything = incident->state.everything_request == evidence.request();

@@ -1,4 +1,4 @@
-// Requests evidence from a few ranks, and merges the answers: process states, stacks.
+// Requests evidence (process states, stacks) from a few ranks, and merges the answers.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ class EvidenceGathering {
       : shared_(*shared), jobs_(*jobs), book_(*book) {}
 
   void Start(Gathering* incident);
-  // Repeats requests if needed. Returns whether nothing more is expected.
+  // Repeats requests if needed. Returns whether no more answers are expected.
   bool Tick(Gathering* incident);
   void OnEvidence(const wire::Received& received);
-  // Takes stacks that relays merged, or that come from one host. Keeps stacks that arrive after the time for evidence,
-  // too.
+  // Adds stacks that relays merged, or that come from one host. Also keeps stacks that arrive after the time for
+  // evidence.
   void OnStacks(const std::shared_ptr<StackReport>& report);
   // Writes the stacks received so far to the incident's folder.
   void WriteStacksOf(Gathering* incident);

@@ -9,14 +9,14 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kLimit = 40 * kSecond;  // an agent gives up after 30 s
-constexpr int64_t kPause = 10 * kSecond;  // between the beginnings of two examinations
+constexpr int64_t kPause = 10 * kSecond;  // minimum time between the starts of two examinations
 constexpr size_t kMostName = 256;
-constexpr size_t kMostKept = size_t{128} << 20;  // bytes
+constexpr size_t kMostKept = size_t{128} << 20;  // in bytes
 
 }  // namespace
 
 std::string Examination::Begin(const ClientRequest& request, const Address& to) {
-  if (request_ != 0 && request.request() == client_request_) {  // sent again, perhaps after a reconnection
+  if (request_ != 0 && request.request() == client_request_) {  // repeated, perhaps after a reconnection
     to_ = to;
     for (const ClientReply& reply : kept_) shared_.Send(to_, wire::Type::kClientReply, reply);
     return "";
@@ -49,7 +49,7 @@ std::string Examination::Begin(const ClientRequest& request, const Address& to) 
 
 bool Examination::Take(const wire::Received& received) {
   HostEvidence evidence;
-  // Decodes nothing while no examination is in progress. Other parts count what cannot be read.
+  // Decodes nothing while no examination is in progress. Unreadable messages are counted elsewhere.
   if (request_ == 0 || !wire::DecodeBody(received.message, &evidence).ok() || evidence.request() != request_)
     return false;
   if ((evidence.last() || evidence.asked() > 0) &&

@@ -1,5 +1,5 @@
-// Has all agents look at a job that runs without the recorder, as `lockstep attach` does, when an operator asks. One
-// examination at a time: it stops every thread of the job for a moment.
+// When an operator asks, has all agents examine a job that runs without the recorder, as `lockstep attach` does. One
+// examination at a time, because it stops every thread of the job for a moment.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@ class Examination {
  public:
   explicit Examination(CoreShared* shared) : shared_(*shared) {}
 
-  // Returns why it is not possible. Empty if the agents were asked; their answers go to the client as they come.
+  // Returns the reason if this is not possible. Empty if the agents were asked; their answers are passed to the client
+  // as they arrive.
   std::string Begin(const ClientRequest& request, const Address& to);
-  // Returns whether the message is an answer of an agent or relay.
+  // Returns whether the message is an answer from an agent or relay.
   bool Take(const wire::Received& received);
   void Tick();
 
  private:
   Address to_;
-  uint64_t client_request_ = 0, request_ = 0;  // request_ 0: none is in progress
+  uint64_t client_request_ = 0, request_ = 0;  // request_ is 0 if none is in progress
   int64_t began_ns_ = 0;
-  int64_t left_ = 0;               // how many have not answered yet
-  std::set<Address> answered_;     // each counts once
-  std::vector<ClientReply> kept_;  // for a client that asks again after a reconnection
+  int64_t left_ = 0;               // number of agents and relays that have not answered yet
+  std::set<Address> answered_;     // each sender counts only once
+  std::vector<ClientReply> kept_;  // for a client that repeats its request after a reconnection
   size_t kept_bytes_ = 0;
   CoreShared& shared_;
 };

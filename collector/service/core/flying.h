@@ -1,4 +1,4 @@
-// Communicators with waiting members, from the digests of a round, for `lockstep top`.
+// Finds communicators with waiting members in the digests of a round, for `lockstep top`.
 #pragma once
 
 #include <cstdint>

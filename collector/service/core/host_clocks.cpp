@@ -40,7 +40,7 @@ std::optional<Moment> HostClocks::At(const std::string& boot_id, int64_t host_ns
   const Bounds& bounds = found->second;
   const int64_t high = bounds.high_ns + Drift(bounds.high_at_ns, host_ns);
   const int64_t low = bounds.low_ns - Drift(bounds.low_at_ns, host_ns);
-  // If the clocks drift more than expected, `low` is above `high`, and the middle is still the best estimate.
+  // If the clocks drift more than expected, `low` exceeds `high`, and the middle is still the best estimate.
   const int64_t middle = low + (high - low) / 2;
   return Moment{host_ns + middle, std::max<int64_t>(1, (std::max(high, low) - std::min(high, low) + 1) / 2)};
 }

@@ -1,5 +1,5 @@
-// Converts the monotonic clocks of many hosts to the collector's own. It relies only on the fact that a message cannot
-// arrive before it was sent, in either direction. It ignores wall clocks, which people and daemons change. Pure.
+// Converts the monotonic clocks of many hosts to the collector's own. Relies only on the fact that a message cannot
+// arrive before it was sent, in either direction. Ignores wall clocks, which people and daemons set. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// A time on a host's clock, converted to the collector's: ns +- uncertainty.
+// A time on a host's clock, converted to the collector's: `ns`, plus or minus the uncertainty.
 struct Moment {
   int64_t ns = 0;
   int64_t uncertainty_ns = 0;
@@ -18,9 +18,11 @@ struct Moment {
 
 class HostClocks {
  public:
-  // A message that the host stamped `sent_ns` (its CLOCK_MONOTONIC) arrived at `received_ns` (this host's).
+  // Call this when a message arrives: the host stamped it `sent_ns` (its CLOCK_MONOTONIC), and it arrived at
+  // `received_ns` (this host's).
   void Received(const std::string& boot_id, int64_t sent_ns, int64_t received_ns);
-  // The host stamped `answered_ns` (its clock) on the answer to a message that was sent at `asked_ns` (this host's).
+  // Call this when an answer arrives: the host stamped it `answered_ns` (its clock), and the question was sent at
+  // `asked_ns` (this host's).
   void Answered(const std::string& boot_id, int64_t asked_ns, int64_t answered_ns);
   // Converts a host's time. Returns nullopt if the host's clock is not bounded on both sides. Old bounds are widened by
   // 100 parts per million.

@@ -1,4 +1,4 @@
-// All incidents of this process, and what all parts of their gathering share.
+// All incidents of this process, and what the parts that gather them share.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ class IncidentBook {
   bool gathering() const;  // whether any incident is incomplete
   void Sweep();            // forgets old incidents
 
-  // Runs `run` as a task, and then `done` on the core's thread, unless the core or the incident is gone.
+  // Runs `run` as a task and then `done` on the core's thread, unless the core or the incident is gone.
   void WorkFor(Gathering* incident, CoreTask::Lane lane, std::function<void()> run,
                std::function<void(Gathering*)> done);
   // Logs each text once per incident.
   void SayOnce(Gathering* incident, const std::string& text);
-  // Informs the clients that requested it, and everyone who watches the job.
+  // Informs the clients that requested the incident, and all that watch the job.
   void Tell(Gathering* incident, const std::string& progress, bool done);
   // Runs the user's command for a declared hang or a confirmed desync. Called once the evidence has arrived, because
-  // the command's action depends on it. The mark in the folder prevents a second run.
+  // the command's action depends on it. A mark in the folder prevents a second run.
   void TellProgram(Gathering* incident);
-  // Gives up an incident of which nothing can be stored.
+  // Gives up an incident for which no file can be stored.
   void Close(Gathering* incident);
 
-  // What earlier processes declared, to avoid declaring it again.
+  // Hangs and desyncs that earlier processes declared, to avoid declaring them again.
   std::vector<DeclaredBefore> before;
 
  private:

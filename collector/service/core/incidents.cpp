@@ -151,7 +151,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
               if (!written->status.ok()) {
                 book_.SayOnce(incident, absl::StrCat("incomplete: ", written->status.message()));
                 if (*incident->store == nullptr) {
-                  // Nothing of it can be stored. The known facts were already reported.
+                  // No file of the incident can be stored. The known facts were already reported.
                   book_.Close(incident);
                   incident->incident.clear_path();
                   book_.Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()),
@@ -201,14 +201,14 @@ void Incidents::AfterEvidence(Gathering* incident) {
       [this, error](Gathering* incident) {
         if (!error->ok()) book_.SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         if (incident->without_digests) {
-          // The earlier verdict stays until all data has arrived.
+          // The earlier verdict remains until all data has arrived.
           incident->working = false;
           incident->round = nullptr;
           return AfterVerdict(incident);
         }
         WriteVerdict(incident, [this](Gathering* incident) {
           if (incident->dead) return book_.TellProgram(incident);
-          incident->round = nullptr;  // 24,576 ranks take hundreds of megabytes
+          incident->round = nullptr;  // it takes hundreds of megabytes for 24,576 ranks
           book_.Tell(incident, "verdict updated with process evidence", false);
           AfterVerdict(incident);
         });
@@ -261,7 +261,8 @@ void Incidents::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it delivered the verdict, so the command gets it now.
+                // An earlier collector process ended before it passed the verdict to the command, so the command is run
+                // now.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   book_.TellProgram(gathering);

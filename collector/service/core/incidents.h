@@ -1,5 +1,5 @@
-// The phases of an incident: verdict from digests, evidence, whole rings, final verdict; and how a later process
-// resumes them.
+// The phases of an incident: verdict from digests, evidence, whole rings, final verdict. Also resumes them in a later
+// process.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,9 @@ class Incidents {
         rings_(shared, jobs, &book_),
         desyncs_(shared, &book_, &rings_) {}
 
-  // Starts from the job's last round. `decision` is null if a user requested a dump.
+  // Creates an incident from the job's last round. `decision` is null if a user requested a dump.
   void Make(Job* job, const Decision* decision);
-  // Takes over an incident whose gathering an earlier process began.
+  // Takes over an incident that an earlier process began to gather.
   void Resume(const IncidentState& state);
   // Assigns to the job its incidents from before this process started.
   void TakeUp(Job* job);

@@ -1,4 +1,4 @@
-// What the collector knows about one generation of one job: who reports it, its ranks, its open requests.
+// What the collector knows about one generation of one job: who reports it, its ranks, and its open requests.
 #pragma once
 
 #include <compare>
@@ -31,7 +31,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// One relay's number for a job, if several jobs have the same name.
+// A relay's number for a job, if several jobs have the same name.
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -95,7 +95,7 @@ struct Job {
   int64_t began_real_ns = 0, heard_ns = 0;
   int64_t met_ns = 0;  // when this process first heard of the job
   int32_t world_size = 0;
-  std::vector<TimedLine> desyncs, lates;             // for top, newest last
+  std::vector<TimedLine> desyncs, lates;             // for `lockstep top`, newest last
   HostFindings hosts_found;                          // from the last incident's evidence
   absl::flat_hash_map<uint64_t, Flying> flying;      // from the last round's digests
   int64_t flying_ns = 0;                             // when these digests were requested
@@ -105,18 +105,18 @@ struct Job {
   int64_t level_real_ns = 0;      // start of the current level (moving, late, hung)
   Level level = Level::kMoving;
   bool lived = false;  // a rank of the job has been alive since this collector started
-  bool over = false;   // all ranks have exited, or nobody reports the job any more
+  bool over = false;   // all ranks have exited, or no sender reports the job any more
 
   // The current round of digests or samples.
   uint64_t request = 0;  // 0 if there is none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The number of the last round of all ranks, and that of the second request to missing ranks (0 if not sent yet).
+  // The numbers of the last round of all ranks, and of the second request to missing ranks (0 if not yet sent).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
   int64_t patience_ns = 0;    // time limit of a round of all ranks, derived from earlier answers
   bool gather_again = false;  // an answer arrived after its round had ended, so the next round waits longer
-  // Samples requested since, by number, with the time of the request. Answers are used whenever they arrive.
+  // Samples requested since then, by number, with the time of the request. Answers are used whenever they arrive.
   std::map<uint64_t, int64_t> sample_requests;
   struct HeldSample {
     std::shared_ptr<DigestEnvelope> digest;
@@ -139,7 +139,7 @@ struct Job {
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
-  // Returns whether a communicator has members that nobody has reported so far.
+  // Returns whether a communicator has members that no sender has reported so far.
   bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
@@ -160,9 +160,9 @@ struct JobState {
   std::vector<Culprit> culprits;  // culprits in the first finding of the last incident's verdict, at most 8
 };
 JobState StateOf(const Job& job);
-// Fills in the job as users see it in `lockstep top`, "7 of 8 ranks". Communicators in the same state become one line.
+// Fills in the job as users see it in `lockstep top` ("7 of 8 ranks"). Communicators in the same state become one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// Fill in parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
+// These fill in parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
 // pipeline's name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);

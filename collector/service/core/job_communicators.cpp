@@ -1,4 +1,4 @@
-// A job's communicators and pipeline stages, for `lockstep top`.
+// Fills in a job's communicators and pipeline stages, for `lockstep top`.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -39,7 +39,7 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
-// Returns the cause of the waits: a communicator's name or, if it has none, the ranks at the root.
+// Returns the cause of the waits: the name of a communicator or, if it has none, the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)
@@ -49,7 +49,8 @@ std::string RootName(const Job& job) {
   return absl::StrCat(CountOf(roots) == 1 ? "rank " : "ranks ", RunsText(roots, 2));
 }
 
-// Returns the operation in flight if the last digests show it and the communicator has not moved since, or else null.
+// Returns the operation in flight, if the last digests show it and the communicator has not moved since; otherwise
+// null.
 const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
   if (job.detector.level() == Level::kMoving || comm.moved_ns > job.flying_ns) return nullptr;
   const auto found = job.flying.find(comm.id);
@@ -64,7 +65,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   std::map<Fold, CommunicatorStatus> lines;
   uint32_t total = 0;
   const MergedProgress& progress = job.detector.progress();
-  // While nothing is wrong, ages differ only by chance.
+  // As long as no problem is known, ages differ only by chance.
   const bool calm = job.detector.level() == Level::kMoving, hung = job.detector.level() == Level::kHung;
   const Decision& declared = job.detector.declared();
   const std::string root = hung ? RootName(job) : "";
@@ -96,7 +97,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
         line.set_started(line.has_started() ? std::min(line.started(), flying->started) : flying->started);
       return;
     }
-    if (lines.size() >= 4 * kMostStatusLines) return;  // protects against hostile names; the total still counts them
+    if (lines.size() >= 4 * kMostStatusLines) return;  // guards against hostile names; the total still counts them
     CommunicatorStatus& line = lines[key];
     line.set_id(comm.id);
     line.set_name(comm.name);
@@ -137,7 +138,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
 // Frameworks create pipeline communicators from ascending ranks, so a member's index is its stage.
 void FillStages(const Job& job, JobStatus* status) {
   struct Place {
-    // Stage -1: the rank is in several communicators of the largest size, for example one per pair.
+    // The stage is -1 if the rank is in several communicators of the largest size, for example one per pair.
     int32_t size = 0, stage = -1;
   };
   absl::flat_hash_map<int32_t, Place> places;

@@ -21,7 +21,7 @@ constexpr size_t kMostKept = 32;
 constexpr size_t kMostHostsNamed = 3;
 constexpr size_t kMostReasons = 64;
 
-// Libraries with their own network traffic.
+// Libraries that have their own network traffic.
 constexpr struct {
   const char *file, *name;
 } kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"},
@@ -61,7 +61,7 @@ std::string LateText(const Decision& decision) {
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   HostFindings findings;
   std::set<std::string> told;
-  // Hosts by what is unknown, and why.
+  // Maps what is unknown, and why, to the hosts.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;
   const auto blind = [&](const std::string& host, const std::string& what, const std::string& why) {
     if (why.empty()) return;
@@ -90,7 +90,7 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
                        event.text()));
     }
     blind(host, "hardware errors not read on ", evidence.hardware_unread());
-    // For dead processes only the log was read.
+    // For dead processes, only the log was read.
     if (rank.process.life <= Life::kRunning) blind(host, "GPUs not read on ", evidence.gpus_unread());
     blind(host, "native stacks not read on ", evidence.stacks_refused());
     for (const StackModule& module : evidence.modules()) {

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Limits for small messages (late reports and exits) that wait: their number, and the size of each.
+// Limits for waiting small messages (late reports and exits): their number, and the size of each.
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // maximum number of communicators of one job
@@ -51,7 +51,7 @@ void JobTable::Heard(uint64_t peer) {
   if (const auto info = peers_.find(peer); info != peers_.end()) info->second.heard_ns = shared_.now;
 }
 
-// An agent's relay is reachable again, so from now on the agent reports through it.
+// An agent can reach its relay again, and reports through it from now on.
 void JobTable::OnBye(const wire::Received& received) {
   for (auto& [key, job] : jobs_) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
@@ -145,7 +145,7 @@ Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat,
   return number == Namesakes::kUndecided ? nullptr : JobNumber(identity, number);
 }
 
-// Returns the job of a report other than a heartbeat, or null if the job is still unknown.
+// Returns the job of a report other than a heartbeat; null if the job is still unknown.
 Job* JobTable::JobSaid(const wire::Received& received, const JobIdentity& identity, const std::string& host) {
   const std::string base = BaseKeyOf(identity);
   const auto family = families_.find(base);
@@ -154,7 +154,8 @@ Job* JobTable::JobSaid(const wire::Received& received, const JobIdentity& identi
       number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
-  // The sender is now behind another relay, or is a restarted agent. This is unambiguous if there is only one such job.
+  // The sender is now behind a different relay, or is a restarted agent. This is unambiguous if there is only one such
+  // job.
   Job* only = nullptr;
   for (auto at = jobs_.lower_bound(base); at != jobs_.end() && at->first.compare(0, base.size(), base) == 0; ++at) {
     if (BaseKeyOf(at->second->identity) != base) continue;
@@ -186,8 +187,8 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
   if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
-// Stores what an agent reports about its host. Returns the agent's number among those that report communicators, or
-// nothing if the message does not count.
+// Stores what an agent reports about its host. Returns the agent's number among those that report communicators;
+// nullopt if the message does not count.
 std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
                                             const std::string& host, RanksSeen seen, Job* job) {
   if (job->hosts.count(host) == 0 && job->hosts.size() >= shared_.options.most_hosts) {
@@ -195,7 +196,7 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
     return std::nullopt;
   }
   JobHost& entry = job->hosts[host];
-  // An agent reports exited processes and their replacements separately. The living process counts.
+  // An agent reports exited processes and their replacements separately. Only the live process counts.
   if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty())
     return std::nullopt;
   entry.life = heartbeat.job().life();
@@ -290,7 +291,8 @@ void JobTable::FollowCommunicators(const Heartbeat& heartbeat, uint32_t child, J
   }
 }
 
-// Urgent messages overtake the heartbeat that identifies their job, so they wait for it for a few seconds.
+// Urgent messages overtake the heartbeat that identifies their job, so they are held for a few seconds until it
+// arrives.
 void JobTable::Hold(const JobIdentity& identity, const wire::Received& received) {
   if (early_.size() < kMostEarly && received.message.body.size() <= kMostEarlyBytes && Plausible(identity)) {
     early_.push_back({BaseKeyOf(identity), received, shared_.now});
@@ -393,7 +395,7 @@ std::vector<Job*> JobTable::Named(const std::string& name) {
     alike.push_back(job.get());
     if (!job->over) living.push_back(job.get());
     if (match != NameMatch::kSame) continue;
-    // "train" means one generation of the job, not "train/0/1".
+    // "train" is the name of one generation of the job, rather than "train/0/1".
     same.push_back(job.get());
     if (!job->over) same_living.push_back(job.get());
   }

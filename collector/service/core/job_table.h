@@ -1,5 +1,5 @@
-// The jobs, who reports each, and the assignment of reports to jobs: heartbeats, late reports, exits, silence, and jobs
-// with the same name.
+// The jobs, who reports each of them, and the assignment of reports to jobs: heartbeats, late reports, exits, silence,
+// and jobs with the same name.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-// What a report means for the other parts of the core.
+// Events that reports cause in other parts of the core.
 class JobEvents {
  public:
   virtual ~JobEvents() = default;
@@ -27,7 +27,7 @@ class JobEvents {
   virtual void Reported(Job* job) = 0;
   // Members of a communicator made different calls; the job continues.
   virtual void Differs(Job* job, const Desync& desync) = 0;
-  // The job is over, or is alive again.
+  // The job is over, or has become alive again.
   virtual void BeganOrEnded(Job* job) = 0;
 };
 
@@ -45,22 +45,23 @@ class JobTable {
   const std::map<std::string, std::unique_ptr<Job>>& jobs() const { return jobs_; }
   const HostClocks& clocks() const { return clocks_; }
   Job* Find(const std::string& key);
-  // Returns the living jobs with that name or, if none is alive, all jobs with it. "NAME#1" is the first of several.
+  // Returns the live jobs with that name or, if none is alive, all jobs with it. "NAME#1" is the first of several.
   std::vector<Job*> Named(const std::string& name);
   bool HasNamesake(const Job& job) const;
-  // Like FillStatus, but if several jobs have the same name, the first one also gets a number.
+  // Like FillStatus, but numbers the first job, too, if several have the same name.
   void Fill(const Job& job, JobStatus* status) const;
-  // Asks each host that has some of the ranks (empty: each host), using the host's own number for the job.
+  // Sends the request to each host that has some of the ranks; to all hosts if `ranks` is empty. Uses each host's own
+  // number for the job.
   void AskHosts(const Job& job, CollectRequest request, const Ranks& ranks);
-  // Runs `run` as a task, and then `done` on the core's thread, unless the core or the job is gone.
+  // Runs `run` as a task and then `done` on the core's thread, unless the core or the job is gone.
   void WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done);
 
-  // This process did not run for a while, so nobody was silent during that time.
+  // Call this after a time in which the process did not run, so that no sender counts as silent for that time.
   void Rebase();
-  // Once a second: finds silent senders, and jobs that are over.
+  // Finds silent senders, and jobs that are over. Called once a second.
   void LookForSilence();
-  // Every few seconds: forgets old entries, and counts the rest. `hold_early_ns` is the limit for a message about an
-  // unknown job.
+  // Forgets old entries and counts the rest. Called every few seconds. `hold_early_ns` is the limit for a message about
+  // an unknown job.
   void Sweep(int64_t hold_early_ns);
 
  private:

@@ -1,4 +1,4 @@
-// Tests that the collector's core keeps jobs with the same name, their generations, and jobs behind relays separate.
+// Tests that the collector's core separates jobs with the same name, their generations, and jobs behind relays.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
-  // Another host has a job with the same name, user and rank numbers, but other communicators.
+  // Another host has a job with the same name, user and rank numbers, but different communicators.
   FleetAgent other;
   other.peer = 999;
   other.host = "elsewhere";
@@ -90,7 +90,7 @@ FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   return relay;
 }
 
-// Each relay numbers the two jobs in its own way. A relay's report about one job is never assigned to the other.
+// Each relay numbers the two jobs in its own way. A relay's report about one job must never be assigned to the other.
 TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -120,7 +120,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
             "node3: cannot look for new rings: /mnt/nfs has not responded for 120 s");
   EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
-  // One job is late; the other moves.
+  // One job is late, while the other moves.
   LateReport late;
   *late.mutable_job() = fleet.identity();
   late.set_communicator(0xb);
@@ -211,7 +211,7 @@ TEST_F(CoreJobsTest, RestartsAreSeparateGenerations) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-// Relays that report only the next generation are not silent about the previous one, and none of its ranks is late.
+// Relays that report only the next generation are not silent about the previous one, of which no rank is late.
 TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -259,8 +259,8 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatIsUsed) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
-// A relay that lost an agent's connection reports the agent as silent for a while. If the agent now reports directly,
-// nothing is missing.
+// A relay that lost the connection to an agent reports it as silent for a while. If the agent now reports directly, no
+// report is missing.
 TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[3].connected = false;
@@ -283,7 +283,7 @@ TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that ended before this collector started is over, whatever its last numbers were.
+// A generation that ended before this collector started is over, regardless of its last numbers.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

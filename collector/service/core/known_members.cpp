@@ -23,7 +23,7 @@ void Fill(const std::vector<int32_t>& ranks, std::vector<int32_t>* members) {
   std::set_difference(ranks.begin(), ranks.end(), there.begin(), there.end(), std::back_inserter(left));
   const auto free =
       static_cast<size_t>(std::count_if(members->begin(), members->end(), [](int32_t rank) { return rank < 0; }));
-  if (left.size() != free) return;  // the rings belong to other ranks
+  if (left.size() != free) return;  // the numbers do not match, so the rings belong to different ranks
   size_t next = 0;
   for (int32_t& rank : *members) {
     if (rank < 0) rank = left[next++];

@@ -1,5 +1,5 @@
-// Finds the members of communicators if some of their rings are unavailable. A ring contains only the members of its
-// own process; the collector knows all members from heartbeats.
+// Finds the members of communicators of which some rings are unavailable. A ring contains only the members in its own
+// process; the collector knows all members from heartbeats.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct KnownMembers {
 };
 // Returns the members of communicators that contain one of `missing`, if all their members are known.
 std::vector<KnownMembers> MembersWith(const MergedProgress& progress, const Ranks& missing);
-// Assigns member indexes without data to the remaining ranks. Frameworks number members by ascending rank. If the known
-// members do not ascend, the indexes of several missing ranks are a guess.
+// Assigns the remaining ranks to member indexes without data. Frameworks number members by ascending rank. If the known
+// members do not ascend, the assignment of several missing ranks is a guess.
 void FillMembers(const std::vector<KnownMembers>& known, Bundle* bundle);
 
 }  // namespace lockstep

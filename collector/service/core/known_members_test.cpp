@@ -41,7 +41,7 @@ TEST(KnownMembersTest, HeartbeatsShowTheMissingRanks) {
   progress.Apply(1, kSecond, Beat(0xa, 4, {0, 2}));
   progress.Apply(2, kSecond, Beat(0xa, 4, {4, 6}));
   progress.Apply(1, kSecond, Beat(0xb, 2, {0, 1}));
-  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // other ranks have not reported
+  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // the other ranks have not reported
   const std::vector<KnownMembers> known = MembersWith(progress, Ranks({6}));
   ASSERT_EQ(known.size(), 1u) << "ranks in no communicator need none";
   EXPECT_EQ(known[0].comm, 0xau);
@@ -65,7 +65,7 @@ TEST(KnownMembersTest, HeartbeatsShowTheMissingRanks) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1));
 }
 
-// The host loses power, so nothing reports its exit. The waits of the others were reported before.
+// The host loses power, so its exit is not reported. The others' waits were reported before.
 TEST(KnownMembersTest, OnlyALostHostIsTheCause) {
   const support::TempFolder folder;
   testing::Job job(2, 2, 2, 4);

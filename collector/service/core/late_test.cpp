@@ -1,4 +1,4 @@
-// Tests digests and samples that arrive late, out of order, or not at all. Decisions must rest on known data and be
+// Tests digests and samples that arrive late, out of order, or not at all. Decisions must be based on known data and be
 // made in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::HostFault;
 
 constexpr int kCulprit = 5;
 
-// Returns whether the request asks all ranks for the first time.
+// Returns whether this is the first request to all ranks.
 bool IsFull(const CollectRequest& request) {
   return request.phase() == CollectRequest::DIGEST && request.ranks().first().empty();
 }
@@ -73,7 +73,7 @@ class LateAnswers : public support::FolderTest {
   }
 };
 
-// Under load, no host answers within two seconds. That must not lead to an analysis without data and a repeated round.
+// Under load, no host answers within two seconds. This must not cause an analysis without data and a repeated round.
 TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) {
@@ -87,7 +87,7 @@ TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   EXPECT_LE(Hung(*fleet)->at_ns - fleet->stop_ns, Hung(*fleet)->limit_ns + 3 * 3500 * kMs);
 }
 
-// A round without any answer also ends, and is not repeated quickly.
+// A round without any answer also ends, and is not repeated soon.
 TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) agent.answers_digests = false;
@@ -131,7 +131,7 @@ TEST_P(Steady, TheAnswersOfASlowAgentAreUsed) {
   // From four seconds on, a round must be repeated, because the first round did not wait for this agent.
   const int64_t more = delay <= 3 * kSecond ? 5 * kSecond : 4 * delay;
   EXPECT_LE(hung.at_ns - fleet->stop_ns, hung.limit_ns + more) << Log(*fleet);
-  // The digests' evidence is complete, although few hosts were sampled last.
+  // The digests contain all the evidence, although few hosts were sampled last.
   ASSERT_TRUE(fleet->PassUntil(10 * kSecond, [&] { return !fleet->verdicts.empty(); }));
   EXPECT_THAT(Content("manifest.json"), HasSubstr("\"missing\": []"));
 }

@@ -169,8 +169,8 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes the folder of an earlier process that was killed before it wrote the state, which comes first. No user heard
-// of that incident.
+// Removes the folder of an earlier process that was killed before it wrote the state, which it writes first. No user
+// heard of that incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -331,7 +331,7 @@ absl::Status WriteState(const IncidentState& state) {
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
-  // Writes the state first, because an incident with a state is always finished.
+  // Writes the state first, because an incident with a state is always completed.
   absl::Status result = whole ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
@@ -379,8 +379,8 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Returns the index of the analysis's finding about the same event that is more exact, because it names fewer ranks
-// than the hashes do. Returns -1 if there is none.
+// Returns the index of the analysis's more exact finding about the same event: it names fewer ranks than the hashes do.
+// Returns -1 if there is none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
@@ -406,7 +406,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
   if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
-    // The finding contains more than the hashes show.
+    // The finding contains more information than the hashes.
     verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
     for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
     return;
@@ -469,7 +469,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
     problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }
-  // For a desync, only the rings of a few ranks were requested: missing data of the others proves nothing.
+  // For a desync, only the rings of a few ranks were requested, so missing data of the others proves nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
   state->redacted = RedactionOf(*bundle);
   Verdict verdict = replay::Conclude(*bundle);
@@ -485,8 +485,8 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
-  // Everything is written, so the archive delays nobody. Its answer is added to the files; without an answer they stay
-  // unchanged.
+  // Everything is written, so waiting for the archive delays nobody. Its answer is added to the files; without one,
+  // they remain unchanged.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));
@@ -495,7 +495,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
         WriteVerdictFiles(*state, ReportText(verdict, *bundle, before), ReportJson(verdict, before), true, missing));
   }
   if (result.ok()) result = WriteFileSafely(folder + kFinalFile, incident.SerializeAsString());
-  // If memory runs out here, the collector already has its answer.
+  // If this runs out of memory, the collector already has its answer.
   if (result.ok()) WriteExplorePage(folder, *bundle, verdict, stacks, true);
   return result;
 }

@@ -28,8 +28,8 @@ struct DesyncFacts {
   std::string comm_name;
   int32_t size = 0;
   std::vector<int32_t> odd;
-  bool confirmed = false;  // the difference was seen for the second time
-  std::string where;       // `text` without the ranks
+  bool confirmed = false;  // the difference has been seen for the second time
+  std::string where;       // `text` without the names of ranks
 };
 
 // The state that is stored as ".gathering.json" in the folder until the incident is complete.
@@ -38,11 +38,11 @@ struct IncidentState {
   std::string name, folder;
   JobIdentity identity;
   std::vector<uint64_t> comms;  // some of the job's communicators, which tell it apart from others with the same name
-  uint64_t evidence_request = 0, everything_request = 0;  // 0: not requested
+  uint64_t evidence_request = 0, everything_request = 0;  // 0: not yet requested
   bool everything = false;
   bool declared = false;       // not a manual dump, so the command of --on-verdict runs
   bool evidence_done = false;  // whether the verdict with evidence has been written
-  std::string people;          // the job's name for users
+  std::string people;          // name of the job as users see it
   std::map<std::string, Ranks> hosts;
   std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
@@ -63,14 +63,14 @@ std::string ToldMark(const std::string& folder);
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
-  uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, not a hang
+  uint64_t desync_comm = 0;  // if not 0: a silent desync of this communicator, not a hang
   int64_t captured_real_ns = 0;
   bool known = false;  // false: the incident's verdict is unreadable, so it may be any verdict
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
   // Returns whether this is the same hang, and nothing has moved since. Whole rings and stacks may have given the
-  // earlier hang a different verdict than digests give.
+  // earlier hang a different verdict than digests do.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
 // Returns the newest incidents below `out`, at most `most`.
@@ -85,7 +85,7 @@ absl::StatusOr<Bundle> ReadDigests(const std::string& folder);
 
 struct HostGathering {
   Ranks ranks, merged;
-  // `last` is true if the host has sent the last message of its evidence.
+  // `last`: the host has sent the last message of its evidence.
   bool asked = false, last = false, done = false, given_up = false;
   int64_t asked_ns = 0, heard_ns = 0;
   Address asked_at;
@@ -95,7 +95,7 @@ struct Gathering {
   enum class Phase { kVerdict, kEvidence, kEverything, kFinal, kDone };
   IncidentState state;
   std::string job;     // key of the job, which may no longer exist
-  std::string people;  // the job's name for users
+  std::string people;  // name of the job as users see it
   std::string json;    // verdict of the incident, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
   bool ready = false;    // the incident's folder exists
@@ -103,44 +103,44 @@ struct Gathering {
   bool resumed = false;  // an earlier process of the collector began this incident
   // The earlier process was killed before it stored the digests, so `round` only collects evidence and is not analyzed.
   bool without_digests = false;
-  std::set<std::string> whole;         // hosts whose whole rings were on disk before they were requested
-  std::shared_ptr<DigestRound> round;  // null: the evidence has arrived
+  std::set<std::string> whole;         // hosts whose complete rings were on disk before they were requested
+  std::shared_ptr<DigestRound> round;  // null once the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
-      std::make_shared<std::unique_ptr<IncidentStore>>();  // the disk lane uses it
+      std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane
   Incident incident;
   std::map<std::string, HostGathering> evidence, everything;
-  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // the disk lane uses it
+  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // used by the disk lane
   Ranks stacks_of;                                                    // ranks that were examined for the incident
   std::vector<std::string> stacks_refused;
   int64_t phase_ns = 0, done_ns = 0;
   bool working = false;
   std::vector<std::pair<Address, uint64_t>> asking;
-  std::map<std::string, Address> unacknowledged;  // chunks that are written but not committed: ID -> sender
+  std::map<std::string, Address> unacknowledged;  // chunks written but not committed: maps the ID to the sender
   bool committing = false;
   std::set<std::string> said;
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// Adds the finding from a desync's hashes. It comes first, unless the analysis of the gathered data already shows the
-// desync: it names some of these ranks because of a call on this communicator. Then that finding comes first, with the
-// hashes as evidence.
+// Adds the finding from a desync's hashes as the first one. But if the analysis of the gathered data already shows the
+// desync, that finding comes first, with the hashes as evidence. It does if it names some of these ranks because of a
+// call on this communicator.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
-// The files of an incident. All errors name the file.
+// Functions for an incident's files. All errors name the file.
 absl::Status MakeIncidentFolder(const std::string& folder);
 absl::Status WriteState(const IncidentState& state);
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing);
-// "stacks.json".
+// Writes "stacks.json".
 absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
                          const std::vector<std::string>& refused);
 // Writes every rank of the round into one file, "digests.lsd": the data for an analysis until the hosts' own files
-// arrive. With `evidence_alone`, only ranks with evidence.
+// arrive. With `evidence_alone`, writes only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
 // Loads the folder, analyzes the files in it and rewrites verdict, report and manifest. Runs in a separate process,
 // because the files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
-// Reads what FinaliseFolder left for its caller.
+// Reads the results that FinaliseFolder left for its caller.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);
 
 }  // namespace lockstep

@@ -40,7 +40,7 @@ void RingGathering::Ask(Gathering* incident, const std::string& host, HostGather
     shared_.Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // The host is behind a relay, perhaps a different one now, or the same one over another connection. The route of
+    // The host is behind a relay, perhaps a different one now, or the same one over a new connection. So the route of
     // its digest is outdated.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
@@ -170,7 +170,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() &&
         shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
-      gathering.done = true;  // ranks whose hosts are unknown; all known hosts have sent theirs
+      gathering.done = true;  // ranks on unknown hosts; all known hosts have sent theirs
       --left;
       continue;
     }

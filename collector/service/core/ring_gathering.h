@@ -17,7 +17,7 @@ class RingGathering {
 
   void Start(Gathering* incident);
   void Ask(Gathering* incident, const std::string& host, HostGathering* gathering);
-  // Asks the next hosts. Returns whether all hosts have sent everything, or will send nothing more.
+  // Sends the request to the next hosts. Returns whether all hosts have sent everything, or will send nothing more.
   bool Tick(Gathering* incident);
   void OnChunk(const wire::Received& received);
   // Makes everything written durable, and acknowledges it.

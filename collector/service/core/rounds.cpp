@@ -68,7 +68,7 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
   if (job->request != job->full_request || job->analysing) {
     if (job->complete.count(host) != 0) return;
     ++shared_.counters.digests_late;
-    // Asks again only if that extends the next round, so that a slow fleet is not asked repeatedly.
+    // Repeats the request only if that extends the next round, so that a slow fleet is not asked repeatedly.
     const int64_t took = std::min(shared_.now - job->full_asked_ns, shared_.options.digest_most_ns);
     if (took <= job->patience_ns) return;
     job->patience_ns = std::min(took + took / 2, shared_.options.digest_most_ns);
@@ -81,7 +81,7 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
   const uint32_t part = ++job->parts[{host, request}];
   if (!digest->refused().empty() || part >= std::max<uint32_t>(digest->parts(), 1)) job->complete.insert(host);
   if (job->again_request != 0 && job->got.Intersects(ranks)) {
-    // The first answer arrived after all, so ranks that are already in the round are left out.
+    // The first answer did arrive, so ranks that are already in the round are skipped.
     google::protobuf::RepeatedPtrField<std::string> packed;
     packed.Swap(digest->mutable_ranks());
     for (std::string& one : packed) {
@@ -93,11 +93,11 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
                [round = job->round, digest = std::move(digest), now = shared_.now] { round->Add(*digest, now); });
 }
 
-// Accepts the answer to any sample, because a slow agent's answer arrives after the next request.
+// Accepts the answer to any sample request, because a slow agent may answer after the next request.
 void Rounds::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
   const int64_t asked_ns = job->sample_requests[digest->request()];
   if (job->analysing) {
-    // While a round is being judged, nothing else may change it, so samples wait.
+    // While a round is being judged, it must not change, so samples wait.
     const size_t bytes = digest->ByteSizeLong();
     if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
       ++shared_.counters.digests_late;
@@ -118,7 +118,7 @@ void Rounds::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelo
                [round = job->round, digest, asked_ns, now = shared_.now] { round->Sample(*digest, asked_ns, now); });
 }
 
-// If `ranks` is empty, it means all ranks.
+// If `ranks` is empty, all ranks are asked.
 void Rounds::AskForDigests(const Job& job, uint64_t number, const Ranks& ranks) {
   CollectRequest request;
   request.set_request(number);
@@ -164,7 +164,7 @@ bool Rounds::AllAreIn(const Job& job) {
   if (job.samples) return all;
   for (const auto& [name, host] : job.hosts) {
     if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
-    // Does not wait for an agent that is silent or has refused.
+    // An agent that is silent or has refused is not waited for.
   }
   if (all) return true;
   Ranks left = job.wanted;
@@ -189,8 +189,8 @@ bool Rounds::IsIn(Job* job) {
   if (since >= shared_.options.digest_most_ns) return true;
   const int64_t quiet = shared_.now - job->digest_ns;
   if (job->samples) return since >= shared_.options.digest_least_ns && quiet >= shared_.options.digest_quiet_ns;
-  // As long as no host has answered, all may be slow: asking again, or continuing without them, would only slow them
-  // down further.
+  // As long as no host has answered, all may be slow. Repeating the request, or continuing without them, would only
+  // slow them down further.
   if (job->got.empty() || since < std::max(shared_.options.digest_least_ns, job->patience_ns)) return false;
   if (quiet < std::max(shared_.options.digest_quiet_ns, since / 4)) return false;
   if (job->again_request != 0) return true;
@@ -198,10 +198,10 @@ bool Rounds::IsIn(Job* job) {
   return false;
 }
 
-// Asks again in case a request or an answer was lost in a full queue. This also gives a slow agent more time.
+// Repeats the request in case it or an answer was lost in a full queue. This also gives a slow agent more time.
 void Rounds::AskOnceMore(Job* job) {
   job->again_request = shared_.NextRequest();
-  job->digest_ns = shared_.now + shared_.options.digest_quiet_ns;  // waits for this long again for the answers
+  job->digest_ns = shared_.now + shared_.options.digest_quiet_ns;  // waits this long again for the answers
   Ranks missing = job->wanted;
   missing.Subtract(job->got);
   if (missing.empty()) return;
@@ -298,7 +298,7 @@ bool Rounds::WasDeclared(Job* job, const Decision& decision) {
 void Rounds::Declare(Job* job, const Decision& decision) {
   if (WasDeclared(job, decision)) return;
   if (IsStall(job->round->verdict().verdict())) return incidents_.Make(job, &decision);
-  // The digests alone look as if the job may still move, but the detector knows more.
+  // According to the digests alone, the job may still move, but the detector knows more.
   job->analysing = true;
   const std::shared_ptr<DigestRound> round = job->round;
   const Decision held = decision;
@@ -315,9 +315,9 @@ void Rounds::Decide(Job* job, const Decision& decision) {
   switch (decision.level) {
     case Level::kLate:
       Keep(&job->lates, {shared_.now, LateText(decision)});
-      // One rank that stops makes thousands of communicators late. The decision log lists all of them.
+      // A single rank that stops makes thousands of communicators late. The decision log lists all of them.
       if (job->said_late_ns == 0 || shared_.now - job->said_late_ns > kSaySame) {
-        // Missing members are most likely victims themselves, so nobody is blamed before the cause is known.
+        // Missing members are most likely victims themselves, so no rank is blamed before the cause is known.
         shared_.Say(absl::StrCat("job ", job->name, ": late: ", OperationText(decision), " is in flight for ",
                                  DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns),
                                  "); looking for the cause"));

@@ -1,4 +1,4 @@
-// From late to a verdict: requests digests, has them analyzed, and judges.
+// Leads from late to a verdict: requests digests, has them analyzed, and judges the result.
 #pragma once
 
 #include <cstdint>

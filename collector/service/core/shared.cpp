@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Numbers from an earlier collector process must differ from this process's.
+// Numbers from an earlier collector process must differ from this one's.
 CoreShared::CoreShared(const CoreOptions& options, CoreActions* actions)
     : options(options), actions(actions), request_base_((options.instance & 0x7fffffff) << 32) {}
 

@@ -31,9 +31,9 @@ struct CoreOptions {
   int64_t gather_after_ns = 10'000'000'000;
   int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
   int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
-  // A round of digests ends when all have arrived. After the first limit, it ends if nothing arrived during the second
-  // limit (or a quarter of the time so far) and the missing hosts were asked again. It ends after the third limit at
-  // the latest.
+  // A round of digests ends when all have arrived. After the first limit, it ends once nothing has arrived during the
+  // second limit (or a quarter of the time so far). The request to the missing hosts must also have been repeated. It
+  // ends after the third limit at the latest.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;           // limit for all evidence
   size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken when a user asks
@@ -43,10 +43,10 @@ struct CoreOptions {
   size_t everything_hosts = 16;  // number of hosts that are asked for whole rings at the same time
   // Maximum number of rounds for silent desyncs per job, and of ranks per round.
   size_t desync_gatherings = 4, desync_ranks = 64;
-  int64_t desync_confirm_ns = 60'000'000'000;  // a difference that is not seen again within this time is ignored
+  int64_t desync_confirm_ns = 60'000'000'000;  // a difference not seen again within this time is ignored
   int64_t ask_again_ns = 10'000'000'000;       // limit for a host without an answer before it is asked again
   int64_t give_up_ns = 60'000'000'000;  // after this time without an answer, the incident continues without the host
-  size_t most_jobs = 1024, most_hosts = 65536;  // maximum per job
+  size_t most_jobs = 1024, most_hosts = 65536;  // most_hosts is per job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
@@ -61,7 +61,7 @@ struct CoreTask {
 class CoreActions {
  public:
   virtual ~CoreActions() = default;
-  // May fail silently, because everything is requested again.
+  // May fail silently, because every request is repeated.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
   // The connections of agents and relays.
   virtual std::vector<uint64_t> Reporters() const = 0;
@@ -79,7 +79,7 @@ class CoreActions {
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
 };
 
-// Counted since the start; each is a metric.
+// Counted since the start; each one is a metric.
 struct CoreCounters {
   uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0,
            evidence = 0;
@@ -88,7 +88,7 @@ struct CoreCounters {
   int64_t heartbeat_lag_ns = 0;                                 // age of the oldest part of the newest heartbeats
 };
 
-// One thread owns this object.
+// Owned by one thread.
 class CoreShared {
  public:
   CoreShared(const CoreOptions& options, CoreActions* actions);
@@ -101,16 +101,16 @@ class CoreShared {
   int64_t RealNow() const { return real_ns_ + (now - tick_ns_); }
 
   uint64_t NextRequest() { return request_base_ | ++requests_; }
-  // Returns whether this process gave out the number.
+  // Returns whether this process issued the number.
   bool Gave(uint64_t request) const { return request > request_base_ && request <= (request_base_ | requests_); }
 
   // Decodes a message, and counts it if it is invalid.
   bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
   void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
   void Say(const std::string& line) { actions->Say(line); }
-  // Runs `run` as a task, and then `done` on the core's thread, unless the core is gone.
+  // Runs `run` as a task and then `done` on the core's thread, unless the core is gone.
   void Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done);
-  // The same without follow-up work; not counted by working().
+  // The same without follow-up work; working() does not count it.
   void Work(CoreTask::Lane lane, std::function<void()> run) {
     actions->Work({lane, std::move(run), [](int64_t) {}});
   }
@@ -119,7 +119,7 @@ class CoreShared {
   const CoreOptions options;
   CoreActions* const actions;
   CoreCounters counters;
-  int64_t now = 0;  // monotonic, of the last tick or message
+  int64_t now = 0;  // monotonic time of the last tick or message
 
  private:
   int64_t tick_ns_ = 0, real_ns_ = 0;

@@ -21,7 +21,7 @@ bool JobTable::PassedOver(uint64_t peer, int64_t heard_ns) const {
          shared_.now - info->second.beat_ns < shared_.options.silent_after_ns;
 }
 
-// Ranks of a silent sender may have been started elsewhere. After a long silence, they are forgotten.
+// Ranks of a silent sender may have been started elsewhere, so they are forgotten after a long silence.
 void JobTable::LookForSilentFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {
@@ -51,7 +51,7 @@ void JobTable::LookWhetherOver(Job* job) {
   }
   for (const auto& [at, relay] : job->relays) living |= !relay.seen.alive.empty() || relay.seen.ended.empty();
   ended = anybody && !living;
-  // A job that died is judged first. A job is over if it ended well, if nobody reports it, or if it had ended before
+  // A job that died is judged first. It is over if it ended well, if no sender reports it, or if it had ended before
   // this collector started.
   const bool over =
       !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));

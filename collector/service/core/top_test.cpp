@@ -98,8 +98,8 @@ TEST_F(CoreTopTest, AHangIsShownWithHardwareVictimsAndLateArrivals) {
   EXPECT_EQ(later.hardware_size(), 1) << "hardware stays while the incident is the last one";
 }
 
-// Members without any report are neither victims nor culprits: they are listed as unknown, and judged only after a
-// while.
+// Members that no sender has reported are neither victims nor culprits: they are listed as unknown, and judged only
+// after a while.
 TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
   Fleet fleet(bundle_, 2, folder_);
   fleet.agents[3].connected = false;

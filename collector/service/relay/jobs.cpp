@@ -21,7 +21,7 @@ std::string ChildKey(uint32_t number, uint32_t life) { return absl::StrCat(numbe
 
 }  // namespace
 
-// Returns the child's job among those with the same name. A child that was assigned to the wrong job is asked to report
+// Finds the child's job among those with the same name. A child that was assigned to the wrong job is asked to report
 // everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
@@ -68,7 +68,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// Finds this relay's identity for the child's job `said`. Returns false if it is still unknown; then the message waits.
+// Sets this relay's identity for the child's job `said`. Returns false if it is still unknown; the message then waits.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
@@ -139,7 +139,7 @@ void Relay::TellOver(const JobIdentity& job) {
     (void)upstream_->Send(*frame);
 }
 
-// A new collector does not need to know a job that no child reports any more.
+// A new collector need not know a job that no child reports any more.
 void Relay::ForgetGhosts() {
   std::set<std::string> lived;
   for (const auto& [peer, child] : children_) {

@@ -120,8 +120,7 @@ void Relay::FromUpstream(wire::Message message) {
   const uint64_t peer = message.header.route.back();
   message.header.route.pop_back();
   counters_.answers++;
-  if (!server_->Send(peer, message).ok())
-    counters_.answers_lost++;  // whoever misses the answer requests or sends it again
+  if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // the request or the message will be repeated
 }
 
 void Relay::Welcomed(const Welcome& welcome) {
@@ -132,8 +131,8 @@ void Relay::Welcomed(const Welcome& welcome) {
   welcomed_ = true;
   everything_ = true;  // also after a reconnection, because messages in transit may be lost
   if (upstream_instance_ == welcome.instance()) return;
-  // The upstream is another collector, or another relay. The children repeat everything that is not kept here: exits,
-  // waits, members. Unsent exits and waits are dropped, because a wait that was late then may be over.
+  // The upstream is a different collector or relay. The children repeat everything that is not kept here: exits, waits,
+  // members. Unsent exits and waits are dropped, because a wait that was late then may be over.
   std::erase_if(urgent_, [this](const wire::Message& message) {
     const bool told_again = message.header.type == wire::Type::kLate || message.header.type == wire::Type::kEnded;
     if (told_again) urgent_bytes_ -= message.body.size();
@@ -204,7 +203,7 @@ void Relay::OnHello(const wire::Received& received) {
       return;
     }
     Child fresh;
-    // The same process over another connection continues. A restarted process on the same host replaces its
+    // The same process over another connection continues; a restarted process on the same host replaces its
     // predecessor.
     for (auto old = children_.begin(); old != children_.end();) {
       const bool same = hello.instance() != 0 && old->second.instance == hello.instance();
@@ -320,7 +319,7 @@ void Relay::OnLate(const wire::Received& received) {
   LateReport& merged = late.report;
   late.waiting.Unite(Ranks::FromOrNone(report.waiting()));
   late.missing.Unite(Ranks::FromOrNone(report.missing()));
-  // The longest wait represents all waits, with its own limit.
+  // The longest wait represents all of them, with its own limit.
   if (report.in_flight_ns() > merged.in_flight_ns()) {
     merged.set_in_flight_ns(report.in_flight_ns());
     merged.set_limit_ns(report.limit_ns());
@@ -331,7 +330,7 @@ void Relay::OnLate(const wire::Received& received) {
   if (late.sent_ns != 0) merged.clear_host();
   late.heard_ns = now_;
   late.dirty = true;
-  // The first report is sent at once; later ones are sent together.
+  // The first report is sent at once; later ones are combined.
   if (late.sent_ns == 0 && welcomed_) SendLate(&late);
 }
 
@@ -427,7 +426,7 @@ void Relay::Distribute(const wire::Message& message) {
   Ranks ranks = Ranks::FromOrNone(request.ranks());
   ranks.Unite(Ranks::FromOrNone(request.merged()));
   for (const auto& [peer, child] : children_) {
-    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // the child's jobs are still unknown
+    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // its jobs are still unknown
     for (const auto& [said, known] : child.jobs) {
       if (!Concerned(child, known, job, ranks)) continue;
       if (said == job) {
@@ -514,7 +513,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) {  // only in the first part
+      if (next > 0) {  // only the first part contains this
         beat.clear_recorders();
         beat.clear_blind();
       }
@@ -546,7 +545,7 @@ void Relay::Housekeep() {
       ping.header.type = wire::Type::kPing;
       (void)server_->Send(peer, ping);  // checks whether the connection still exists
       if (!server_->Knows(peer)) {
-        // The child's ranks may report through another child, so its numbers no longer count.
+        // The child's ranks may now report through another child, so its numbers no longer count.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
           if (const auto job = jobs_.find(said.job); job != jobs_.end())
@@ -559,7 +558,7 @@ void Relay::Housekeep() {
       Quiet(child);
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
-    // The child reports, but no longer this job: the job has ended, or another generation of it has begun.
+    // The child still reports, but not this job: the job has ended, or another generation of it has begun.
     std::vector<std::string> left;
     for (const auto& [key, said] : child.jobs) {
       const bool passed_over = child.beat_ns - said.heard_ns > kPassedOver;

@@ -1,8 +1,8 @@
 // A relay connects agents (or other relays) to the collector, so that the collector's connections and messages do not
 // grow with the number of hosts. It forwards digests, evidence, chunks and process exits unchanged, and adds the token
-// of their connection to the route. Answers follow the route back, so the relay stores none of them. It merges
-// heartbeats and late reports from its children. It stores no file: after it dies, the children report everything
-// again, because their next Welcome shows another instance.
+// of their connection to the route. Answers follow the route back, so the relay does not store routes. It merges its
+// children's heartbeats and late reports. It stores no files: after it dies, the children report everything again,
+// because their next Welcome contains a different instance.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,12 @@ struct RelayOptions {
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t late_ns = 250'000'000;  // later reports of one wait are sent together after this time
+  int64_t late_ns = 250'000'000;  // later reports of one wait are combined for this time
   int64_t silent_after_ns = 5'000'000'000;
   int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
   // Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are
-  // sent again). Beyond the second limit, the children are not read, so the network slows them down.
+  // sent again). Beyond the second limit, the children's connections are not read, so the network slows the children
+  // down.
   size_t most_chunk_bytes = size_t{64} << 20;
   size_t most_urgent_bytes = size_t{128} << 20;
   size_t most_children = 16384, most_jobs = 1024;
@@ -51,14 +52,14 @@ struct RelayCounters {
   uint64_t children = 0, children_silent = 0;  // current numbers
 };
 
-// One thread owns this object.
+// Owned by one thread.
 class Relay {
  public:
   static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
   ~Relay();
 
-  // Does all work that is due. Call it when a descriptor is readable, and at NextNs() at the latest. Returns how many
-  // messages from children it handled.
+  // Does all work that is due. Call it when a descriptor is readable, and at NextNs() at the latest. Returns the number
+  // of messages from children that it handled.
   int Step(int64_t mono_ns, int64_t real_ns);
   int server_fd() const { return server_->fd(); }
   int upstream_fd() const { return upstream_->fd(); }
@@ -107,9 +108,9 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
-  // Unsent stacks from many children for one request; the receiver merges again.
+  // Unsent stacks from many children for one request. The receiver merges again.
   struct Stacks {
-    StackReport report;  // without tree and ranks
+    StackReport report;  // excludes tree and ranks
     StackTree tree;
     Ranks ranks;
     bool dirty = false;

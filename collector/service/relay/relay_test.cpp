@@ -280,7 +280,7 @@ TEST_F(RelayTest, SilentChildrenAreReportedAsGaps) {
   }));
   EXPECT_EQ(beats_.back().silent_host(0), "node1");
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 3));
-  // The agent restarted on the same host, so there is no gap.
+  // The agent restarted on the same host, so no rank is missing.
   Agent* again = Add("node1", 3);
   ASSERT_TRUE(again->client->Send(BeatOf("node1", Ranks::Between(4, 7), 41)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -309,7 +309,7 @@ TEST_F(RelayTest, AJobThatEndedIsForgotten) {
   }));
 }
 
-// A generation with a late wait ends while no collector is connected. The next collector hears of neither.
+// A generation with a late wait ends while no collector is connected. The next collector must not hear of either.
 TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -351,7 +351,8 @@ TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   EXPECT_TRUE(Of(Type::kLate).empty());
 }
 
-// Two jobs with the same name behind one relay: heartbeats, late reports, exits and requests of each stay separate.
+// Two jobs with the same name are behind one relay. Heartbeats, late reports, exits and requests of each remain
+// separate.
 TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -438,7 +439,7 @@ TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   const size_t welcomes = b->welcomes.size();
   ASSERT_TRUE(rest->client->Send(BeatOf("node2", Ranks::Between(4, 7), 41, 0xa1)).ok());
   ASSERT_TRUE(Wait([&] { return b->welcomes.size() > welcomes; }));
-  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance, so nothing else starts over
+  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance, so only this host starts over
   beats_.clear();
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -468,7 +469,8 @@ TEST_F(RelayTest, TheEndOfAJobIsForwardedWhenTheLastChildReportsIt) {
   ASSERT_TRUE(Wait([&] { return beats_.back().over(); }));
 }
 
-// Equal stacks from many hosts are merged on the way up. Stacks that arrive in several messages give the same tree.
+// Equal stacks from many hosts are merged on the way up. Stacks that arrive in several messages result in the same
+// tree.
 TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
   StackTree all;
   Ranks ranks;
