@@ -21,9 +21,9 @@ std::vector<int32_t> FindOddlyCounted(const Model& model);
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
 // Takes a rank's send or receive in flight that has no counterpart. Returns whether it was meant for another member,
-// which waits for such a call of this rank. Either both the peer and that member issued a collective that the rank
-// issued after the call. Or the peer itself waits (`peer_waits`). The two ranks then have only this call for each
-// other, although both exchanged with others.
+// which waits for such a call of this rank. That is so if the peer and that member both issued a collective that the
+// rank issued after the call. It is also so if the peer itself waits (`peer_waits`), and the two ranks have only this
+// call for each other, although both exchanged with others.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits);
 
 }  // namespace lockstep
