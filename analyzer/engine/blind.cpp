@@ -29,7 +29,7 @@ std::string StoppedText(const Rank& rank) {
     at = absl::StrCat(" at ", text);
   }
   return absl::StrCat("recording stopped", at,
-                      " because: ", rank.stop_reason.empty() ? "no reason recorded" : rank.stop_reason, "; what rank ",
+                      " (reason: ", rank.stop_reason.empty() ? "not recorded" : rank.stop_reason, "); what rank ",
                       rank.rank, " did afterwards is unknown");
 }
 

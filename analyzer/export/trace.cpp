@@ -237,7 +237,7 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
                      end,
                      SliceName(rank, op),
                      inside          ? "in flight"
-                     : returned == 0 ? "host call, its end not recorded"
+                     : returned == 0 ? "host call, end not recorded"
                                      : "host call",
                      &op,
                      &rank,

@@ -50,7 +50,7 @@ class BundleBuilder {
   void KeepOneJob();
   void KeepNewestGeneration();
   void KeepOnePerRank();
-  // Reports only this many contradictions one by one.
+  // Reports a contradiction. After the first few, they are only counted.
   void Contradict(const char* like, const std::string& path, int32_t rank, std::string text);
   void MergeCommunicators();
   // What most members report about each communicator. Returns the index in the bundle by SaidFacts::comm; kNoIndex if

@@ -101,7 +101,8 @@ const std::vector<LoneVariable>& LoneVariables() {
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
        "set by Lockstep: the incident's folder; empty if none was written"},
       {"LOCKSTEP_VERDICT", "the command of --on-verdict",
-       "set by Lockstep, like the next nine: `verdict` of the JSON. In all of them, `?` or a space replaces control "
+       "set by Lockstep, like all LOCKSTEP_VERDICT_* variables: the value of `verdict` in the JSON. In all of them, "
+       "`?` or a space replaces control "
        "characters, bidirectional characters and invalid UTF-8"},
       {"LOCKSTEP_VERDICT_FINDING", "the command of --on-verdict",
        "`kind` of the first finding; empty if there is none"},

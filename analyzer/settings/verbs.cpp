@@ -271,7 +271,8 @@ Verb Agent() {
                     "stacks: also the names of files, functions and threads, except those of public libraries and "
                     "Python packages"),
              Rack(), Switch(), RuntimeDir()}}},
-      .notes = {"On SIGTERM, the agent finishes what it is writing, sends for at most 3 s, and exits. SIGHUP reopens "
+      .notes = {"On SIGTERM, the agent finishes what it is writing, spends at most 3 s sending what is queued, and "
+                "exits. SIGHUP reopens "
                 "the log.",
                 kKeysNote, "Exit status: 0 ended by a signal; 1 cannot run here; 2 wrong usage."}};
 }
@@ -511,7 +512,8 @@ Verb Attach() {
       .purpose = "find the rank that hangs a job started without Lockstep",
       .usage = {"[OPTIONS] [JOB | PID...]"},
       .text =
-          {"Examines a job that hangs now and was not started under Lockstep. It finds the ranks on this host, takes "
+          {"Examines a job that is hanging now and was not started under Lockstep. It finds the ranks on this host, "
+           "takes "
            "their stacks twice, reads the end of their output files and recent dumps of PyTorch's Flight Recorder, and "
            "asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each thread for a moment "
            "(under 50 ms, usually under 1), and writes nothing into a process.",

@@ -34,7 +34,7 @@ const char* WhyText(Why why) {
     case Why::kInit: return "has not reached its creation";
     case Why::kIn: return "in it";
     case Why::kStreamOrder: return "behind another stream";
-    case Why::kLaunchOrder: return "runs in a different order";
+    case Why::kLaunchOrder: return "behind a later operation on another stream";
     case Why::kOutside: return "outside NCCL";
   }
   return "";

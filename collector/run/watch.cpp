@@ -461,7 +461,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (!earlier->moved_to.empty()) {
     Say(absl::StrCat("the incident of an earlier run in ", gathered.folder, " was moved to ", earlier->moved_to));
   } else if (earlier->replaced) {
-    Say(absl::StrCat("the healthy result of an earlier run in ", gathered.folder, " was replaced"));
+    Say(absl::StrCat("replaced the result of an earlier, healthy run in ", gathered.folder));
   }
   const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
   if (!status.ok()) {

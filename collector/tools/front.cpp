@@ -43,7 +43,7 @@ void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
           "lockstep - find the rank that stopped a distributed GPU job\n\n"
           "Usage: lockstep VERB [ARGUMENTS...]\n\n"
           "Examples:\n"
-          "  # a job that hangs now\n"
+          "  # a job that is hanging now\n"
           "  lockstep attach\n"
           "  # PyTorch Flight Recorder dumps\n"
           "  lockstep analyze /tmp/nccl_trace_rank_*\n"

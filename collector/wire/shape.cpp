@@ -88,9 +88,9 @@ absl::Status CheckShape(std::string_view bytes, const google::protobuf::MessageL
   if (message == nullptr) return absl::OkStatus();
   size_t parsed = 0;
   if (!Walk(bytes, message->GetDescriptor(), 0, &parsed)) {
-    return absl::InvalidArgumentError(absl::StrCat("a ", type.GetTypeName(), " of ", bytes.size(),
-                                                   " bytes would take more than ", kMostParsedBytes >> 20,
-                                                   " MiB, or nests deeper than ", kMostDepth));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a ", type.GetTypeName(), " of ", bytes.size(), " bytes is refused: it would need more than ",
+                     kMostParsedBytes >> 20, " MiB of memory, or is nested more than ", kMostDepth, " levels deep"));
   }
   return absl::OkStatus();
 }

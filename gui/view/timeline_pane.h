@@ -37,7 +37,7 @@ class TimelinePane : public QWidget {
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
   const TimelineLanes& lanes() const { return *lanes_; }  // lanes for the last selection that was seen
-  Viewport Shown() const;                                 // nanoseconds after the origin, and lanes
+  Viewport Shown() const;                                 // x in nanoseconds after the origin, y in lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
 

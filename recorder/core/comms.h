@@ -39,7 +39,7 @@ void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
-// For a communicator that NCCL's profiler interface reported.
+// The next three are called for communicators that NCCL's profiler interface reports.
 void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
 void SetCommName(CommLocal* comm, const char* name) noexcept;
 void SetCommReady(CommLocal* comm) noexcept;  // without calling NCCL

@@ -215,7 +215,7 @@ Lane* FindLane(uint32_t graph, const CommLocal* comm, Direction direction, int32
 void AddToLane(uint32_t graph, const CapturedOp& op) noexcept {
   const bool collective = ring::IsCollective(op.kind);
   if (!collective && !ring::IsPointToPoint(op.kind)) {
-    // One-sided operations are not counted again.
+    // One-sided operations get no number at launch, so they count as lost.
     Store(&g_graphs[graph].cell->ops_lost, g_graphs[graph].cell->ops_lost + 1);
     return;
   }

@@ -293,7 +293,7 @@ class RunTest(FolderTest):
         self.assertEqual(len(kept), 1, again.stderr)
         self.assertIn(kept[0], again.stderr)
         third = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "5")
-        self.assertIn("the healthy result of an earlier run in out was replaced", third.stderr)
+        self.assertIn("replaced the result of an earlier, healthy run in out", third.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.")], kept)
         for name, verdict in ((kept[0], "CRASHED"), ("out", "HEALTHY")):
             with open(os.path.join(self.folder, name, "verdict.json")) as file:

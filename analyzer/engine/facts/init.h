@@ -31,9 +31,9 @@ struct PendingCreation {
 // known to be stuck, or if the duration is unknown.
 std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t late_after_ns);
 
-// Returns the ranks that may be the missing members whose numbers are unknown, as indexes into Bundle::ranks, ascending.
-// Frameworks number members in rank order. If the known members follow that order, the missing ones lie between their
-// neighbors. Empty if a rank was not read, or if too few ranks fit.
+// Returns the ranks that may be the missing members whose numbers are unknown, as indexes into Bundle::ranks,
+// ascending. Frameworks number members in rank order. If the known members follow that order, the missing ones lie
+// between their neighbors. Empty if a rank was not read, or if too few ranks fit.
 std::vector<int32_t> PossibleMembers(const Model& model, const PendingCreation& creation);
 
 }  // namespace lockstep

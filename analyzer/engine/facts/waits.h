@@ -30,7 +30,7 @@ enum class Why : uint8_t {
   kIn,           // from a queue to its collective, or from a process to the creation of a communicator
   kStreamOrder,  // another stream of the same GPU must advance first
   kLaunchOrder,  // another stream of the same GPU executes later work, which may have to end first
-  kOutside,      // the process waits outside NCCL for another process, one of those that are stuck by themselves
+  kOutside,      // the process waits outside NCCL for another process, which is stuck and waits for nobody
 };
 
 struct Edge {

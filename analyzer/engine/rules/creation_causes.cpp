@@ -135,8 +135,8 @@ bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   return waiting.size() == facts.bundle.ranks.size() && waiting.size() > ranks.size();
 }
 
-// The missing rank is itself waiting elsewhere, or its number is unknown. If all other ranks wait for those in the
-// creation, none of them can make the call any more.
+// The cause if the missing rank itself waits elsewhere, or its number is unknown. If every rank outside the creation
+// waits for ranks inside it, no rank can make the missing call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
   const std::string call =
       absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",

@@ -22,8 +22,8 @@ int64_t MiddleOf(std::vector<int64_t>* values) {
   return *middle;
 }
 
-// Returns the lower bound of the latest quarter. Operations often follow each other without work in between, so half of
-// the meetings may show no lateness at all. Occasional delays do not fill a quarter.
+// Returns the 75th percentile. Operations often follow each other without work in between, so half of the meetings may
+// show no lateness at all, while occasional delays do not reach a quarter of them.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());

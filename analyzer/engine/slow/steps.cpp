@@ -359,7 +359,7 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
 // Finds pairs in which both ranks are equally slow: others certainly wait for one of them, and those that wait for the
 // other left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
-  constexpr int64_t kAlike = 4;  // GPUs on one hot host differ by as much
+  constexpr int64_t kAlike = 4;  // GPUs on one hot host may differ by up to this factor
   const size_t seen = kept->size();
   const auto& ranks = timing_.model.bundle.ranks;
   for (const Straggler& s : unseen) {

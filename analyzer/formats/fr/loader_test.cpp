@@ -403,7 +403,7 @@ TEST(FrLoader, ACollectiveWithoutANumberIsNotCompared) {
     EXPECT_TRUE(bundle.ranks[0].damaged);
     ASSERT_THAT(bundle.problems, SizeIs(2));
     EXPECT_THAT(bundle.problems[0].text,
-                HasSubstr("entry 1 skipped: a collective without its number (and 1 more such entries)"));
+                HasSubstr("entry 1 skipped: a collective without a sequence number (and 1 more such entries)"));
   }
 }
 

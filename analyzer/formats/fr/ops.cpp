@@ -216,7 +216,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.p2p_seq = counter(Key::kP2pSeqId, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
   // The matching operation of the rank's peers is unknown.
-  if (op.seq < 0 && !raw.p2p) return "a collective without its number";
+  if (op.seq < 0 && !raw.p2p) return "a collective without a sequence number";
   raw.op_id = counter(Key::kOpId, kUnknown);
   raw.timeout_ms = integer(Key::kTimeoutMs, -1);
   op.record_id = counter(Key::kRecordId, kUnknown);

@@ -14,7 +14,7 @@ namespace lockstep {
 // Lockstep's own record numbers a communicator's collectives from 1. Flight Recorder numbers a process group's launches
 // from 0 or 1. A coalesced batch of n operations is one launch, and operations built from sends and receives (an
 // all-to-all, a gather) count, too. So its calls get positions: consecutive numbers in call order, one for each call
-// that an own record would count. If every launch is one call, positions are the dump's own numbers.
+// that Lockstep's own record would count. If every launch is one call, positions are the dump's own numbers.
 
 // The positions of each communicator's calls, computed once for a bundle that must not change afterwards.
 struct CallIndex {
@@ -30,7 +30,7 @@ struct CallIndex {
   std::vector<std::vector<std::vector<uint32_t>>> ops;  // indexed by rank and membership: indexes into Rank::ops
 };
 
-// Returns whether a call in an own record and an entry of a dump can be the same call, by kind and size.
+// Returns whether a call in Lockstep's own record and an entry of a dump can be the same call, by kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
 // One call as recorded by several ranks of a source; the majority decides each fact.

@@ -176,7 +176,7 @@ class Joiner {
       }
     }
     std::vector<std::vector<Link>> possible(dumps_.comms.size());
-    std::map<uint32_t, std::vector<uint32_t>> claims;  // maps an own communicator to the groups that match it
+    std::map<uint32_t, std::vector<uint32_t>> claims;  // maps a recorded communicator to its groups in dumps
     for (uint32_t g = 0; g < dumps_.comms.size(); ++g) {
       const Communicator& group = dumps_.comms[g];
       links_[g].used = IsUsed(g);

@@ -97,8 +97,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
         words.what =
-            absl::StrCat(detail.flag() ? "left no data; by its size it is" : "is", " a member of ", detail.name(),
-                         " (ranks ", detail.other_name(), "), not of the group of its neighbors");
+            absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is", " a member of ",
+                         detail.name(), " (ranks ", detail.other_name(), "), not of the group of its neighbors");
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
         words.what = absl::StrCat("passed ", detail.name(), " in ", call);
         if (!detail.other_name().empty())

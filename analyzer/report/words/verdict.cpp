@@ -139,9 +139,10 @@ std::string NotSeenText(const NotSeen& not_seen) {
       return absl::StrCat("older calls of ", ranks, " may be missing: the ring has only ", detail.number() >> 10,
                           " KiB, because its file system is small. Enlarge /dev/shm");
     case NotSeen::RING_IN_MEMORY:
-      return absl::StrCat("calls of ", ranks,
-                          " are lost if the process is killed while no agent watches it. The file system was full, so "
-                          "the ring is in that process's own memory. Enlarge /dev/shm");
+      return absl::StrCat(
+          "calls of ", ranks,
+          " are lost if their process is killed while no agent watches it. The file system was full, so "
+          "each of these rings is in its own process's memory. Enlarge /dev/shm");
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
              "or parameter checksums per rank";

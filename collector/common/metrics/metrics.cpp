@@ -162,8 +162,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   UniqueFd listener;
   const int bound = Listen(host, port, &listener);
   if (bound < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot serve metrics on ", host, ":", port, ": ", strerror(errno), " (in use?)"));
+    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", host, ":", port, ": ", strerror(errno)));
   }
   return std::make_unique<Server>(std::move(listener), bound);
 }

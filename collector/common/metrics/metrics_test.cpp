@@ -66,7 +66,7 @@ TEST(MetricsTest, OffLoopbackNothingIsServed) {
   ASSERT_TRUE(first.ok());
   const auto second = MetricsServer::Start("127.0.0.1:" + std::to_string((*first)->port()));
   ASSERT_FALSE(second.ok());
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use?"));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("cannot serve metrics on"));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
   if (!f.own_ptrace_capability) {
     if (f.own_uid != f.uid) {
       return absl::StrCat(refused, "the process runs as user ", f.uid, ", Lockstep as user ", f.own_uid,
-                          "; run it as that user or as root, ", kGrantCapability);
+                          "; run Lockstep as that user or as root, ", kGrantCapability);
     }
     if (f.undumpable) {
       return absl::StrCat(refused,
@@ -104,7 +104,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
           refused, "the process is in another user namespace (a rootless container); run Lockstep as root on the host");
     }
     if (f.more_capabilities)
-      return absl::StrCat(refused, "the process has more capabilities than Lockstep; run it as root, ",
+      return absl::StrCat(refused, "the process has more capabilities than Lockstep; run Lockstep as root, ",
                           kGrantCapability);
     if (f.yama_scope == 1) {
       return absl::StrCat(

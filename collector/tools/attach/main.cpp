@@ -1,4 +1,4 @@
-// The attach verb: examines a job that hangs now and was not started under Lockstep.
+// The attach verb: examines a job that is hanging now and was not started under Lockstep.
 #include <signal.h>
 
 #include "absl/strings/numbers.h"

@@ -280,10 +280,10 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
       return {Bad("recorder", std::string(folder.status().message()), "set LOCKSTEP_DIR to a writable folder")};
     Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
-      return {
-          Note("recorder",
-               *library + "; could not be tested here: the probe needs glibc 2.34, and this host has an older one",
-               "the recorder itself needs 2.17; test it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
+      return {Note("recorder",
+                   *library + "; could not be tested here: the probe needs glibc 2.34, and this host has an older one",
+                   "the recorder itself needs only glibc 2.17. To test it, start a job with LD_PRELOAD=" + *library +
+                       " where jobs run, and check that `lockstep top` lists it")};
     }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
