@@ -438,7 +438,7 @@ class AttachTest(FolderTest):
         os.chmod(self.folder, 0o777)
         told = nobody("--out", "incident", *(str(process.pid) for process in processes))
         self.assertEqual(told.returncode, 1, told.stderr)
-        self.assertIn("the process runs as user 0, Lockstep as user 65534; run it as that user or as root", " ".join(told.stdout.split()))
+        self.assertIn("the process runs as user 0, Lockstep as user 65534; run Lockstep as that user or as root", " ".join(told.stdout.split()))
 
 
 if __name__ == "__main__":

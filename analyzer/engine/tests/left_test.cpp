@@ -292,12 +292,13 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
   EXPECT_EQ(about_rings(), std::vector<std::string>{});
   for (const size_t rank : {0, 1, 2, 5}) b.ranks[rank].ring_bytes = 256 << 10;
   for (const size_t rank : {6, 7}) b.ranks[rank].ring_place = ring::RingPlace::kMemory;
-  EXPECT_EQ(about_rings(),
-            (std::vector<std::string>{
-                "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
-                "small. Enlarge /dev/shm",
-                "calls of ranks 6, 7 are lost if the process is killed while no agent watches it. The file system was "
-                "full, so the ring is in that process's own memory. Enlarge /dev/shm"}));
+  EXPECT_EQ(
+      about_rings(),
+      (std::vector<std::string>{
+          "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
+          "small. Enlarge /dev/shm",
+          "calls of ranks 6, 7 are lost if their process is killed while no agent watches it. The file system was "
+          "full, so each of these rings is in its own process's memory. Enlarge /dev/shm"}));
 }
 
 TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
@@ -319,7 +320,7 @@ TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
   ASSERT_EQ(v.problems_size(), 1);
   EXPECT_EQ(v.problems(0).rank(), 6);
   EXPECT_EQ(v.problems(0).text(),
-            "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what "
+            "recording stopped at 1970-01-01 00:01:01 UTC (reason: switched off by the file /run/lockstep/off); what "
             "rank 6 did afterwards is unknown");
 }
 
@@ -333,7 +334,7 @@ TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
-  EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC because"), std::string::npos)
+  EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC (reason"), std::string::npos)
       << v.findings(0).summary();
   // A process that was killed is dead, whatever its recorder did before.
   b.ranks[5].process.life = Life::kKilled;
