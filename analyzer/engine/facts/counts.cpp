@@ -214,11 +214,14 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
     return false;
   const Member& peer = members[op.root_or_peer];
-  if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
+  if (peer.rank_index < 0 || peer.membership == kNoIndex || ms.member_rank < 0 ||
+      static_cast<size_t>(ms.member_rank) >= members.size())
+    return false;
+  // The cheap questions come first: in an all-to-all, many ranks wait for one.
+  const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, peer);
+  if (!apart && !WentOn(model, rank_index, op, peer.rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);
-  if (right == nullptr) return false;
-  return (peer_waits && MeetNowhereElse(model, rank_index, op, peer)) ||
-         (WentOn(model, rank_index, op, peer.rank_index) && WentOn(model, rank_index, op, right->rank_index));
+  return right != nullptr && (apart || WentOn(model, rank_index, op, right->rank_index));
 }
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
