@@ -48,7 +48,7 @@ Roles FindRoles(const Model& model) {
     for (const Membership& ms : rank.memberships) {
       const CommView& view = model.comms[ms.comm];
       const bool pipeline = view.used_for_p2p && !roles.exchanges[ms.comm];
-      // If several communicators of one kind carry sends and receives, a rank's role is its place in its own one.
+      // If several communicators of one kind carry sends and receives, a rank's role includes its place in its own.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
       by_neighbors |= pipeline && !place;

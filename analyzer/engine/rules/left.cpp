@@ -59,7 +59,7 @@ using RankSet = std::set<int32_t>;
 
 constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not rank by rank
 
-// Finds the ranks of a cycle that left it, and what they left out.
+// Finds the few ranks of a cycle that continued without an operation that many ranks are in, and that operation.
 class CircleLeavers {
  public:
   CircleLeavers(const Facts& facts, const std::vector<uint32_t>& sink)

@@ -19,8 +19,8 @@ struct Work {
   int64_t ns = 0;
 };
 
-// Returns the time from which on the record contains the calls of every thread. Among older records, another thread's
-// calls may be lost.
+// Returns the earliest time after which the record has the calls of every thread. Before it, some threads' calls may be
+// lost.
 int64_t WholeFrom(const Rank& rank) {
   std::map<uint32_t, int64_t> first;
   for (const Op& op : rank.ops) {

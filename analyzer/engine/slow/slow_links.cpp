@@ -63,7 +63,7 @@ struct Compared {
   bool nearly_all = false;
 };
 
-// Returns the index of the transfer from which on almost all are slow although earlier ones were not; 0 if there is
+// Returns the index of the first transfer from which almost all are slow, although earlier ones were not; 0 if there is
 // none.
 size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   constexpr size_t kLeast = 3;

@@ -38,7 +38,7 @@ TEST(Unwrapped, FunctionsOfANewerNcclAreNamedInEveryVerdict) {
     EXPECT_EQ(v.findings_size() > 0, hangs);
     EXPECT_THAT(v.blind(),
                 Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which supports NCCL up to 2.32.3: "
-                         "calls of ncclFoo, ncclBar and 7 more are not recorded"));
+                         "calls to ncclFoo, ncclBar and 7 more are not recorded"));
   }
 }
 
@@ -50,7 +50,7 @@ TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsReportedToo) {
 
 TEST(Unwrapped, AForkOfAKnownVersionHasOtherFunctions) {
   EXPECT_THAT(Analyze(JobWith(22707, 1, "ncclForked", false)).blind(),
-              Contains("NCCL 2.27.7 of ranks 0-7 has functions that the recorder does not support: calls of ncclForked "
+              Contains("NCCL 2.27.7 of ranks 0-7 has functions that the recorder does not support: calls to ncclForked "
                        "are not recorded"));
 }
 

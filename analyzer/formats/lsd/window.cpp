@@ -292,7 +292,7 @@ class Chooser {
     }
   }
 
-  // Returns whether any line differs from its neighbors; the first one may be empty.
+  // Returns whether any two consecutive lines differ. Ignores the first line, which may be empty.
   static bool NeighboursDiffer(const std::vector<Line>& lines) {
     for (size_t i = 2; i < lines.size(); ++i) {
       if (Differ(lines[i - 1], lines[i])) return true;

@@ -86,7 +86,8 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_GPU_STOPPED_AFTER:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call);
-      words.more = {{"; ", "the GPUs of the other members did, and all members wait in that operation"}};
+      words.more = {
+          {"; ", "the GPUs of the other members completed later operations, and all members wait in this one"}};
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,

@@ -111,10 +111,11 @@ std::optional<Words> ProcessWords(const Finding& finding) {
         words.what = Pick(finding, "has no process on its host", "have no process on their hosts");
         words.more = {{": ", Pick(finding, "it ended, or was never started", "they ended, or were never started")}};
         words.refuted_by = kEarlierEnd;
-        words.advice = {absl::StrCat("Check that ", RankNames(finding.culprit_ranks()),
-                                     Pick(finding, " was started: ", " were started: "),
-                                     "the launcher's log, its own error output."),
-                        Step("If it was, look for its end in the kernel log",
+        words.advice = {absl::StrCat("Check whether ", RankNames(finding.culprit_ranks()),
+                                     Pick(finding, " was started: see the launcher's log and the rank's error output.",
+                                          " were started: see the launcher's log and the ranks' error output.")),
+                        Step(Pick(finding, "If it was, look for its end in the kernel log",
+                                  "If they were, look for their ends in the kernel log"),
                              KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
         break;
       }

@@ -34,7 +34,7 @@ std::string NotWrappedText(const Detail& detail) {
   } else if (more > 0) {
     names.back() += absl::StrCat(" and ", more, " more");
   }
-  return absl::StrCat(text, newer ? ": " : " has functions that the recorder does not support: ", "calls of ",
+  return absl::StrCat(text, newer ? ": " : " has functions that the recorder does not support: ", "calls to ",
                       absl::StrJoin(names, ", "), " are not recorded");
 }
 
