@@ -13,6 +13,7 @@
 #include "analyzer/testing/job.h"
 #include "analyzer/testing/timed_job.h"
 #include "analyzer/viewdata/report.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -58,13 +59,13 @@ void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
     EXPECT_EQ(Ranks(facts.anomalies(i).ranks()), std::vector<int32_t>(culprits.begin(), culprits.end()));
   }
   EXPECT_LE(facts.first_ns(), facts.last_ns());
-  const std::string path = ::testing::TempDir() + "/view_facts_test.lsi";
+  const support::TempFolder folder;
+  const std::string path = folder.path() + "/facts.lsi";
   ASSERT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
   auto index = IndexReader::Open(path);
   ASSERT_TRUE(index.ok()) << index.status();
   const auto read = ReadViewFacts(**index);
   EXPECT_TRUE(read.ok()) << read.status();
-  std::remove(path.c_str());
 }
 
 // Returns whether `to` can be reached from `from`.

@@ -15,6 +15,7 @@
 
 #include "analyzer/evidence/process_evidence.h"
 #include "collector/host/process_sample.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -71,8 +72,8 @@ TEST(ProcTest, SeesItsOwnProcessAndItsChildren) {
 }
 
 TEST(ProcTest, FilesOpenForWritingAreListed) {
-  const std::string folder = ::testing::TempDir();
-  const std::string written = folder + "proc_test_checkpoint.pt", read_only = folder + "proc_test_input.bin";
+  const support::TempFolder folder;
+  const std::string written = folder.path() + "/checkpoint.pt", read_only = folder.path() + "/input.bin";
   const int out = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const int in = open(read_only.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(out, 0);
@@ -90,7 +91,7 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   ASSERT_NE(type, mount.npos) << mount;
   EXPECT_EQ(found->compare(0, type, mount, 0, type), 0) << *found << " on " << mount;
   EXPECT_EQ(mount.back(), ')');
-  for (const std::string& file : files) EXPECT_EQ(file.find("proc_test_input"), file.npos);
+  for (const std::string& file : files) EXPECT_EQ(file.find("input.bin"), file.npos);
   EXPECT_LE(ReadWrittenFiles(getpid(), 1).paths.size(), 1u);
   // A program's output is not among the files that it writes.
   const int before = dup(STDOUT_FILENO);
@@ -101,8 +102,6 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   close(before);
   EXPECT_EQ(std::find(rest.begin(), rest.end(), std::string(real, static_cast<size_t>(size))), rest.end());
   close(in);
-  unlink(written.c_str());
-  unlink(read_only.c_str());
   EXPECT_EQ(ReadThreadsInD(getpid()).count, 0u);
 }
 

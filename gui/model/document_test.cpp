@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <functional>
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
+#include "tests/support/files.h"
 
 namespace lockstep::gui {
 namespace {
@@ -43,15 +43,15 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   job.ranks[1].host_fault = lockstep::testing::HostFault::kStall;
   const Bundle bundle = job.Run();
   const ViewFacts good = BuildViewFacts(bundle, Analyze(bundle));
-  const std::string path = ::testing::TempDir() + "/document_test_facts.lsi";
+  const lockstep::support::TempFolder folder;
+  const std::string path = folder.path() + "/facts.lsi";
   auto opens = [&](const std::function<void(ViewFacts*)>& damage) {
     ViewFacts facts = good;
     damage(&facts);
     EXPECT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
     const auto document = Document::Open(path, {path});
     if (!document.ok()) {
-      EXPECT_NE(document.status().message().find("document_test_facts.lsi: "), std::string_view::npos)
-          << document.status();
+      EXPECT_NE(document.status().message().find("/facts.lsi: "), std::string_view::npos) << document.status();
     }
     return document.ok();
   };
@@ -78,7 +78,6 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   EXPECT_FALSE(opens([](ViewFacts* f) {
     for (int i = 0; i < 5'000'000; ++i) f->add_edges();  // ten megabytes that would take a gigabyte in memory
   }));
-  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -366,7 +366,8 @@ TEST(Dependency, ShowsAfterHowManyTicketsTheStreamWaits) {
 
 // The owner of a ring may truncate the ring while it is read. One read returns the rest.
 TEST(RingFile, TheRestOfATruncatedFileIsReadAtOnce) {
-  const std::string path = ::testing::TempDir() + "/cut.ring";
+  const support::TempFolder folder;
+  const std::string path = folder.path() + "/cut.ring";
   support::WriteFile(path, std::string(640, 'x'));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_GE(fd, 0);

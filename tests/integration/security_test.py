@@ -100,6 +100,7 @@ PROMISES = {
     "With `--live` it runs": ("analyzer/browser/serve/page_test.py:test_running_jobs_are_shown_as_text",),
     "On an address that other hosts": ("analyzer/browser/serve/tls_test.py:test_other_hosts_need_tls_and_readers",),
     "The key is the password": ("analyzer/browser/serve/tls_test.py:test_only_a_readers_key_gives_access", "analyzer/browser/serve/tls_test.py:test_a_browser_signs_in_and_follows_links"),
+    "Only `--add-reader` prints it": ("analyzer/browser/serve/tls_test.py:test_a_key_is_printed_once_and_stored_nowhere",),
     "`--add-reader` makes": ("analyzer/browser/serve/tls_test.py:test_a_key_is_printed_once_and_stored_nowhere",),
     "Hashes are compared": ("analyzer/browser/serve/tls_test.py:test_only_a_readers_key_gives_access",),
     "A removed line": ("analyzer/browser/serve/tls_test.py:test_readers_come_and_go_while_it_runs",),

@@ -17,6 +17,7 @@
 #include "analyzer/testing/report_samples.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/viewdata/facts.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -140,7 +141,8 @@ TEST(Explore, AnIndexGivesTheSameStatesAndCalls) {
   bundle.ranks[5].memberships[0].issued = 20;
   bundle.ranks[7].ops[3].state = OpState::kFailed;
   const ViewFacts facts = BuildViewFacts(bundle);
-  const std::string path = absl::StrCat(::testing::TempDir(), "/explore_test.lsi");
+  const support::TempFolder folder;
+  const std::string path = folder.path() + "/explore.lsi";
   ASSERT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
   const auto index = IndexReader::Open(path);
   ASSERT_TRUE(index.ok()) << index.status();

@@ -43,8 +43,8 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
 // Returns whether a send and its receive have the same number of elements and the same datatype, as far as known.
 bool ExchangeFits(const Op& a, const Op& b);
 
-// Of two calls that matched at `seq`, returns the one that contradicts the corresponding members of communicators with
-// the same role: 0 the first, 1 the second, -1 undecided.
+// Compares two differing calls with number `seq` with those that the corresponding members of communicators with the
+// same role made. Returns which of the two disagrees with them: 0 the first, 1 the second, -1 undecided.
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second);
 
 // Returns the arguments of a call as text: "AllReduce of 4096 x float32, sum".

@@ -420,8 +420,10 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
   std::optional<std::pair<size_t, size_t>> met;
   uint32_t newest = 0;
   for (const Membership& ms : own.memberships) {
-    const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(),
-                                   [&](const Membership& m) { return m.comm == ms.comm && m.member_rank >= 0; });
+    const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(), [&](const Membership& m) {
+      return m.comm == ms.comm && m.member_rank >= 0 &&
+             static_cast<size_t>(m.member_rank) < model.comms[m.comm].members.size();
+    });
     if (also == theirs.memberships.end()) continue;
     const Member& there = model.comms[ms.comm].members[also->member_rank];
     if (there.rank_index != peer) continue;

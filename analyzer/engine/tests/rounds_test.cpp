@@ -126,14 +126,19 @@ TEST(Rounds, APairWithItsOwnNumberOfRoundsLeftNoProgram) {
   EXPECT_EQ(NamedBy(job.Judge()), "COLLECTIVE_STUCK 4 5");
 }
 
+// Four pairs, whose first ranks are a group too.
+RoundDumps FourPairs() {
+  return RoundDumps(8, {{"world", {0, 1, 2, 3, 4, 5, 6, 7}},
+                        {"pair", {0, 1}},
+                        {"pair", {2, 3}},
+                        {"pair", {4, 5}},
+                        {"pair", {6, 7}},
+                        {"lead", {0, 2, 4, 6}}});
+}
+
 // Pair 2, 3 makes two rounds in a step, and the others make one. All members of its group made the same calls.
 TEST(Rounds, AGroupThatAgreesSkippedNothing) {
-  RoundDumps job(8, {{"world", {0, 1, 2, 3, 4, 5, 6, 7}},
-                     {"pair", {0, 1}},
-                     {"pair", {2, 3}},
-                     {"pair", {4, 5}},
-                     {"pair", {6, 7}},
-                     {"lead", {0, 2, 4, 6}}});
+  RoundDumps job = FourPairs();
   for (size_t r = 0; r < 8; ++r) {
     const bool behind = r / 2 == 3;
     job.Call(r, 0, 64);
@@ -153,12 +158,7 @@ TEST(Rounds, AGroupThatAgreesSkippedNothing) {
 
 // Rank 7 is in a call that nobody else makes, and 6 waits for it. The others are done.
 TEST(Rounds, ARankAloneInACallIsAheadAlthoughItHoldsAnother) {
-  RoundDumps job(8, {{"world", {0, 1, 2, 3, 4, 5, 6, 7}},
-                     {"pair", {0, 1}},
-                     {"pair", {2, 3}},
-                     {"pair", {4, 5}},
-                     {"pair", {6, 7}},
-                     {"lead", {0, 2, 4, 6}}});
+  RoundDumps job = FourPairs();
   for (size_t r = 0; r < 8; ++r) {
     job.Call(r, 0, 64);
     if (r % 2 == 0) job.Call(r, 5, 8);

@@ -293,9 +293,6 @@ std::string EvidenceText(const Evidence& evidence) {
                           " while the same work was unfinished as on ", rank,
                           detail.flag() ? ", which did not issue it: that work did not block its process"
                                         : ": the program does not wait for that work before that call");
-    case Evidence::ROLE_AT_PLACE:
-      return absl::StrCat(
-          rank, ", with the same role, has reached the same place and made the call that the named ranks skipped");
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of collectives precedes each collective";
     case Evidence::COUNTS_OF_SENDS:
