@@ -121,6 +121,7 @@ int Run(int argc, char** argv) {
                                                : VerdictText(verdict, *bundle, before, StyleFor(output));
   if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
   if (options->Flag("speed") && format == "text") report += "\n" + SpeedReport(verdict);
+  const std::string timing = options->Flag("timing") ? progress->Timing() : "";
   progress.reset();  // removes the progress line before the report is printed
   std::unique_lock<std::mutex> whole;
   struct stat info;
@@ -128,6 +129,7 @@ int Run(int argc, char** argv) {
   if (is_file) whole = std::unique_lock(interrupts.writing());
   if (const absl::Status written = Write(output, report); !written.ok())
     return settings::Complain("analyze", written.message(), kFailed);
+  fputs(timing.c_str(), stderr);
   return ExitStatus(verdict);
 }
 

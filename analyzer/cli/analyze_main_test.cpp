@@ -148,6 +148,16 @@ TEST_F(AnalyzeTest, HungJobNamesTheRankAndExitsOne) {
   EXPECT_EQ(parsed["ranks_expected"], 4);
 }
 
+TEST_F(AnalyzeTest, TimingPrintsEachStageAndTheMemory) {
+  const Outcome timed = Run({"--timing", "--output", Path("timed.txt"), Path("hung")});
+  EXPECT_EQ(timed.status, 1);
+  EXPECT_THAT(timed.err, ::testing::MatchesRegex("reading: [0-9.]+ s, CPU time [0-9.]+ s\n"
+                                                 "analyzing 4 ranks: [0-9.]+ s, CPU time [0-9.]+ s\n"
+                                                 "writing the report: [0-9.]+ s, CPU time [0-9.]+ s\n"
+                                                 "peak memory: [0-9]+ MiB\n"));
+  EXPECT_EQ(support::ReadFile(Path("timed.txt")), Run({Path("hung")}).out);
+}
+
 TEST_F(AnalyzeTest, AReplayProvesTheVerdictUnlessItIsTurnedOff) {
   const std::string line = "proved by replay: the recorded calls complete if rank 2 continues;";
   EXPECT_THAT(Run({Path("hung")}).out, HasSubstr(line));

@@ -1,5 +1,6 @@
 #include "analyzer/cli/terminal_progress.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 
 namespace lockstep {
 
@@ -27,7 +30,32 @@ TerminalProgress::~TerminalProgress() {
 
 void TerminalProgress::Doing(std::string what) {
   const std::lock_guard lock(mutex_);
+  begun_.push_back(Now(what));
   what_ = std::move(what);
+}
+
+TerminalProgress::Begin TerminalProgress::Now(std::string what) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double cpu =
+      absl::ToDoubleSeconds(absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime));
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now().time_since_epoch();
+  return {.what = std::move(what), .wall = wall.count(), .cpu = cpu};
+}
+
+std::string TerminalProgress::Timing() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const std::lock_guard lock(mutex_);
+  std::vector<Begin> ends(begun_.begin() + 1, begun_.end());
+  ends.push_back(Now(""));
+  std::string lines;
+  for (size_t i = 0; i < begun_.size(); ++i) {
+    const Begin &begin = begun_[i], &end = ends[i];
+    absl::StrAppendFormat(&lines, "%s: %.3f s, CPU time %.3f s\n", begin.what, end.wall - begin.wall,
+                          end.cpu - begin.cpu);
+  }
+  return absl::StrCat(lines, "peak memory: ", usage.ru_maxrss / 1024, " MiB\n");
 }
 
 std::unique_lock<std::mutex> TerminalProgress::EndLine() {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "analyzer/formats/load/load.h"
 
@@ -21,10 +22,19 @@ class TerminalProgress {
   ~TerminalProgress();
   // Sets the next activity ("analyzing 8 ranks"), which must be printable. Thread-safe.
   void Doing(std::string what);
+  // Returns a line for each activity so far with its wall time and the process's CPU time, and the peak memory.
+  std::string Timing();
   // Ends the line before other output. Shows nothing while the returned object exists. Thread-safe.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();
 
  private:
+  // When an activity began: wall and CPU time in seconds.
+  struct Begin {
+    std::string what;
+    double wall, cpu;
+  };
+
+  static Begin Now(std::string what);
   void Show();
   std::string Line() const;
 
@@ -35,6 +45,7 @@ class TerminalProgress {
   bool finished_ = false;
   size_t shown_ = 0;  // length of the visible line, in bytes
   std::string what_;  // empty while loading
+  std::vector<Begin> begun_{Now("reading")};
   std::thread thread_;
 };
 

@@ -296,6 +296,7 @@ Verb Analyze() {
                    Flag("full", "print everything: all evidence, stacks, the whole chain, and what is unknown"),
                    Flag("start", "after the text, show what the job's start-up spent its time on"),
                    Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
+                   Flag("timing", "print how long each stage took, and the peak memory, on standard error"),
                    Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                    Redact(kRedactHelp)}},
                  {"Analysis",

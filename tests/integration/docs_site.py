@@ -132,7 +132,7 @@ def lacks(text):
         return "clickhouse-server or openssl"
     if "clang++" in text and not (shutil.which("clang++") and shutil.which("ninja")):
         return "clang++ or ninja"
-    if "performance.py" in text and not os.path.exists(os.path.join(BUILD, "bench/analysis_bench")):
+    if "performance.py" in text and not os.path.exists(os.path.join(BUILD, "bench/fr_dumps")):
         return "the benchmark's programs"
     return ""
 
