@@ -50,7 +50,12 @@ constexpr FindingFacts kFindings[] = {
      .one_broken_thing = true,
      .tells_apart = "Xid errors and a kernel trace of each named GPU; GPU progress markers (LOCKSTEP_GPU=full: which "
                     "of them did not start)"},
-    {.kind = RANK_AHEAD, .order = 4, .verdict = VERDICT_DESYNC, .cause = kMismatch, .tells_apart = kCallSites},
+    {.kind = RANK_AHEAD,
+     .order = 4,
+     .verdict = VERDICT_DESYNC,
+     .cause = kMismatch,
+     .rests_on_flight = true,
+     .tells_apart = kCallSites},
     {.kind = RANK_NOT_ARRIVED,
      .order = 5,
      .cause = "late",

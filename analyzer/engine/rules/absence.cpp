@@ -27,6 +27,23 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   return false;
 }
 
+// Returns whether the rank's records would still contain the holder's operation: the holder issued it after a call that
+// the rank's records contain.
+bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
+  if (facts.bundle.ranks[rank_index].records_lost == 0) return true;
+  for (const CommView& view : facts.model.comms) {
+    const Member *theirs = nullptr, *own = nullptr;
+    for (const Member& m : view.members) {
+      if (m.rank_index == rank_index) own = &m;
+      if (m.rank_index == holder) theirs = &m;
+    }
+    if (theirs == nullptr || own == nullptr || own->oldest == kUnknown) continue;
+    const Op* shared = facts.model.FindCollective(*theirs, own->oldest);
+    if (shared != nullptr && shared->record_id < op.record_id) return true;
+  }
+  return false;
+}
+
 // If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
 // several places, the job was running, and its data was taken at different times.
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
@@ -98,7 +115,9 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
       if (first == nullptr || proof == nullptr || facts.model.Young(facts.bundle.ranks[holder], *first)) continue;
       // If ranks completed a later operation with the holder, they abandoned this operation, too. For example, they
       // aborted the communicator and created it again.
-      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(facts, r, holder, *first); });
+      std::erase_if(cause.ranks, [&](int32_t r) {
+        return MetLater(facts, r, holder, *first) || !WouldStillBeRecorded(facts, r, holder, *first);
+      });
       if (cause.ranks.empty()) continue;
       if (!StopAtOnePlace(view, cause.ranks)) return {};
       // It is more likely that a few ranks made an extra call than that most ranks skipped one.

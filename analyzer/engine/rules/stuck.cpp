@@ -221,6 +221,13 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   }
 }
 
+// The members that seem to have completed the operation may have left it because a member without data ended.
+bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
+  return std::any_of(inside.finished.begin(), inside.finished.end(),
+                     [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; }) &&
+         (HasUnnamedMember(facts.model, comm) || !MayBelongTo(facts.bundle, comm).empty());
+}
+
 // Some members are more likely at fault than the rest: those whose GPU reported an error, or the only ones that
 // completed nothing issued later.
 void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Cause* c) {
@@ -233,7 +240,7 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->reason = REASON_ERROR_IN_OPERATION;
     c->detail.set_name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
-  } else if (!inside.finished.empty() && stopped > 0) {
+  } else if (!inside.finished.empty() && stopped > 0 && !MayHaveFailed(facts, comm, inside)) {
     // With a root, some members may complete the operation before others.
     c->reason = REASON_SOME_FINISHED;
     c->ranks = inside.stopped;

@@ -133,6 +133,49 @@ TEST(Gloo, AnIdleRankMayWaitForAnyRankWithoutAFile) {
   EXPECT_THAT(finding.alternatives(0), HasSubstr("rank 1 is stuck for another reason"));
 }
 
+// Rank 3 ended, so its reduction with rank 5 failed, which looks complete. Rank 1 is still in it. Rank 2's file is
+// missing, too, and no file lists the group's members.
+TEST(Gloo, AnOperationThatAMemberLeftMayHaveFailed) {
+  Dumps dumps;
+  for (int rank = 0; rank < 6; ++rank) {
+    FrDump d = Empty();
+    d.groups[0].ranks_text = "[0, 1, 2, 3, 4, 5]";
+    for (int step = 1; step <= kGlooSteps; ++step) {
+      d.entries.push_back(Call("gloo:all_reduce", step, 0, 0, 16));
+      d.entries.push_back(Call("gloo:all_reduce", step, 1 + rank % 2, 1, 32));
+    }
+    dumps.push_back(std::move(d));
+  }
+  dumps[1]->entries.back().retired = false;
+  dumps[2].reset(), dumps[3].reset();
+  const Finding finding = First(dumps);
+  EXPECT_EQ(finding.reason(), REASON_ALL_SEEN_IN) << finding.DebugString();
+  EXPECT_EQ(finding.grade(), GRADE_GUESS);
+  ASSERT_GE(finding.alternatives_size(), 1);
+  EXPECT_THAT(finding.alternatives(0), HasSubstr("one of ranks 2, 3, which left no data"));
+}
+
+// The ring of rank 3 is short: it has lost the calls in group 0, which its process made like all others.
+TEST(Gloo, ARankWhoseRingLostTheGroupMayHaveEntered) {
+  for (const bool lost : {true, false}) {
+    Dumps dumps;
+    for (int rank = 0; rank < 4; ++rank) {
+      FrDump d = Empty();
+      int64_t record = 0;
+      for (int step = 1; step <= kGlooSteps; ++step) {
+        FrEntry world = Call("gloo:all_reduce", step, 0, 0, 16),
+                pair = Call("gloo:all_reduce", step, 1 + rank / 2, 1, 32);
+        world.record_id = record++, pair.record_id = record++;
+        if (rank != 3 || (step + 2 > kGlooSteps && !lost)) d.entries.push_back(world);
+        if (rank != 3 || step == kGlooSteps) d.entries.push_back(pair);
+      }
+      dumps.push_back(std::move(d));
+    }
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+    EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  }
+}
+
 TEST(Gloo, AGroupWithoutEntriesMayHoldTheRank) {
   // Ranks 0 and 1 wait for 2 and 3. All created a group of two that no entry names: its sends and receives are not
   // recorded.

@@ -164,6 +164,16 @@ TEST(FrBackends, OneNumberForAllGroupsIsIgnoredWithoutItsBeginning) {
   EXPECT_THAT(bundle.problems[0].text, ::testing::HasSubstr("TORCHCOMM_FR_BUFFER_SIZE"));
 }
 
+// The newest entries belong to one group, so they do not show which way of counting the backend uses.
+TEST(FrBackends, ANumberOfOneOfSeveralGroupsIsIgnoredWithoutItsBeginning) {
+  FrDump dump = Torchcomms(4711);
+  dump.entries.erase(dump.entries.begin(), dump.entries.end() - 2);
+  EXPECT_THAT(LoadDumps({dump}).ranks[0].ops, IsEmpty());
+  dump.groups.pop_back();
+  for (FrEntry& entry : dump.entries) entry.pg = "world", entry.pg_id = 0;
+  EXPECT_THAT(LoadDumps({dump}).ranks[0].ops, SizeIs(2)) << "it is the only group";
+}
+
 // A backend without group names lists one nameless group with its members.
 TEST(FrBackends, ANamelessGroupShowsTheNumberOfRanks) {
   FrDump dump;

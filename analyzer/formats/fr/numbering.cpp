@@ -1,22 +1,18 @@
 #include "analyzer/formats/fr/numbering.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::fr {
 namespace {
 
+// If the entries contain one of several groups and do not begin at 1, both ways of counting are possible.
 bool CountsAllGroupsTogether(const std::vector<RawOp>& raw, const FileData& file) {
-  const std::vector<Op>& ops = file.rank.ops;
-  std::vector<int64_t> newest(file.used.size(), kUnknown);
-  bool gap = false;
-  for (size_t i = 0; i < ops.size(); i++) {
-    const int64_t number = raw[i].collective_seq;
-    if (number < 0 || (i > 0 && number != raw[i - 1].collective_seq + 1)) return false;
-    int64_t& before = newest[ops[i].membership];
-    gap |= before != kUnknown && number != before + 1;
-    before = number;
+  for (size_t i = 0; i < raw.size(); i++) {
+    if (raw[i].collective_seq < 0 || (i > 0 && raw[i].collective_seq != raw[i - 1].collective_seq + 1)) return false;
   }
-  return gap;
+  return file.used.size() > 1 ||
+         (!raw.empty() && raw[0].collective_seq > 1 && file.statuses.empty() && file.claims.size() > 1);
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ void TellByUnnoticedEnds(Bundle* bundle) {
     int64_t most_issued = kNone, least_issued = INT64_MAX, most_completed = kNone;
   };
   std::vector<Counts> counts(bundle->comms.size());
-  int64_t newest = 0;
+  // By each rank's own clock: hosts' clocks may differ by seconds.
+  std::vector<int64_t> newest;
   for (const Rank& rank : bundle->ranks) {
     if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0 || rank.set_back) return;
     for (const Membership& ms : rank.memberships) {
@@ -100,30 +101,30 @@ void TellByUnnoticedEnds(Bundle* bundle) {
       of.least_issued = std::min(of.least_issued, ms.issued);
       of.most_completed = std::max(of.most_completed, ms.completed);
     }
-    for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+    int64_t& last = newest.emplace_back(0);
+    for (const Op& op : rank.ops) last = std::max(last, op.enter_ns);
   }
-  const auto unnoticed = [&](const Rank& rank, const Op& op) {
+  const auto unnoticed = [&](const Rank& rank, const Op& op, int64_t last) {
     if (op.membership == kNoIndex || !NeedsEveryMember(op.kind) || op.seq < 0) return false;
     const Membership& ms = rank.memberships[op.membership];
     // If a backend marks failed operations as complete, an operation looks complete even if a member never entered it.
     const Counts& of = counts[ms.comm];
-    return IsUnfinished(op.state) && newest - op.enter_ns <= kBetweenLooks && of.most_completed >= op.seq &&
+    return IsUnfinished(op.state) && last - op.enter_ns <= kBetweenLooks && of.most_completed >= op.seq &&
            of.least_issued >= op.seq && ms.issued >= of.most_issued;
   };
   bool ran = false;
-  for (const Rank& rank : bundle->ranks) {
+  for (size_t r = 0; r < newest.size(); ++r) {
+    const Rank& rank = bundle->ranks[r];
     // Each group has its own watchdog. A rank that is behind in several groups at once has a hung GPU, not slow
     // watchdogs.
     std::set<uint32_t> behind;
     for (const Op& op : rank.ops) {
-      if (unnoticed(rank, op)) behind.insert(op.membership);
+      if (unnoticed(rank, op, newest[r])) behind.insert(op.membership);
     }
     if (behind.size() > 1) return;
     ran |= !behind.empty();
   }
-  for (Rank& rank : bundle->ranks) {
-    if (ran) rank.captured_ns = newest;
-  }
+  for (size_t r = 0; ran && r < newest.size(); ++r) bundle->ranks[r].captured_ns = newest[r];
 }
 
 }  // namespace lockstep::fr

@@ -68,6 +68,20 @@ TEST(FrTaken, ACompletionThatSomeRanksMissedDatesTheDumpToTheNewestEntry) {
   EXPECT_EQ(bundle.ranks[1].captured_ns, kFirstEntryNs + 2'000'000);
 }
 
+// The hosts' clocks differ by seconds, so the ranks' times cannot be compared.
+TEST(FrTaken, AMissedCompletionIsRecentByItsOwnRanksClock) {
+  DumpFolder folder;
+  for (int rank = 0; rank < 2; ++rank) {
+    FrDump dump = Dump(rank == 0 ? 2 : 1);
+    for (size_t i = 0; i < 3; ++i)
+      dump.entries[i].created_ns = kFirstEntryNs + static_cast<int64_t>(i) * 1'000'000 + rank * 7 * kSecond;
+    fr_test::SetFileTime(folder.WriteRank(rank, fr_test::ToPickle(dump)), kFirstEntryNs + 6 * kTimeoutNs);
+  }
+  const Bundle bundle = LoadFiles(folder.Files());
+  EXPECT_EQ(bundle.ranks[0].captured_ns, kFirstEntryNs + 2'000'000);
+  EXPECT_EQ(bundle.ranks[1].captured_ns, kFirstEntryNs + 2'000'000 + 7 * kSecond);
+}
+
 // The group's counter is behind the states in the dump, because the watchdog had not checked since.
 TEST(FrTaken, CompletionsThatTheWatchdogHadNotNoticedDateTheDumpToTheNewestEntry) {
   for (const int behind : {1, 2}) {
