@@ -57,19 +57,45 @@ bool TakeBracket(Line* line) {
   return true;
 }
 
-// Removes a time: "2026-11-20T10:00:00.123456Z " of kubectl and docker, "10:00:00.123 " of other tools.
+// Returns the text behind "host program[1234]: ", which syslog and journald write after the time; otherwise `text`.
+std::string_view BehindProgram(std::string_view text) {
+  constexpr size_t kMostBytes = 256;
+  const size_t host = text.find(' '), end = text.substr(0, kMostBytes).find("]: ");
+  if (end == std::string_view::npos || host > end) return text;
+  const std::string_view program = text.substr(host + 1, end - host - 1);
+  const size_t bracket = program.find('[');
+  if (bracket == 0 || bracket == std::string_view::npos ||
+      program.substr(0, bracket).find(' ') != std::string_view::npos)
+    return text;
+  const std::string_view pid = program.substr(bracket + 1);
+  return !pid.empty() && std::all_of(pid.begin(), pid.end(), IsDigit) ? text.substr(end + 3) : text;
+}
+
+// Removes a time and what belongs to it: "2026-11-20T10:00:00.123456Z " of kubectl and docker, "10:00:00.123 " of other
+// tools, "2026-11-20T10:00:00.123456+00:00 stderr F " of container runtimes, "Nov 20 10:00:00 host program[1234]: ".
 bool TakeTime(Line* line) {
   constexpr size_t kMostBytes = 40, kLeastDigits = 6;
-  const size_t blank = line->text.substr(0, kMostBytes).find(' ');
-  if (blank == std::string_view::npos) return false;
-  const std::string_view word = line->text.substr(0, blank);
+  std::string_view text = line->text;
+  constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  const size_t month = kMonths.find(text.substr(0, 3));
+  // "Nov 20 " or "Nov  2 "
+  if (text.size() > 7 && month % 3 == 0 && month < kMonths.size() && text[3] == ' ' && IsDigit(text[5]) &&
+      text[6] == ' ')
+    text.remove_prefix(7);
+  const size_t blank = text.substr(0, kMostBytes).find(' ');
+  if (blank == std::string_view::npos || blank == 0) return false;
+  const std::string_view word = text.substr(0, blank);
   const auto digits = std::count_if(word.begin(), word.end(), IsDigit);
   const bool time = std::count(word.begin(), word.end(), ':') >= 2 && IsDigit(word[0]) &&
                     std::all_of(word.begin(), word.end(), [](char c) {
                       return IsDigit(c) || std::string_view("-:.,TZ+").find(c) != std::string_view::npos;
                     });
   if (!time || digits < static_cast<ptrdiff_t>(kLeastDigits)) return false;
-  line->text.remove_prefix(blank + 1);
+  text.remove_prefix(blank + 1);
+  for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "}) {
+    if (text.starts_with(stream)) text.remove_prefix(stream.size());
+  }
+  line->text = BehindProgram(text);
   return true;
 }
 

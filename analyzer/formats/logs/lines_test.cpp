@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-
 #include "analyzer/formats/logs/fingerprint.h"
 #include "analyzer/formats/logs/json_line.h"
 #include "analyzer/formats/logs/line.h"
@@ -48,6 +47,11 @@ TEST(LogLine, LaunchersPrefixesAreTakenOff) {
            Case{"2026: text", "text", -1, 2026, -1},
            Case{"12345678: text", "12345678: text", -1, -1, -1},
            Case{"[rank99999999999]: a", "a", -1, -1, -1},
+           Case{"2026-11-20T10:00:00.123456+00:00 stderr F [rank2]: text", "text", 2, -1, -1},
+           Case{"Nov 20 10:00:00 gpu007 torchrun[4007]: [rank2]:   text", "  text", 2, -1, -1},
+           Case{"Nov  2 10:00:00 gpu007 python3[7]: text", "text", -1, -1, -1},
+           Case{"10:00:00.123 Thread 7 [idle]: text", "Thread 7 [idle]: text", -1, -1, -1},
+           Case{"Now 20 10:00:00 text", "Now 20 10:00:00 text", -1, -1, -1},
            Case{"", "", -1, -1, -1},
        }) {
     const Line line = TakePrefixes(c.line);
