@@ -149,7 +149,7 @@ TEST_F(AnalyzeTest, HungJobNamesTheRankAndExitsOne) {
 }
 
 TEST_F(AnalyzeTest, AReplayProvesTheVerdictUnlessItIsTurnedOff) {
-  const std::string line = "proved by replay: the recorded calls complete if rank 2 continues;";
+  const std::string line = "proved by replay: the recorded calls complete with the next calls of rank 2;";
   EXPECT_THAT(Run({Path("hung")}).out, HasSubstr(line));
   EXPECT_THAT(Run({"--format=html", Path("hung")}).out, HasSubstr(line));
   nlohmann::json proved = nlohmann::json::parse(Run({"--format=json", "--replay=yes", Path("hung")}).out);
