@@ -204,6 +204,13 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
   return head;
 }
 
+// The headline shows the duration, an ended rank's last call and that all members entered; the chain shows the waits.
+bool ShownAbove(const Evidence& item, const Finding& finding) {
+  return item.kind() == Evidence::WAITING || item.kind() == Evidence::IN_OPERATION ||
+         item.kind() == Evidence::LAST_CALL ||
+         (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
+}
+
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
   std::vector<std::string> items = head.rest;
   const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
@@ -213,12 +220,8 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
   for (const char* label : {"common", "calls", "hardware", "memory", "costs"}) add_row(content.first, label, 2);
   if (!verdict.findings().empty()) {
     const Finding& finding = verdict.findings(0);
-    for (const Evidence& item : finding.evidence()) {
-      // The chain shows the waits, and the headline their duration and an ended rank's last call.
-      if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION &&
-          item.kind() != Evidence::LAST_CALL)
-        items.push_back(Printable(item.text(), 300));
-    }
+    for (const Evidence& item : finding.evidence())
+      if (!HasOwnRow(item) && !ShownAbove(item, finding)) items.push_back(Printable(item.text(), 300));
     if (finding.culprits_size() == 1) {
       const Culprit& culprit = finding.culprits(0);
       std::vector<std::string> known;

@@ -1,6 +1,9 @@
 // Ranks that wait for each other.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/words/evidence.h"
 #include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
@@ -68,6 +71,11 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     default: return std::nullopt;
   }
+  // The calls that one of them waits in.
+  const auto waits = std::find_if(finding.evidence().begin(), finding.evidence().end(), [](const Evidence& evidence) {
+    return evidence.kind() == Evidence::WAITS_IN || evidence.kind() == Evidence::GPU_AT;
+  });
+  if (waits != finding.evidence().end()) words.more.push_back({"; ", EvidenceText(*waits), /*repeated=*/true});
   return words;
 }
 
