@@ -145,11 +145,11 @@ struct Head {
   std::vector<std::string> rest;  // the clauses of the headline that were left out
 };
 
-// " on tp_3": the group of the call that the headline names. Empty if the headline names two calls, because their
-// groups may tell them apart.
+// " on tp_3": the group of the call that the headline names. Empty if only its group tells it from the other call.
 std::string GroupOfCall(const Finding& finding) {
-  if (finding.detail().has_other()) return "";
-  std::string group = finding.detail().call().on();
+  const Detail& detail = finding.detail();
+  if (detail.has_other() && detail.other().text() == detail.call().text()) return "";
+  std::string group = detail.call().on();
   for (const Evidence& evidence : finding.evidence())
     if (evidence.kind() == Evidence::LAST_CALL) group = evidence.communicator().label();
   return group.empty() ? "" : absl::StrCat(" on ", Printable(group));
@@ -207,8 +207,7 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
 // The headline shows the duration, an ended rank's last call and that all members entered; the chain shows the waits.
 bool ShownAbove(const Evidence& item, const Finding& finding) {
   return item.kind() == Evidence::WAITING || item.kind() == Evidence::IN_OPERATION ||
-         item.kind() == Evidence::LAST_CALL ||
-         (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
+         item.kind() == Evidence::LAST_CALL || (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
 }
 
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {

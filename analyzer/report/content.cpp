@@ -295,7 +295,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
     content.headline = absl::StrCat(who, ": an operation is slow, and no data shows a rank delaying it");
-    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end on their own."});
+    content.first.AddRow("do", {"1. Look again in a minute: long operations end on their own."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();

@@ -32,8 +32,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what = made;
-      words.more = {{"; ", absl::StrCat("other members, and ranks with the same role, ", issued, theirs)}};
+      words.what = absl::StrCat(made, ", where other members, and ranks with the same role, ", issued, theirs);
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat(issued, own, " where ", Counted(detail.count(), "rank", "ranks"),

@@ -42,9 +42,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
                       "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
-      words.what = "are, like all other members, in two operations on different streams, and neither finishes";
+      words.what = "are in two operations on different streams, and neither finishes";
       words.more = {{": ", absl::StrCat(CallText(detail.call()), ", and ", CallText(detail.other()))},
-                    {"; ", "their GPUs may run the two in different orders"}};
+                    {"; ", "all other members are in both; their GPUs may run the two in different orders"}};
       words.rivals = {"the network between the members of both failed", kGpuInside};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "

@@ -93,9 +93,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
             absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is", " a member of ",
                          detail.name(), " (ranks ", detail.other_name(), "), not of the group of its neighbors");
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
-        words.what = absl::StrCat("passed ", detail.name(), " in ", call);
-        if (!detail.other_name().empty())
-          words.more = {{"; ", absl::StrCat("its neighbors passed ", detail.other_name())}};
+        words.what =
+            absl::StrCat("passed ", detail.name(), " in ", call,
+                         detail.other_name().empty() ? "" : ", where its neighbors passed ", detail.other_name());
       } else if (finding.reason() == REASON_OTHER_KEY) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());

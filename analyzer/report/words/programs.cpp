@@ -61,8 +61,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
           "because their data ran out."};
       break;
     case REASON_LEFT_OUT:
-      words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call,
-                                " and the calls that follow it, and ", Pick(finding, "waits", "wait"), " in ", other);
+      words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call, " and the calls after it");
+      words.more = {{", and ", absl::StrCat(Pick(finding, "waits", "wait"), " in ", other)}};
       words.rivals = {"the named ranks issue these operations in a different order from the others"};
       if (detail.count() == 0)
         words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
