@@ -319,25 +319,30 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const auto& not_seen = verdict.not_seen();
     const bool moving = std::any_of(not_seen.begin(), not_seen.end(),
                                     [](const NotSeen& of) { return of.kind() == NotSeen::RANKS_MOVING; });
-    content.headline =
-        verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
-        : moving && !told         ? absl::StrCat(who, " were examined: some of them move, and nothing shows a hang")
-        : told || !waited.empty()
-            ? absl::StrCat(who, " were read, and their data does not point to a culprit")
-            : absl::StrCat(who, " were read, and their data shows no fault; ",
-                           missing.empty() ? "other data is missing or unreadable"
-                                           : absl::StrCat("there is no data from ", RanksText(missing, 8)));
+    if (verdict.ranks_read() == 0) {
+      content.headline = "the data does not show how far any rank is";
+    } else if (moving && !told) {
+      content.headline = absl::StrCat(who, " were examined: some of them move, and nothing shows a hang");
+    } else {
+      content.headline =
+          absl::StrCat(who, " were read, and their data ",
+                       told || !waited.empty() ? "does not point to a culprit" : "shows no fault",
+                       told               ? ""
+                       : !missing.empty() ? absl::StrCat("; there is no data from ", RanksText(missing, 8))
+                       : waited.empty()   ? "; other data is missing or unreadable"
+                                          : "");
+    }
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
     } else if (!waited.empty()) {
-      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a timeout expired");
+      absl::StrAppend(&content.headline, "; ", RanksText(waited), " waited for others until a timeout expired");
     }
     const std::set<std::string> folders = FoldersOf(bundle);
-    const std::string where = folders.size() == 1 ? absl::StrCat(" to ", Printable(*folders.begin(), 400)) : "";
-    content.first.AddRow(
-        "do", {moving                    ? "1. Look again in a minute. A job that continues is not stuck."
-               : missing.empty() || told ? "1. Add the missing or unreadable data, and analyze again."
-                                         : absl::StrCat("1. Add their data", where, ", and analyze again.")});
+    const std::string to = folders.size() == 1 ? absl::StrCat(" to ", Printable(*folders.begin(), 400)) : "";
+    content.first.AddRow("do", {moving ? "1. Look again in a minute. A job that continues is not stuck."
+                                : missing.empty() || told ? "1. Add the missing or unreadable data, and analyze again."
+                                                          : absl::StrCat("1. Add data from ", RanksText(missing, 8), to,
+                                                                         " and analyze again.")});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});

@@ -534,7 +534,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
       StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data from rank 7"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              HasSubstr("do       1. Add their data to /incident, and analyze again."));
+              HasSubstr("do       1. Add data from rank 7 to /incident and analyze again."));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("do       1. Add the missing or unreadable data"));
   // gloo retires every operation, so none of these waited.
   Bundle retired = MakeBundle(8);

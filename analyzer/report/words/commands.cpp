@@ -62,7 +62,8 @@ std::string GpuStep(const Finding& finding) {
   const bool one = finding.culprits_size() == 1 && finding.culprits(0).gpu() >= 0;
   const std::string gpu = one ? absl::StrCat(" -i ", finding.culprits(0).gpu()) : "";
   return Step(Pick(finding, "Check the GPU", "Check the GPUs"),
-              hosts.empty() ? "" : OnHosts(hosts, absl::StrCat("'nvidia-smi", gpu, "; dmesg -T | grep Xid'")));
+              hosts.empty() ? "" : OnHosts(hosts, absl::StrCat("'nvidia-smi", gpu, "; dmesg -T | grep Xid'")),
+              "Run nvidia-smi there, and look for Xid errors in the kernel log");
 }
 
 std::string PidCommand(const Finding& finding, std::string_view command) {
@@ -82,8 +83,9 @@ std::string LookCommand(const Finding& finding, std::string_view command) {
   return absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), " ", hosts[0].pids[0], "`");
 }
 
-std::string Step(std::string_view lead, const std::string& command) {
-  return absl::StrCat(std::string(lead), command.empty() ? "." : ": ", command);
+std::string Step(std::string_view lead, const std::string& command, std::string_view alone) {
+  if (command.empty()) return absl::StrCat(std::string(alone.empty() ? lead : alone), ".");
+  return absl::StrCat(std::string(lead), ": ", command);
 }
 
 std::string LookStep(const Finding& finding) {

@@ -21,9 +21,9 @@ bool AllEnded(const Finding& finding);
 // replaces `lockstep evidence`.
 std::string LookCommand(const Finding& finding, std::string_view command = "lockstep evidence");
 
-// "LEAD: COMMAND", or "LEAD." without a command. With a short host name, the first step must fit into 66 columns: the
-// third line of the text.
-std::string Step(std::string_view lead, const std::string& command);
+// "LEAD: COMMAND". Without a command, "ALONE.", or "LEAD." if `alone` is empty. With a short host name, the first step
+// must fit into 66 columns: the third line of the text.
+std::string Step(std::string_view lead, const std::string& command, std::string_view alone = "");
 // "Check the GPU: `ssh gpu036 'nvidia-smi -i 6; dmesg -T | grep Xid'`".
 std::string GpuStep(const Finding& finding);
 // Asks for the stacks, or for those of the other threads if a place in the code is known.

@@ -89,9 +89,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_OTHER_KEY:
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
-        words.what =
-            absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is", " a member of ",
-                         detail.name(), " (ranks ", detail.other_name(), "), not of the group of its neighbors");
+        words.what = absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is",
+                                  " a member of ", detail.name(), ", not of the group of its neighbors");
+        words.more = {{"; ", absl::StrCat("ranks of that group: ", detail.other_name())}};
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
         words.what =
             absl::StrCat("passed ", detail.name(), " in ", call,

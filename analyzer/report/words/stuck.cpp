@@ -28,7 +28,9 @@ std::optional<Words> StuckWords(const Finding& finding) {
   if (gpus) words.rivals = {kNetworkBetween, kGpuInside};
   words.tells_apart = gpus ? kWhichGpuOrLink : "link errors of the hosts";
   words.refuted_by = kNotArrived;
-  words.advice = {Step("Check links", KernelLogCommand(finding, link_errors)),
+  words.advice = {Step("Check links", KernelLogCommand(finding, link_errors),
+                       gpus ? "Look for link and Xid errors in the kernel logs of the hosts"
+                            : "Look for link errors in the kernel logs of the hosts"),
                   gpus
                       ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
                       : "Suspect the network between these ranks."};
@@ -64,8 +66,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a later step on that channel";
-      words.advice = {Step("Check both ports", HostCommand(finding, "ibstat")), "Check the switches between the hosts.",
-                      "Run a bandwidth test between these two hosts alone."};
+      words.advice = {Step("Check both ports", HostCommand(finding, "ibstat"), "Check the network ports of both hosts"),
+                      "Check the switches between the hosts.", "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
       words.what = "are stuck in several communicators of the same kind";
