@@ -207,7 +207,8 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
 // The headline shows the duration, an ended rank's last call and that all members entered; the chain shows the waits.
 bool ShownAbove(const Evidence& item, const Finding& finding) {
   return item.kind() == Evidence::WAITING || item.kind() == Evidence::IN_OPERATION ||
-         item.kind() == Evidence::LAST_CALL || (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
+         (item.kind() == Evidence::LAST_CALL && finding.culprits_size() == 1) ||
+         (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
 }
 
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {

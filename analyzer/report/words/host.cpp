@@ -16,7 +16,7 @@ std::vector<std::string> StackAdvice(const Finding& finding) {
     return {Pick(finding, "Read the end of its log: its process has ended.",
                  "Read the ends of their logs: their processes have ended."),
             kUsual};
-  return {LookStep(finding), finding.place().empty() ? kUsual : "Find out why it does not return from there."};
+  return {LookStep(finding), finding.place().empty() ? kUsual : "Find out what keeps the process there."};
 }
 
 std::vector<std::string> KernelAdvice(const Finding& finding) {

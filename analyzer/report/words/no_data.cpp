@@ -11,10 +11,9 @@ std::optional<Words> NoDataWords(const Finding& finding) {
                        "Check whether they are alive, and why they left no data."),
                   "Add the missing dump and analyze again."};
   words.refuted_by = "data showing that the rank arrived";
-  const std::vector<std::string> started = {
-      Pick(finding, "Check in the launcher's log whether it was started and is alive.",
-           "Check in the launcher's log that they were started."),
-      "A process that never called NCCL leaves no ring."};
+  const std::vector<std::string> started = {Pick(finding, "Check in the launcher's log whether it was started.",
+                                                 "Check in the launcher's log whether they were started."),
+                                            "A process that never called NCCL leaves no ring."};
   switch (finding.reason()) {
     case REASON_NO_DATA: words.what = "left no data"; break;
     case REASON_RECORDING_STOPPED:
