@@ -192,18 +192,20 @@ std::string WaitingText(const Finding& finding) {
 std::string Headline(const Finding& finding) { return Joined(HeadlineClauses(finding)); }
 
 std::string AlsoText(const Verdict& verdict) {
-  std::set<int32_t> ranks;
-  bool certain = false;
-  for (int i = 1; i < verdict.findings_size(); ++i) {
-    const Finding& finding = verdict.findings(i);
-    ranks.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
-    certain = certain || Doubt(finding).empty();
-  }
-  if (!verdict.findings().empty())
+  for (const bool certain : {true, false}) {
+    std::set<int32_t> ranks;
+    for (int i = 1; i < verdict.findings_size(); ++i) {
+      const Finding& finding = verdict.findings(i);
+      if (Doubt(finding).empty() == certain)
+        ranks.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+    }
+    if (ranks.empty()) continue;
     for (const int32_t rank : verdict.findings(0).culprit_ranks()) ranks.erase(rank);
-  if (ranks.empty()) return "";
-  return absl::StrCat(certain ? "Also at fault: " : "Also suspected: ", RanksText({ranks.begin(), ranks.end()}, 30),
-                      ".");
+    if (!ranks.empty())
+      return absl::StrCat(certain ? "Also at fault: " : "Also suspected: ", RanksText({ranks.begin(), ranks.end()}, 30),
+                          ".");
+  }
+  return "";
 }
 
 std::vector<Clause> HeadlineClauses(const Finding& finding) {

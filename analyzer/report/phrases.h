@@ -62,8 +62,8 @@ std::string RanksReadText(const Verdict& verdict);
 // "7 other ranks are waiting for it."; empty if no rank is waiting.
 std::string WaitingText(const Finding& finding);
 
-// "Also at fault: rank 20.": the other ranks that further findings name; "Also suspected: ..." if none of these
-// findings is certain. Empty if there are none.
+// "Also at fault: rank 20.": the other ranks that further, certain findings name. "Also suspected: ..." if no further
+// finding that names another rank is certain. Empty if there is none.
 std::string AlsoText(const Verdict& verdict);
 
 // Finding::advice_steps, safe to print.
