@@ -193,6 +193,13 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
       head.rest.insert(head.rest.begin(), absl::StrCat("that call is", group));
       sentence = std::move(shorter);
     }
+    // A long first clause, such as an exception, continues in the row `why`.
+    std::string start = sentence;
+    while (!fits(absl::StrCat(start, " ..")) && absl::StrContains(start, ' ')) start.resize(start.rfind(' '));
+    if (start.size() < sentence.size() && !fits(absl::StrCat(sentence, "."))) {
+      head.rest.insert(head.rest.begin(), absl::StrCat("..", sentence.substr(start.size())));
+      sentence = absl::StrCat(start, " .");
+    }
   }
   absl::StrAppend(&sentence, ".");
   head.says_waiting = content.waiting.empty() || fits(absl::StrCat(sentence, " ", content.waiting));

@@ -319,18 +319,17 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const auto& not_seen = verdict.not_seen();
     const bool moving = std::any_of(not_seen.begin(), not_seen.end(),
                                     [](const NotSeen& of) { return of.kind() == NotSeen::RANKS_MOVING; });
+    const std::string gap = missing.empty() ? "" : absl::StrCat("; there is no data from ", RanksText(missing, 8));
+    constexpr char kNoCulprit[] = ", and their data does not point to a culprit";
     if (verdict.ranks_read() == 0) {
       content.headline = "the data does not show how far any rank is";
     } else if (moving && !told) {
       content.headline = absl::StrCat(who, " were examined: some of them move, and nothing shows a hang");
+    } else if (told || !waited.empty()) {
+      content.headline = absl::StrCat(who, " were read", told || gap.empty() ? kNoCulprit : gap);
     } else {
-      content.headline =
-          absl::StrCat(who, " were read, and their data ",
-                       told || !waited.empty() ? "does not point to a culprit" : "shows no fault",
-                       told               ? ""
-                       : !missing.empty() ? absl::StrCat("; there is no data from ", RanksText(missing, 8))
-                       : waited.empty()   ? "; other data is missing or unreadable"
-                                          : "");
+      content.headline = absl::StrCat(who, " were read, and their data shows no fault",
+                                      gap.empty() ? "; other data is missing or unreadable" : gap);
     }
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));

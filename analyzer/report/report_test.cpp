@@ -479,6 +479,20 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
 }
 
+TEST(Report, ALongExceptionLeavesTheThirdLineToAdvice) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_kind(RANK_DEAD);
+  finding->set_reason(REASON_EXITED);
+  finding->mutable_detail()->set_name("RuntimeError: " + std::string(40, 'x') + " one two three four five six seven " +
+                                      std::string(30, 'y') + " the end");
+  PutIntoWords(finding);
+  const std::string text = VerdictText(verdict, MakeBundle(8));
+  EXPECT_THAT(Lines(text)[1], ::testing::EndsWith(" .."));
+  EXPECT_THAT(Lines(text)[2], StartsWith("  do "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("why      \\.\\. .*the end\n"));
+}
+
 TEST(Report, OfARankOnlyTheEndMayBeKnown) {
   Verdict verdict = MakeHung();
   verdict.set_ranks_only_ended(1);
