@@ -142,47 +142,80 @@ bool SaysCondition(const Finding& finding) {
 struct Head {
   std::vector<std::string> lines;
   bool says_waiting = true;
-  bool says_pid = true;
-  std::vector<std::string> rest;  // the last clauses of the headline, left out
+  std::vector<std::string> rest;  // the clauses of the headline that were left out
 };
+
+// " on tp_3": the group of the call that the headline names. Empty if only its group tells it from the other call.
+std::string GroupOfCall(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  if (detail.has_other() && detail.other().text() == detail.call().text()) return "";
+  std::string group = detail.call().on();
+  for (const Evidence& evidence : finding.evidence())
+    if (evidence.kind() == Evidence::LAST_CALL) group = evidence.communicator().label();
+  return group.empty() ? "" : absl::StrCat(" on ", Printable(group));
+}
+
+std::string Without(const std::string& group, std::string text) {
+  const size_t at = group.empty() ? std::string::npos : text.find(group), end = at + group.size();
+  if (at == std::string::npos || (end < text.size() && (isalnum(text[end]) != 0 || text[end] == '_'))) return text;
+  return text.erase(at, group.size());
+}
 
 Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) {
   constexpr size_t kMost = 5, kShort = 2;
   Head head;
-  const auto fits = [&](const std::string& sentence) {
+  const auto fits = [&](const std::string& sentences) {
     std::string text;
-    AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "), sentence,
-                  kTextColumn, width, LongWords::kCut, &text);
+    AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
+                  absl::StrCat(sentences, content.also.empty() ? "" : " ", content.also), kTextColumn, width,
+                  LongWords::kCut, &text);
     head.lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
     return head.lines.size() <= kShort;
   };
-  if (fits(absl::StrCat(content.headline, ".", content.waiting.empty() ? "" : " ", content.waiting))) return head;
-  head.says_waiting = content.waiting.empty();
-  if (fits(absl::StrCat(content.headline, "."))) return head;
+  std::string sentence = content.headline;
   // Without a finding, no space needs to be kept for advice.
   if (!verdict.findings().empty()) {
-    std::vector<Clause> clauses = HeadlineClauses(verdict.findings(0), /*pid=*/false);
-    head.says_pid = verdict.findings(0).culprits_size() != 1 || verdict.findings(0).culprits(0).pid() == 0;
-    std::string end;  // belongs to the clause before it
-    while (!fits(absl::StrCat(Joined(clauses), ".")) && clauses.size() > 1) {
-      const Clause last = std::move(clauses.back());
-      clauses.pop_back();
-      if (last.joint == " ") {
-        end = absl::StrCat(" ", last.text);
-      } else if (!last.repeated) {
-        head.rest.insert(head.rest.begin(), absl::StrCat(last.text, end));
-        end.clear();
+    const std::vector<Clause> clauses = HeadlineClauses(verdict.findings(0));
+    const std::string group = GroupOfCall(verdict.findings(0));
+    std::string shorter;  // without the group
+    sentence.clear();
+    for (const Clause& clause : clauses) {
+      const std::string text = absl::StrCat(shorter, clause.joint, Without(group, clause.text));
+      if (shorter.empty() || fits(absl::StrCat(text, "."))) {
+        shorter = text;
+        absl::StrAppend(&sentence, clause.joint, clause.text);
+      } else if (!clause.repeated) {
+        head.rest.push_back(clause.text);
       }
     }
-    if (!end.empty()) head.rest.insert(head.rest.begin(), end.substr(1));
-    head.says_waiting = content.waiting.empty() || fits(absl::StrCat(Joined(clauses), ". ", content.waiting));
-    if (!head.says_waiting) fits(absl::StrCat(Joined(clauses), "."));
+    // The group of the call is the least important.
+    if (sentence != shorter && !fits(absl::StrCat(sentence, "."))) {
+      head.rest.insert(head.rest.begin(), absl::StrCat("that call is", group));
+      sentence = std::move(shorter);
+    }
+    // A long first clause, such as an exception, continues in the row `why`.
+    std::string start = sentence;
+    while (!fits(absl::StrCat(start, " ..")) && absl::StrContains(start, ' ')) start.resize(start.rfind(' '));
+    if (start.size() < sentence.size() && !fits(absl::StrCat(sentence, "."))) {
+      head.rest.insert(head.rest.begin(), absl::StrCat("..", sentence.substr(start.size())));
+      sentence = absl::StrCat(start, " .");
+    }
   }
+  absl::StrAppend(&sentence, ".");
+  head.says_waiting = content.waiting.empty() || fits(absl::StrCat(sentence, " ", content.waiting));
+  if (!head.says_waiting || content.waiting.empty()) fits(sentence);
   if (head.lines.size() > kMost) {
     head.lines.resize(kMost);
     head.lines.back() = absl::StrCat(head.lines.back().substr(0, head.lines.back().rfind(' ')), " ..");
   }
   return head;
+}
+
+// The headline shows the duration, an ended rank's last call and that all members entered; the chain shows the waits.
+bool ShownAbove(const Evidence& item, const Finding& finding) {
+  return item.kind() == Evidence::WAITING || item.kind() == Evidence::IN_OPERATION ||
+         (item.kind() == Evidence::LAST_CALL && finding.culprits_size() == 1) ||
+         (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
 }
 
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
@@ -194,18 +227,17 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
   for (const char* label : {"common", "calls", "hardware", "memory", "costs"}) add_row(content.first, label, 2);
   if (!verdict.findings().empty()) {
     const Finding& finding = verdict.findings(0);
-    for (const Evidence& item : finding.evidence()) {
-      // The chain shows the waits, and the first line their duration.
-      if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION)
-        items.push_back(Printable(item.text(), 300));
+    for (const Evidence& item : finding.evidence())
+      if (!HasOwnRow(item) && !ShownAbove(item, finding)) items.push_back(Printable(item.text(), 300));
+    if (finding.culprits_size() == 1) {
+      const Culprit& culprit = finding.culprits(0);
+      std::vector<std::string> known;
+      const std::string pid = absl::StrCat(culprit.pid());
+      if (culprit.pid() != 0 && !absl::StrContains(finding.advice(), pid)) known.push_back(absl::StrCat("PID ", pid));
+      const ReportRow* state = content.first.Find("state");
+      if (!SaysCondition(finding) && state != nullptr && !state->lines.empty()) known.push_back(state->lines[0]);
+      if (!known.empty()) items.push_back(absl::StrCat("rank ", culprit.rank(), ": ", absl::StrJoin(known, ", ")));
     }
-    const ReportRow* state = content.first.Find("state");
-    const bool stated =
-        finding.culprits_size() == 1 && !SaysCondition(finding) && state != nullptr && !state->lines.empty();
-    const std::string pid = head.says_pid ? "" : absl::StrCat("PID ", finding.culprits(0).pid());
-    if (stated || !head.says_pid)
-      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", pid, stated && !head.says_pid ? ", " : "",
-                                   stated ? state->lines[0] : ""));
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
@@ -263,7 +295,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
                              const Head& head) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
-  const size_t more = head.rest.empty() && head.says_pid ? 0 : 1;  // what the first lines leave out
+  const size_t more = head.rest.empty() ? 0 : 1;  // what the first lines leave out
   rows.emplace_back("why", BriefWhy(verdict, content, head), 5 + more);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);

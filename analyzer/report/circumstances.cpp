@@ -112,11 +112,14 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
     texts.push_back(
         absl::StrCat(Printable(verdict.job(), 80),
                      verdict.job_step().empty() ? "" : absl::StrCat(" step ", Printable(verdict.job_step(), 40))));
-  if (verdict.hung_since_real_ns() > 0)
-    texts.push_back(absl::StrCat(verdict.verdict() == VERDICT_HUNG ? "hung since " : "no progress since ",
-                                 TimeText(verdict.hung_since_real_ns())));
-  if (verdict.captured_real_ns() > 0)
-    texts.push_back(absl::StrCat("data taken ", TimeText(verdict.captured_real_ns())));
+  // Both times in whole seconds, as far apart as the rounded duration in the headline.
+  constexpr int64_t kSecond = 1'000'000'000;
+  const int64_t captured = verdict.captured_real_ns(), since = verdict.hung_since_real_ns();
+  if (since > 0)
+    texts.push_back(
+        absl::StrCat(verdict.verdict() == VERDICT_HUNG ? "hung since " : "no progress since ",
+                     TimeText(captured - captured % kSecond - (captured - since + kSecond / 2) / kSecond * kSecond)));
+  if (captured > 0) texts.push_back(absl::StrCat("data taken ", TimeText(captured)));
   if (verdict.ranks_expected() > 0) texts.push_back(RanksReadText(verdict));
   if (!verdict.tool_version().empty()) texts.push_back(absl::StrCat("lockstep ", verdict.tool_version()));
   if (!verdict.nccl_version().empty()) texts.push_back(absl::StrCat("NCCL ", verdict.nccl_version()));

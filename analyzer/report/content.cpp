@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -166,21 +167,27 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   block->AddRow("rates", std::move(rates));
 }
 
+std::set<std::string> FoldersOf(const Bundle& bundle) {
+  std::set<std::string> folders;
+  for (const Rank& rank : bundle.ranks) {
+    const size_t slash = rank.path.rfind('/');
+    if (!rank.path.empty())
+      folders.insert(slash == std::string::npos ? "." : slash == 0 ? "/" : rank.path.substr(0, slash));
+  }
+  return folders;
+}
+
 // `told` is the number of problems that the headline already shows.
 ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told) {
   ReportBlock block;
   std::vector<int32_t> present, damaged;
   std::vector<const Rank*> unmarked;
   uint64_t lost = 0;
-  std::set<std::string> folders;
   for (const Rank& rank : bundle.ranks) {
     present.push_back(rank.rank);
     if (rank.damaged) damaged.push_back(rank.rank);
     if (rank.gpu_marks == ring::GpuMarks::kOff && rank.source != Source::kFlightRecorder) unmarked.push_back(&rank);
     lost += rank.records_lost;
-    const size_t slash = rank.path.rfind('/');
-    if (!rank.path.empty())
-      folders.insert(slash == std::string::npos ? "." : slash == 0 ? "/" : rank.path.substr(0, slash));
   }
   std::vector<std::string> lines;
   lines.push_back(RanksReadText(verdict));
@@ -199,6 +206,7 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
   problems.erase(problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(told, problems.size())));
   block.AddRow("problems", std::move(problems));
   std::vector<std::string> files;
+  const std::set<std::string> folders = FoldersOf(bundle);
   for (const std::string& folder : folders) {
     if (files.size() == 4) {
       files.push_back(absl::StrCat("and ", folders.size() - 4, " more folders"));
@@ -261,6 +269,13 @@ void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block
 
 }  // namespace
 
+std::string ReportContent::Sentences() const {
+  std::string text = headline;
+  for (const std::string& more : {waiting, also})
+    if (!more.empty()) absl::StrAppend(&text, absl::EndsWith(text, ".") ? " " : ". ", more);
+  return text;
+}
+
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportContent content;
   content.verdict = VerdictWord(verdict);
@@ -273,20 +288,21 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   if (!verdict.findings().empty()) {
     content.headline = Headline(verdict.findings(0));
     content.waiting = WaitingText(verdict.findings(0));
+    content.also = AlsoText(verdict);
     content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
     content.first.finding = 0;
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
-    content.headline = absl::StrCat(who, ": an operation is taking long, and no data shows a rank delaying it");
-    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end on their own."});
+    content.headline = absl::StrCat(who, ": an operation is slow, and no data shows a rank delaying it");
+    content.first.AddRow("do", {"1. Look again in a minute: long operations end on their own."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
     content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why",
                                     told ? absl::StrCat(". ", absl::StripSuffix(problems[0], ".")) : "");
-    content.first.AddRow("do", {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' "
-                                "stacks for a rank that is in a different place."});
+    content.first.AddRow("do", {"1. Look in all ranks' stacks for a rank in a different place.",
+                                "2. Read the row `blind`: it shows what was not recorded."});
   } else {
     // What is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
@@ -303,22 +319,29 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const auto& not_seen = verdict.not_seen();
     const bool moving = std::any_of(not_seen.begin(), not_seen.end(),
                                     [](const NotSeen& of) { return of.kind() == NotSeen::RANKS_MOVING; });
-    content.headline =
-        verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
-        : moving && !told         ? absl::StrCat(who, " were examined: some of them move, and nothing shows a hang")
-        : told || !waited.empty()
-            ? absl::StrCat(who, " were read, and their data does not point to a culprit")
-            : absl::StrCat(who, " were read, and their data shows no fault; ",
-                           missing.empty() ? "other data is missing or unreadable"
-                                           : absl::StrCat("there is no data from ", RanksText(missing, 8)));
+    const std::string gap = missing.empty() ? "" : absl::StrCat("; there is no data from ", RanksText(missing, 8));
+    constexpr char kNoCulprit[] = ", and their data does not point to a culprit";
+    if (verdict.ranks_read() == 0) {
+      content.headline = "the data does not show how far any rank is";
+    } else if (moving && !told) {
+      content.headline = absl::StrCat(who, " were examined: some of them move, and nothing shows a hang");
+    } else if (told || !waited.empty()) {
+      content.headline = absl::StrCat(who, " were read", told || gap.empty() ? kNoCulprit : gap);
+    } else {
+      content.headline = absl::StrCat(who, " were read, and their data shows no fault",
+                                      gap.empty() ? "; other data is missing or unreadable" : gap);
+    }
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
     } else if (!waited.empty()) {
-      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a timeout expired");
+      absl::StrAppend(&content.headline, "; ", RanksText(waited), " waited for others until a timeout expired");
     }
-    content.first.AddRow("do",
-                         {moving ? "1. Look again in a minute. A job that continues is not stuck."
-                                 : "1. Add the missing or unreadable data and analyze again: it may show the cause."});
+    const std::set<std::string> folders = FoldersOf(bundle);
+    const std::string to = folders.size() == 1 ? absl::StrCat(" to ", Printable(*folders.begin(), 400)) : "";
+    content.first.AddRow("do", {moving ? "1. Look again in a minute. A job that continues is not stuck."
+                                : missing.empty() || told ? "1. Add the missing or unreadable data, and analyze again."
+                                                          : absl::StrCat("1. Add data from ", RanksText(missing, 8), to,
+                                                                         " and analyze again.")});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});

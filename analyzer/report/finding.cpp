@@ -33,7 +33,7 @@ std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks)
 std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
-    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*gpu_place=*/true));
+    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*full=*/true));
     // Without hosts, GPUs and PIDs there is nothing to add to the headline.
     const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();

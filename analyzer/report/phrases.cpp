@@ -53,12 +53,12 @@ std::string VerdictWord(const Verdict& verdict) {
   return absl::StrReplaceAll(VerdictName(verdict.verdict()), {{"_", " "}});
 }
 
-std::string CulpritText(const Culprit& culprit, bool gpu_place, bool pid) {
+std::string CulpritText(const Culprit& culprit, bool full) {
   std::vector<std::string> parts;
   if (!culprit.host().empty()) parts.push_back(Printable(culprit.host(), 64));
   if (culprit.gpu() >= 0) parts.push_back(absl::StrCat("GPU ", culprit.gpu()));
-  if (gpu_place && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
-  if (pid && culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
+  if (full && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
+  if (full && culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
   return absl::StrCat("rank ", culprit.rank(),
                       parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
 }
@@ -106,8 +106,8 @@ std::string AtPlace(const Finding& finding) {
   return nowhere;
 }
 
-// "; rank 5 is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call, if the
-// call site is unknown.
+// "; it is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call, if the call
+// site is unknown.
 std::vector<Clause> NowIn(const Finding& finding) {
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   if (finding.place().empty() || SaysWhere(finding)) return {};
@@ -121,25 +121,42 @@ std::vector<Clause> NowIn(const Finding& finding) {
       if (std::find(site.ranks().begin(), site.ranks().end(), rank) != site.ranks().end()) return {};
     }
   }
-  return {{"; ", absl::StrCat(RanksText({finding.culprit_ranks().begin(), finding.culprit_ranks().end()}),
-                              several ? " are" : " is", " now in ", Printable(PlaceText(finding.place()), 80))}};
+  return {{"; ", absl::StrCat(several ? "they are" : "it is", " now in ", Printable(PlaceText(finding.place()), 80))}};
 }
 
-// " (both on node-3)", " (on node-1, node-2)"; empty if any rank's host is unknown.
+// "; checkpoint, not moving". The evidence shows the same in more words. A process that moves may spin.
+std::vector<Clause> Doing(const Finding& finding) {
+  const std::string activity = Printable(finding.activity(), 60);
+  const bool stopped = !finding.culprits().empty() && finding.culprits(0).condition() == Culprit::STOPPED;
+  const char* still = finding.moving() == "not moving" && !stopped ? "not moving" : "";
+  if (activity.empty() && *still == 0) return {};
+  return {{"; ", absl::StrCat(activity, activity.empty() || *still == 0 ? "" : ", ", still), /*repeated=*/true}};
+}
+
+// " (both on node-3)", " (on node-1, node-2)", " (on node-1, node-2 and 6 more)"; empty if any rank's host is unknown.
 std::string OnHosts(const Finding& finding) {
   constexpr size_t kFew = 3;
   if (finding.culprits_size() != finding.culprit_ranks_size()) return "";
-  std::set<std::string> hosts;
+  std::set<std::string> all;
   for (const Culprit& culprit : finding.culprits()) {
     if (culprit.host().empty()) return "";
-    hosts.insert(Printable(culprit.host(), 64));
+    all.insert(Printable(culprit.host(), 64));
   }
-  if (hosts.empty()) return "";
-  const char* of = hosts.size() > 1 ? "" : finding.culprits_size() == 2 ? "both " : "all ";
-  return absl::StrCat(" (", of, "on ",
-                      hosts.size() > kFew ? absl::StrCat(CountText(static_cast<int64_t>(hosts.size())), " hosts")
-                                          : absl::StrJoin(hosts, ", "),
-                      ")");
+  if (all.empty()) return "";
+  const char* of = all.size() > 1 ? "" : finding.culprits_size() == 2 ? "both " : "all ";
+  std::vector<std::string> hosts(all.begin(), all.end());
+  std::string more;
+  if (hosts.size() > kFew) {
+    more = absl::StrCat(" and ", CountText(static_cast<int64_t>(hosts.size() - kFew + 1)), " more");
+    hosts.resize(kFew - 1);
+  }
+  return absl::StrCat(" (", of, "on ", absl::StrJoin(hosts, ", "), more, ")");
+}
+
+// The sentence that follows may be certain even where the cause is not.
+std::string Doubt(const Finding& finding) {
+  const std::string word = ConfidenceWord(finding.confidence());
+  return finding.hypothesis() || word == "low" ? "possible cause: " : word == "medium" ? "likely cause: " : "";
 }
 
 }  // namespace
@@ -174,7 +191,24 @@ std::string WaitingText(const Finding& finding) {
 
 std::string Headline(const Finding& finding) { return Joined(HeadlineClauses(finding)); }
 
-std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid) {
+std::string AlsoText(const Verdict& verdict) {
+  for (const bool certain : {true, false}) {
+    std::set<int32_t> ranks;
+    for (int i = 1; i < verdict.findings_size(); ++i) {
+      const Finding& finding = verdict.findings(i);
+      if (Doubt(finding).empty() == certain)
+        ranks.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+    }
+    if (ranks.empty()) continue;
+    for (const int32_t rank : verdict.findings(0).culprit_ranks()) ranks.erase(rank);
+    if (!ranks.empty())
+      return absl::StrCat(certain ? "Also at fault: " : "Also suspected: ", RanksText({ranks.begin(), ranks.end()}, 30),
+                          ".");
+  }
+  return "";
+}
+
+std::vector<Clause> HeadlineClauses(const Finding& finding) {
   std::string who;
   const std::vector<int32_t> ranks(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   const std::string common = CommonText(finding);
@@ -183,7 +217,7 @@ std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid) {
     who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks of ", common, " (",
                        FoldRanks(ranks, 40), ")");
   } else if (finding.culprits_size() == 1) {
-    who = CulpritText(finding.culprits(0), /*gpu_place=*/false, pid);
+    who = CulpritText(finding.culprits(0), /*full=*/false);
   } else {
     who = RanksText(ranks);
     who += common.empty() ? OnHosts(finding) : absl::StrCat(", ", CountText(share), " of them on ", common);
@@ -200,8 +234,9 @@ std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid) {
     const CommunicatorRef& comm = finding.communicator();
     if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
-  what = absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
-  for (Clause& clause : NowIn(finding)) clauses.push_back(std::move(clause));
+  what = absl::StrCat(Doubt(finding), who, AtPlace(finding), " ", what);
+  for (Clause& clause : NowIn(finding)) clauses.insert(clauses.begin() + 1, std::move(clause));
+  for (Clause& clause : Doing(finding)) clauses.push_back(std::move(clause));
   return clauses;
 }
 

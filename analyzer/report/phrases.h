@@ -33,8 +33,8 @@ bool MoreThanItsNumber(const Culprit& culprit);
 // "HUNG"; "ENDED EARLY" if the rank exited with status 0, which the JSON calls CRASHED.
 std::string VerdictWord(const Verdict& verdict);
 
-// "rank 5 (node03, GPU 1, PID 48211)", with the parts that are known; `gpu_place` adds "0000:1b:00.0".
-std::string CulpritText(const Culprit& culprit, bool gpu_place = false, bool pid = true);
+// "rank 5 (node03, GPU 1)", with the parts that are known; `full` adds "0000:1b:00.0, PID 48211".
+std::string CulpritText(const Culprit& culprit, bool full);
 
 // A communicator's name, or its id if it has no name.
 std::string CommName(const CommunicatorRef& comm);
@@ -43,11 +43,12 @@ std::string CommName(const CommunicatorRef& comm);
 std::string CommonText(const Finding& finding);
 
 // One sentence: which rank, where in the code, and what it did not do. If all culprits share a host or switch, it
-// comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)".
+// comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)". Unless the
+// confidence is high, the sentence begins with "likely cause: " or "possible cause: ".
 std::string Headline(const Finding& finding);
 
-// Returns the clauses of the headline, safe to print; the first names the ranks. Without `pid`, no PID is among them.
-std::vector<Clause> HeadlineClauses(const Finding& finding, bool pid = true);
+// Returns the clauses of the headline, safe to print, the most important first. The first names the ranks.
+std::vector<Clause> HeadlineClauses(const Finding& finding);
 
 // Whether the report has a separate row for this evidence ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);
@@ -60,6 +61,10 @@ std::string RanksReadText(const Verdict& verdict);
 
 // "7 other ranks are waiting for it."; empty if no rank is waiting.
 std::string WaitingText(const Finding& finding);
+
+// "Also at fault: rank 20.": the other ranks that further, certain findings name. "Also suspected: ..." if no further
+// finding that names another rank is certain. Empty if there is none.
+std::string AlsoText(const Verdict& verdict);
 
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);

@@ -138,7 +138,7 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   const std::string text = ReportText(MakeHung(), bundle);
   const std::vector<std::string> lines = Lines(text);
   EXPECT_EQ(lines[0],
-            "HUNG 31 s  rank 5 (node0, GPU 5, PID 105): never entered AllReduce #41 on dp_1. 7 other ranks are");
+            "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other ranks are waiting for");
   EXPECT_THAT(lines, Contains("  group    dp_1, 4 ranks, id 00000000000000ab"));
   EXPECT_THAT(lines, Contains("  cause    host"));
   EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
@@ -160,8 +160,8 @@ TEST(Report, TheFirstScreenHasOneSizeAndNamesTheNextStep) {
     for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   }
   const std::vector<std::string> lines = Lines(VerdictText(MakeHung(), MakeBundle(8)));
-  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5, PID 105): never entered AllReduce #41 on dp_1.");
-  EXPECT_EQ(lines[1], "           7 other ranks are waiting for it.");
+  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other");
+  EXPECT_EQ(lines[1], "           ranks are waiting for it.");
   EXPECT_EQ(lines[2], "  do       1. Look at the stacks.");
   EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {.width = 80, .color = true}),
               StartsWith("\x1b[1;31mHUNG\x1b[0m"));
@@ -200,8 +200,15 @@ TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
   second->clear_advice_steps();
   second->add_advice_steps("Read the GPU's errors.");
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("  and do   1. Read the GPU's errors.\n"));
+  // The first lines announce another rank, even where the headline must leave something out.
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("Also at fault")));
+  second->set_culprit_ranks(0, 6);
+  EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also at fault: rank 6."));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("Also at fault: rank 6."));
+  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("Also at fault: rank 6."));
   second->set_hypothesis(true);
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("and do")));
+  EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also suspected: rank 6."));
 }
 
 TEST(Report, OnlyAHangIsSaidToHang) {
@@ -225,7 +232,10 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
   bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
   const std::string text = ReportText(verdict, bundle);
-  EXPECT_THAT(text, StartsWith("HUNG 31 s  possibly rank 5 (node0"));
+  EXPECT_THAT(text, StartsWith("HUNG 31 s  possible cause: rank 5 (node0"));
+  finding->set_hypothesis(false);
+  finding->set_confidence(0.7);
+  EXPECT_THAT(ReportText(verdict, bundle), StartsWith("HUNG 31 s  likely cause: rank 5 (node0"));
   size_t last = 0;
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
@@ -290,7 +300,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
       text,
       HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
-  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5, PID 105): sends to nobody\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
 }
 
@@ -447,9 +457,9 @@ TEST(Report, TheHeadlineNamesTheHostsOfASet) {
   EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-8 (on node0, node1)"));
   add(16, "node2");
   add(24, "node3");
-  EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-8, 16, 24 (on 4 hosts)"));
+  EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-8, 16, 24 (on node0, node1 and 2 more)"));
   finding->mutable_culprits(0)->clear_host();
-  EXPECT_THAT(Headline(*finding), Not(HasSubstr("on 4 hosts")));
+  EXPECT_THAT(Headline(*finding), Not(HasSubstr("(on ")));
 }
 
 TEST(Report, AdviceBeginsOnTheThirdLine) {
@@ -467,6 +477,20 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   // The row `why` has the rest of the headline.
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      it never entered AllReduce #41 on dp_1"));
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
+}
+
+TEST(Report, ALongExceptionLeavesTheThirdLineToAdvice) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_kind(RANK_DEAD);
+  finding->set_reason(REASON_EXITED);
+  finding->mutable_detail()->set_name("RuntimeError: " + std::string(40, 'x') + " one two three four five six seven " +
+                                      std::string(30, 'y') + " the end");
+  PutIntoWords(finding);
+  const std::string text = VerdictText(verdict, MakeBundle(8));
+  EXPECT_THAT(Lines(text)[1], ::testing::EndsWith(" .."));
+  EXPECT_THAT(Lines(text)[2], StartsWith("  do "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("why      \\.\\. .*the end\n"));
 }
 
 TEST(Report, OfARankOnlyTheEndMayBeKnown) {
@@ -517,13 +541,15 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_LATE);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
-              StartsWith("LATE  8 ranks: an operation is taking long, and no data shows a rank delaying it"));
+              StartsWith("LATE  8 ranks: an operation is slow, and no data shows a rank delaying it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(
       ReportText(verdict, MakeBundle(7)),
       StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data from rank 7"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the missing or unreadable data"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
+              HasSubstr("do       1. Add data from rank 7 to /incident and analyze again."));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("do       1. Add the missing or unreadable data"));
   // gloo retires every operation, so none of these waited.
   Bundle retired = MakeBundle(8);
   retired.ranks[0].ops.resize(1);

@@ -33,8 +33,7 @@ std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Befor
   AddBeforeRow(before, &content);
   std::string out;
   AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
-                absl::StrCat(content.headline, content.waiting.empty() ? "" : ". ", content.waiting), 2, kWidth,
-                LongWords::kCut, &out);
+                content.Sentences(), 2, kWidth, LongWords::kCut, &out);
   AppendBlock(content.first, &out);
   int shown = 0;
   for (const ReportBlock& block : content.others) {

@@ -46,7 +46,7 @@ class InterruptWatch {
 
   // Delays signals while it is held, for the short time it takes to put a finished file on disk.
   std::mutex& writing() { return writing_; }
-  // Registers a file that takes long to write, so that a signal removes it; empty for none. The caller holds
+  // Registers a file that is slow to write, so that a signal removes it; empty for none. The caller holds
   // writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }
 

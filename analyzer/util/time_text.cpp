@@ -27,14 +27,14 @@ std::string DurationText(int64_t ns, DurationDigits digits) {
   if (ns == 0) return "0 s";
   if (ns < 0) return absl::StrCat("-", DurationText(ns == INT64_MIN ? INT64_MAX : -ns, digits));
   if (ns < 1'000) return absl::StrCat(ns, " ns");
-  const int64_t seconds = ns / 1'000'000'000;
+  const int64_t seconds = ns / 1'000'000'000 + (ns % 1'000'000'000 >= 500'000'000 ? 1 : 0);
   if (digits == DurationDigits::kMore && seconds < 120) {
     if (ns < 1'000'000) return ThreeDigits(value / 1e3, "us");
     return ns < 1'000'000'000 ? ThreeDigits(value / 1e6, "ms") : ThreeDigits(value / 1e9, "s");
   }
   if (ns < 1'000'000) return absl::StrFormat("%.*f us", ns < 10'000 ? 1 : 0, value / 1e3);
   if (ns < 100'000'000) return absl::StrFormat("%.*f ms", ns < 10'000'000 ? 1 : 0, value / 1e6);
-  if (seconds < 10) return absl::StrFormat("%.1f s", value / 1e9);
+  if (ns < 9'950'000'000) return absl::StrFormat("%.1f s", value / 1e9);
   if (seconds < 120) return absl::StrCat(seconds, " s");
   if (seconds < 7200)
     return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));

@@ -35,8 +35,9 @@ struct ViewIndexOptions {
   LoadLimits limits;
   // Gets the files' problems after reading. Called on the caller's thread, like the next function.
   std::function<void(const Problem&)> problem;
-  // Gets a preliminary index if the rest takes long. The first ones have the ranks of some files and no verdict; the
-  // last has all ranks and facts, and each rank's newest operations. The file is removed when this function returns.
+  // Gets a preliminary index if reading all files is slow. The first ones have the ranks of some files and no verdict;
+  // the last has all ranks and facts, and each rank's newest operations. The file is removed when this function
+  // returns.
   std::function<void(const std::string& index_path)> partial;
   // If the expected reading time is at least this long, files are shown in parts.
   double partial_from_s = 1;

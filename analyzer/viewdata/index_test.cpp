@@ -85,7 +85,7 @@ TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   EXPECT_EQ(facts->anomalies(0).ranks().bounds(0), 5);
 }
 
-// If reading takes long, ranks are shown as they arrive, without a verdict. Then the complete data is shown.
+// If reading is slow, ranks are shown as they arrive, without a verdict. Then the complete data is shown.
 TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   testing::Job job(2, 2, 16, 4);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 2);

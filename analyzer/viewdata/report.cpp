@@ -28,7 +28,7 @@ void SetReport(const Bundle& bundle, const Verdict& analyzed, ViewFacts* facts) 
   facts->set_report_text(ReportText(verdict, bundle));
   facts->clear_report();
   const ReportContent content = BuildReport(verdict, bundle);
-  Append(content.first, absl::StrCat(content.lasted, content.lasted.empty() ? "" : ": ", content.headline), facts);
+  Append(content.first, absl::StrCat(content.lasted, content.lasted.empty() ? "" : ": ", content.Sentences()), facts);
   for (const ReportBlock& block : content.others) Append(block, block.title, facts);
   Append(content.data, "", facts);
 }

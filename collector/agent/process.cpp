@@ -120,7 +120,7 @@ class AgentProcess {
     source.host = options_.host;
     source.boot_id = BootId();
     source.version = LOCKSTEP_VERSION;
-    ThisHostNetwork();  // read now, because a broken adapter may take long
+    ThisHostNetwork();  // read now: a broken adapter can make this slow
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
     source.leaf_switch = place.leaf_switch;

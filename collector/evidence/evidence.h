@@ -75,8 +75,8 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 // report on the same process becomes `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
-// For processes that exited: only the kernel's log shows which ones the kernel killed for memory. Replaces earlier
-// facts by this host's log of the last hour.
+// Reads the last hour of this host's kernel log after processes exit: only that log shows which ones the kernel killed
+// for lack of memory. AddLogAfterEnd replaces earlier facts.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 

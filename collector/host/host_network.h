@@ -10,7 +10,7 @@ namespace lockstep {
 // Returns the fastest active ports of InfiniBand and RoCE adapters; without any, of Ethernet adapters. Ignores ports of
 // virtual interfaces, which have no rate of their own. `sys` is for tests.
 HostNetwork ReadHostNetwork(const std::string& sys = "/sys");
-// Returns this host's network, read on the first call, because a broken adapter may take long.
+// Returns this host's network. The first call reads it; a broken adapter can make that call slow.
 const HostNetwork& ThisHostNetwork();
 
 }  // namespace lockstep

@@ -55,7 +55,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
       detector_(options.limits),
       desync_(kHashPoints) {
   host_ = HostName();
-  ThisHostNetwork();  // read now, because a broken adapter may take long
+  ThisHostNetwork();  // read now: a broken adapter can make this slow
   if (options.group) shared_.SetGroup(*options.group);
   if (!options.hook.command.empty()) hook_ = std::make_unique<VerdictHook>(options.hook);
 }

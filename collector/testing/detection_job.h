@@ -45,7 +45,7 @@ struct Pause {
   int64_t for_ns = kEver;
 };
 
-// An operation that takes long. In `comm`, 0 is the communicator of the rank's host, 1 crosses hosts, 2 has all ranks.
+// A slow operation. In `comm`, 0 is the communicator of the rank's host, 1 crosses hosts, 2 has all ranks.
 struct SlowOp {
   int64_t step = 0;
   int comm = 2;

@@ -38,7 +38,7 @@ RankIntervals Ranks(const QJsonArray& array) {
   RankRuns runs;
   for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
     const int32_t first = RankOrNone(Integer(array[i], -1)), last = RankOrNone(Integer(array[i + 1], -1));
-    // Accepts only ascending runs, because sorting a hostile file could take long.
+    // Accepts only ascending runs, because sorting a hostile file could be slow.
     if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
     runs.add_bounds(first);
     runs.add_bounds(last);

@@ -135,7 +135,7 @@ class Columns {
   std::vector<int> odd_;
 };
 
-// Colors by state, in a tile of 8 x 8 for its hatch.
+// The color of each state, as a tile of 8 x 8 pixels because some states are hatched.
 struct Colours {
   std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;  // [y & 7][state][x & 7]
 

@@ -102,7 +102,7 @@ int Run(int argc, char** argv) {
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("cannot write to standard output");
   int number = 0;
   sigwait(&ends, &number);
-  // Creating a page may take long, and the program does not wait for it.
+  // Exits at once, even while a page is being created.
   _exit(0);
 }
 

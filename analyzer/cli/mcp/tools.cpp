@@ -122,8 +122,7 @@ Answer VerdictLines(const OpenedIncident& incident, const Json&) {
     const Finding& finding = verdict.findings(f);
     const std::string id = absl::StrCat("f", f + 1);
     lines.Add(id, absl::StrCat(FindingName(finding.kind()), ", confidence ", finding.confidence(), " (",
-                               ConfidenceWord(finding.confidence()), "): ", finding.hypothesis() ? "possibly " : "",
-                               Headline(finding)));
+                               ConfidenceWord(finding.confidence()), "): ", Headline(finding)));
     lines.Add(id + ".waiting", WaitingText(finding));
     int step = 0;
     for (const std::string& text : AdviceSteps(finding)) lines.Add(absl::StrCat(id, ".do", ++step), text);

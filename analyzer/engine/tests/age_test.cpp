@@ -67,7 +67,7 @@ TEST(Age, OtherRanksTellTheAgeIfAClockWasSetBack) {
 }
 
 // A framework records an operation when it is enqueued. If two earlier ones took 30 s, another of 20 s is no sign of
-// a hang. A single one may have taken long for its own reasons.
+// a hang. A single one may be slow for its own reasons.
 TEST(Age, AnOperationIsOldOnlyIfItTakesLongerThanTwoEarlierOnes) {
   for (const auto& [seconds, earlier, stalled] :
        {std::tuple(20, 2, false), std::tuple(40, 2, true), std::tuple(20, 1, true)}) {

@@ -235,7 +235,7 @@ TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=COALESCED, "
                "NumelIn=18446744073709551615, NumelOut=18446744073709551615, Timeout(ms)=600000) ran for 600096 "
                "milliseconds before timing out.\n"),
-      ::testing::EndsWith("does not point to a culprit. rank 10 waited for others until a timeout expired."));
+      ::testing::EndsWith("; there is no data from ranks 0-9; rank 10 waited for others until a timeout expired."));
   EXPECT_THAT(headline("RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting "
                        "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"),
               HasSubstr("rank 1 reached monitored_barrier, but rank 0, which checks who arrives, ended"));

@@ -130,7 +130,7 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const Merge
                   : mild  ? " warn"
                           : "",
                   "\">", Escaped(content.verdict), content.lasted.empty() ? "" : " ", content.lasted, "</span>",
-                  Escaped(content.headline), content.waiting.empty() ? "" : ". ", content.waiting, "</h1>\n");
+                  Escaped(content.Sentences()), "</h1>\n");
   AppendRows(content.first, {"evidence", "chain", "do", "NOT", "maybe", "blind"}, &out);
   absl::StrAppend(&out, "</header>\n");
   const std::vector<RankRole> roles = RolesOf(verdict, bundle);

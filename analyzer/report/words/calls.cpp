@@ -13,48 +13,44 @@ std::optional<Words> CallWords(const Finding& finding) {
   constexpr char kWrongResults[] = "Treat all results since that call as wrong, even where nothing hangs.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
-  words.advice = {absl::StrCat("Find out why ", RankNames(finding.culprit_ranks()), " made ",
-                               Pick(finding, "a different call", "different calls"),
-                               ": a shape, branch or setting that depends on local data."),
+  words.advice = {Pick(finding, "Find out why its call differs: does it depend on local data?",
+                       "Find out why the calls differ: do they depend on local data?"),
                   kWrongResults};
-  // "count 8", or "AllReduce" if the members issued different operations.
+  // `own` is "count 8", or "AllReduce" if the members issued different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* issued = kinds ? "issued " : "passed ";
   const std::string in =
       absl::StrCat(kinds || finding.operation().empty() ? "collective" : finding.operation(), " ", call);
+  const std::string made = kinds ? absl::StrCat(issued, own, " ", call) : absl::StrCat(issued, own, " to ", in);
   switch (finding.reason()) {
     case REASON_UNLIKE_MEMBERS:
-      words.what = absl::StrCat(issued, own, " where ", CountText(detail.count()), " of ", CountText(detail.of()),
+      words.what = absl::StrCat(made, ", where ", CountText(detail.count()), " of ", CountText(detail.of()),
                                 " members ", issued, theirs);
-      words.more = {{", ", absl::StrCat("in ", in)}};
       break;
     case REASON_NO_MAJORITY:
       words.what = absl::StrCat("disagree in ", in, ": ", own, " against ", theirs);
       words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what = absl::StrCat(issued, own, " in ", in);
-      words.more = {{"; ", absl::StrCat("other members, and ranks with the same role, ", issued, theirs)}};
+      words.what = absl::StrCat(made, ", where other members, and ranks with the same role, ", issued, theirs);
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat(issued, own, " where ", Counted(detail.count(), "rank", "ranks"),
-                                " with the same role ", issued, theirs);
-      words.more = {{", ", absl::StrCat("in ", call)}};
+                                " with the same role ", issued, theirs, ", in ", call);
       words.refuted_by = kByDesign;
       break;
     case REASON_UNLIKE_PEER:
     case REASON_SPLITS_UNLIKE_PEER: {
       const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
-      if (detail.flag() && splits) {
-        words.what = "passed wrong split sizes to an all-to-all";
-        words.more = {{": ", call}, {", ", absl::StrCat(own, ", ", theirs)}};
-      } else {
-        words.what = absl::StrCat(detail.flag() ? "issued " : "disagree about ", call);
-        words.more = {{": ", absl::StrCat(own, ", ", theirs)},
-                      {"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
+      words.what = absl::StrCat(!detail.flag() ? "disagree about "
+                                : splits       ? "passed wrong split sizes to an all-to-all: "
+                                               : "issued ",
+                                call, ": ", own, ", ", theirs);
+      if (!detail.flag() || !splits)
+        words.more = {{"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
                              : splits      ? "the record does not show which side has the wrong split sizes"
                                            : "the record does not show which is right"}};
-      }
+      if (splits) words.advice[0] = "Compare the split sizes that both sides computed before this call.";
       if (splits && !detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's split sizes are wrong"};
         words.tells_apart = "the split sizes that the program computed on these two ranks before the call";
@@ -78,9 +74,8 @@ std::optional<Words> CallWords(const Finding& finding) {
                                 CountText(detail.other_number()));
       words.more = {{"; ", "the records of these calls are gone"}};
       words.refuted_by = "records in which these calls are the same on all ranks";
-      words.advice = {
-          "Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record these calls.",
-          kWrongResults};
+      words.advice = {"Record these calls: use a larger ring (LOCKSTEP_RING_KIB).",
+                      "Or run again under `lockstep run`.", kWrongResults};
       break;
     default: return std::nullopt;
   }

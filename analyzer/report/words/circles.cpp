@@ -1,17 +1,16 @@
 // Ranks that wait for each other.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/words/evidence.h"
 #include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
 
 std::optional<Words> CircleWords(const Finding& finding) {
   const Detail& detail = finding.detail();
-  constexpr char kOneOrder[] =
-      "Issue the operations of different communicators in the same order on every rank, or all from one stream.";
-  constexpr char kImplicitOrder[] =
-      "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
-      "stream.";
+  constexpr char kImplicitOrder[] = "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer).";
   constexpr char kCompletes[] = "a record showing that one of these operations completed";
   constexpr char kOneOrderRuns[] =
       "a record showing that one of these operations completed, or that all of these GPUs run them in the same order";
@@ -20,13 +19,13 @@ std::optional<Words> CircleWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_ORDERS_DIFFER:
       words.what = "issued the same operations in different orders and wait for each other";
-      words.advice = {kOneOrder};
+      words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_OUT_OF_ORDER:
       words.what = absl::StrCat("issued the same operations in a different order from ", CountText(detail.count()),
                                 " of ", CountText(detail.of()), " ranks");
       words.more = {{", and ", "all wait for each other"}};
-      words.advice = {kOneOrder};
+      words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_GPU_ORDERS_DIFFER:
       words.what = "issued the same operations on several streams, and their GPUs run them in different orders";
@@ -37,45 +36,46 @@ std::optional<Words> CircleWords(const Finding& finding) {
           "stream priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the "
           "GPUs";
       words.refuted_by = kOneOrderRuns;
-      words.advice = {kImplicitOrder,
+      words.advice = {kImplicitOrder, kOneStream,
                       "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
                       "streams share a queue.",
                       "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
-      words.what = "are, like all other members, in two operations on different streams, and neither finishes";
+      words.what = "are in two operations on different streams, and neither finishes";
       words.more = {{": ", absl::StrCat(CallText(detail.call()), ", and ", CallText(detail.other()))},
-                    {"; ", "their GPUs may run the two in different orders"}};
+                    {"; ", "all other members are in both; their GPUs may run the two in different orders"}};
       words.rivals = {"the network between the members of both failed", kGpuInside};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
       words.refuted_by = kOneOrderRuns;
       words.advice = {
-          kImplicitOrder,
+          kImplicitOrder, kOneStream,
           "Check these hosts for link and Xid errors: if there are any, they are more likely to be the cause."};
       break;
     case REASON_SENDS_FACE_EACH_OTHER:
       words.what = "wait for each other in sends: each must receive before the other's send completes";
-      words.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
+      words.advice = {"Put the sends and receives of a pair into one NCCL group."};
       break;
     case REASON_CIRCLE:
       if (detail.count() > 1) {
         words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()), " communicators");
         words.more = {{": ", detail.name()}};
-        words.advice = {
-            "Make every rank issue operations of these communicators in the same order. The evidence shows which "
-            "operation each rank is in.",
-            "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
+        words.advice = {kOneOrder,
+                        "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";
-        words.advice = {
-            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks skipped, "
-            "added or reordered a call."};
+        words.advice = {"Compare their calls: one is missing, extra or out of order."};
       }
       break;
     default: return std::nullopt;
   }
+  // The calls that one of them waits in.
+  const auto waits = std::find_if(finding.evidence().begin(), finding.evidence().end(), [](const Evidence& evidence) {
+    return evidence.kind() == Evidence::WAITS_IN || evidence.kind() == Evidence::GPU_AT;
+  });
+  if (waits != finding.evidence().end()) words.more.push_back({"; ", EvidenceText(*waits), /*repeated=*/true});
   return words;
 }
 

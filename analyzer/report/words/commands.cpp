@@ -6,16 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMostHosts = 4;    // in one restart command
-constexpr size_t kMostNumbers = 8;  // PIDs or GPUs in one command
+constexpr size_t kMostNumbers = 8;  // PIDs in one command
 
 struct NamedHost {
   std::string name;
-  std::vector<int32_t> pids, gpus;
+  std::vector<int32_t> pids;
 };
 
 // Accepts names that ssh cannot take for an option and that need no quotes.
@@ -31,9 +32,8 @@ std::vector<NamedHost> HostsOf(const Finding& finding, bool alive = false) {
     if (!IsHostName(culprit.host()) || (alive && culprit.ended())) continue;
     auto at =
         std::find_if(hosts.begin(), hosts.end(), [&](const NamedHost& host) { return host.name == culprit.host(); });
-    if (at == hosts.end()) at = hosts.insert(hosts.end(), {culprit.host(), {}, {}});
+    if (at == hosts.end()) at = hosts.insert(hosts.end(), {culprit.host(), {}});
     if (culprit.pid() > 0 && at->pids.size() < kMostNumbers) at->pids.push_back(culprit.pid());
-    if (culprit.gpu() >= 0 && at->gpus.size() < kMostNumbers) at->gpus.push_back(culprit.gpu());
   }
   return hosts;
 }
@@ -41,8 +41,8 @@ std::vector<NamedHost> HostsOf(const Finding& finding, bool alive = false) {
 // The command on the first host, followed by the other hosts to run it on.
 std::string OnHosts(const std::vector<NamedHost>& hosts, std::string_view command) {
   std::string text = absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), "`");
-  if (hosts.size() == 2) absl::StrAppend(&text, ", and the same on ", hosts[1].name);
-  if (hosts.size() > 2) absl::StrAppend(&text, ", and the same on ", hosts.size() - 1, " other hosts");
+  if (hosts.size() == 2) absl::StrAppend(&text, " (also on ", hosts[1].name, ")");
+  if (hosts.size() > 2) absl::StrAppend(&text, " (also on ", hosts.size() - 1, " other hosts)");
   return text;
 }
 
@@ -57,11 +57,13 @@ std::string KernelLogCommand(const Finding& finding, std::string_view pattern) {
   return HostCommand(finding, absl::StrCat("'dmesg -T | grep -iE \"", std::string(pattern), "\"'"));
 }
 
-std::string GpuCommand(const Finding& finding) {
+std::string GpuStep(const Finding& finding) {
   const std::vector<NamedHost> hosts = HostsOf(finding);
-  if (hosts.empty()) return "";
-  const std::string gpus = hosts[0].gpus.empty() ? "" : absl::StrCat(" -i ", absl::StrJoin(hosts[0].gpus, ","));
-  return OnHosts(hosts, absl::StrCat("'nvidia-smi", gpus, "; dmesg -T | grep -i xid'"));
+  const bool one = finding.culprits_size() == 1 && finding.culprits(0).gpu() >= 0;
+  const std::string gpu = one ? absl::StrCat(" -i ", finding.culprits(0).gpu()) : "";
+  return Step(Pick(finding, "Check the GPU", "Check the GPUs"),
+              hosts.empty() ? "" : OnHosts(hosts, absl::StrCat("'nvidia-smi", gpu, "; dmesg -T | grep Xid'")),
+              "Run nvidia-smi there, and look for Xid errors in the kernel log");
 }
 
 std::string PidCommand(const Finding& finding, std::string_view command) {
@@ -81,10 +83,16 @@ std::string LookCommand(const Finding& finding, std::string_view command) {
   return absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), " ", hosts[0].pids[0], "`");
 }
 
-std::string Step(std::string_view lead, const std::string& command) {
-  const bool asks = !lead.empty() && lead.back() == '?';
-  const char* end = command.empty() ? (asks ? "" : ".") : asks ? " " : ": ";
-  return absl::StrCat(std::string(lead), end, command);
+std::string Step(std::string_view lead, const std::string& command, std::string_view alone) {
+  if (command.empty()) return absl::StrCat(std::string(alone.empty() ? lead : alone), ".");
+  return absl::StrCat(std::string(lead), ": ", command);
+}
+
+std::string LookStep(const Finding& finding) {
+  const std::string command = LookCommand(finding);
+  if (!finding.place().empty()) return Step(Pick(finding, "See its other threads", "See their other threads"), command);
+  if (command.empty()) return absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), ".");
+  return Step(Pick(finding, "Read its stacks", "Read their stacks"), command);
 }
 
 std::string RestartStep(const Finding& finding, std::string_view when) {

@@ -11,12 +11,9 @@ std::optional<Words> CountWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_COUNTED_EXCHANGES:
-      words.what =
-          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose record "
-          "is gone";
-      words.advice = {
-          "Look in these ranks' program for an extra or missing send or receive, or one with the wrong peer.",
-          kLargerRing};
+      words.what = "made more or fewer sends and receives than ranks with the same role";
+      words.more = {{"; ", absl::StrCat(Pick(finding, "it is", "they are"), " in an operation whose record is gone")}};
+      words.advice = {"Look for a send or receive that is missing, extra or misdirected.", kLargerRing};
       break;
     case REASON_COUNTED_PROGRAM:
       words.what = "made more or fewer calls than ranks with the same role ever make";
@@ -31,9 +28,8 @@ std::optional<Words> CountWords(const Finding& finding) {
       words.what = absl::StrCat("sent ", CountText(detail.count()), " of the ", CountText(detail.of()),
                                 " signals that ", RankNames(detail.ranks()), " waits for on ", detail.name());
       words.refuted_by = "a signal that a kernel sent through the device API, whose calls are not recorded";
-      words.advice = {
-          "Look for a PutSignal or Signal call that this rank skipped, or for a WaitSignal that waits for too many "
-          "signals."};
+      words.advice = {"Look for a PutSignal or Signal call that this rank skipped.",
+                      "Or look for a WaitSignal that waits for too many signals."};
       break;
     default: return std::nullopt;
   }

@@ -11,9 +11,9 @@ namespace lockstep {
 std::optional<Words> CreationWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
-  constexpr char kUniqueId[] =
-      "Check how the unique id reaches these ranks. It may come from a stale key in the store, a wrong source rank or "
-      "another group.";
+  const std::vector<std::string> unique_id = {
+      "Check how the unique id reaches these ranks.",
+      "It may come from a stale key in the store, a wrong source rank or another group."};
   constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
   Words words;
   words.refuted_by = "a record showing that the named ranks made that call";
@@ -23,13 +23,13 @@ std::optional<Words> CreationWords(const Finding& finding) {
                                 ") than the ", Counted(detail.count(), "rank that waits", "ranks that wait"), " for ",
                                 Pick(finding, "it", "them"), " (communicator ", detail.other_name(), ")");
       words.refuted_by = kTwoByDesign;
-      words.advice = {kUniqueId};
+      words.advice = unique_id;
       break;
     case REASON_UNIQUE_IDS_DIFFER:
       words.what = absl::StrCat("entered ", call, " with different unique ids");
       words.more = {{"; ", "the record does not show which is right"}};
       words.refuted_by = kTwoByDesign;
-      words.advice = {kUniqueId};
+      words.advice = unique_id;
       break;
     case REASON_CREATION_FAILED:
       words.what = absl::StrCat("got an error from ", call, " and continued");
@@ -39,26 +39,19 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_NEVER_CAME_TO_CREATION:
       words.what = absl::StrCat("never entered ", call);
       if (detail.flag()) words.more = {{"; ", Pick(finding, "its process is stopped", "their processes are stopped")}};
-      words.advice = {
-          finding.place().empty()
-              ? Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
-                                  " doing: still starting, in an exception, or elsewhere in the program?"),
-                     LookCommand(finding))
-              : Step("See what the other threads of the process are doing", LookCommand(finding)),
-          "Check that the launcher gave every rank the same world size and its own rank number."};
+      words.advice = {LookStep(finding),
+                      "Check that the launcher gave every rank the same world size and its own rank number."};
       break;
     case REASON_NOT_BACK_FROM_CREATION:
       words.what = absl::StrCat("did not return from ", call, ", from which ",
                                 Counted(detail.count(), "other member", "other members"), " returned");
-      words.advice = {Step("See where inside the call the named ranks are", LookCommand(finding)),
-                      "Look at the network between the named ranks and the other members."};
+      words.advice = {LookStep(finding), "Look at the network between the named ranks and the other members."};
       break;
     case REASON_ALL_IN_CREATION:
       words.own_subject = true;
       words.what = absl::StrCat("all members are in ", call, " and none returns");
-      words.advice = {
-          "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, unreachable host.",
-          "Run with NCCL_DEBUG=INFO: the log shows how far the set-up of each rank went."};
+      words.advice = {"Check the network between these hosts, and NCCL_SOCKET_IFNAME.",
+                      "Run with NCCL_DEBUG=INFO: the log shows how far the set-up of each rank went."};
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
       if (finding.culprit_ranks_size() > 0) {
@@ -69,7 +62,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
         words.more = {{"; ", absl::StrCat(RankNames(detail.others()), alone ? " waits there" : " wait there",
                                           ", and all other ranks wait for ", alone ? "it" : "them")}};
         words.refuted_by = "a rank that can still make the call";
-        words.advice = {"Find the rank that should create this communicator too, and why it made another call."};
+        words.advice = {"Find the rank that should also create this communicator."};
         break;
       }
       words.own_subject = true;
@@ -89,20 +82,20 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.what = absl::StrCat("created no group after the group of all ranks, although ",
                                 Counted(detail.count(), "other rank", "other ranks"), " did");
       words.refuted_by = "a program in which the named ranks belong to no smaller group by design";
-      words.advice = {"Call new_group on every rank, in the same order, even on ranks that are not in the group."};
+      words.advice = {"Call new_group on every rank, member or not, in the same order."};
       break;
     case REASON_IN_OTHER_GROUP:
     case REASON_OTHER_COLOUR:
     case REASON_OTHER_KEY:
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
-        words.what =
-            absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is", " a member of ",
-                         detail.name(), " (ranks ", detail.other_name(), "), not of the group of its neighbors");
+        words.what = absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is",
+                                  " a member of ", detail.name(), ", not of the group of its neighbors");
+        words.more = {{"; ", absl::StrCat("ranks of that group: ", detail.other_name())}};
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
-        words.what = absl::StrCat("passed ", detail.name(), " in ", call);
-        if (!detail.other_name().empty())
-          words.more = {{"; ", absl::StrCat("its neighbors passed ", detail.other_name())}};
+        words.what =
+            absl::StrCat("passed ", detail.name(), " in ", call,
+                         detail.other_name().empty() ? "" : ", where its neighbors passed ", detail.other_name());
       } else if (finding.reason() == REASON_OTHER_KEY) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());
@@ -111,23 +104,21 @@ std::optional<Words> CreationWords(const Finding& finding) {
                                   " with a different list of members from the other ranks in it");
       }
       words.refuted_by = "a program in which the groups have these members by design";
-      words.advice = {
-          "Compare how the named rank and its neighbors compute the color, key or list of ranks from their rank, world "
-          "size and parallel sizes.",
-          "Treat all results of these communicators as wrong, even where nothing hangs."};
+      words.advice = {"Compare its color, key or list of ranks with its neighbors'.",
+                      "Treat all results of these communicators as wrong, even where nothing hangs."};
       break;
     case REASON_CUDA_ERROR_REPORTED:
       words.own_subject = true;
       words.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", detail.name());
       words.refuted_by = "an earlier error on another rank";
-      words.advice = {"Look for the CUDA error at the end of the rank's error output.",
-                      Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding))};
+      words.advice = {"Look for the CUDA error at the end of the rank's error output.", GpuStep(finding)};
       break;
     case REASON_ERROR_REPORTED:
       words.own_subject = true;
       words.what = absl::StrCat("NCCL reported asynchronous error ", detail.number(), " on ", detail.name());
       words.refuted_by = "an earlier error on another rank";
-      words.advice = {"Read NCCL's log of this rank (NCCL_DEBUG=WARN): the peer that the log names may be the cause."};
+      words.advice = {"Read NCCL's log of this rank (NCCL_DEBUG=WARN).",
+                      "The peer that the log names may be the cause."};
       break;
     default: return std::nullopt;
   }

@@ -233,10 +233,9 @@ std::string EvidenceText(const Evidence& evidence) {
     // Calls of one rank, or of the members of one communicator.
     case Evidence::NOTHING_OPEN: return absl::StrCat(rank, " has no unfinished operation of its own");
     case Evidence::UNRECORDED_CALLS:
-      return absl::StrCat(rank,
-                          detail.flag() ? "'s record shows its calls, but not which of them completed"
-                                        : " makes calls that have no entry in its record",
-                          ": it may wait in one of them for another rank");
+      return absl::StrCat(detail.flag() ? absl::StrCat("the record does not show which calls of ", rank, " completed")
+                                        : absl::StrCat(rank, " makes calls that are not recorded"),
+                          ", so it may be waiting for another rank");
     case Evidence::ENTERED: return EnteredText(detail);
     case Evidence::WAITS_IN: return WaitsInText(detail);
     case Evidence::GPU_AT:
@@ -358,16 +357,15 @@ std::string EvidenceText(const Evidence& evidence) {
              "records the progress inside a graph";
     // Slowness.
     case Evidence::LATE_IN_ONE_PLACE:
-      return absl::StrCat(n_of, " delays of single ranks occurred there, on ", CountText(detail.number()), " of ",
-                          CountText(detail.other_number()), " ranks; by chance, about ", Percent(detail.value()),
-                          " of them would");
+      return absl::StrCat(n_of, " single-rank delays happened there, on ", CountText(detail.number()), " of ",
+                          CountText(detail.other_number()), " ranks; chance predicts about ", Percent(detail.value()));
     case Evidence::TRANSFERS:
       return absl::StrCat(detail.call().text(), " of ", CountText(detail.number()), " bytes on ", detail.call().on(),
                           ": ", GigabytesText(detail.value()), " bus bandwidth, ", GigabytesText(detail.other_value()),
                           detail.flag() ? " before" : " for comparable transfers");
     case Evidence::SLOW_AND_NOT:
-      return absl::StrCat(Counted(count, "communicator or pair is", "communicators or pairs are"), " slow, ", of,
-                          " that move the same amount are not; waits for late arrivals are subtracted");
+      return absl::StrCat(Counted(count, "communicator or pair is", "communicators or pairs are"), " slow; ", of,
+                          " with the same traffic are not (without the time spent waiting for late ranks)");
     case Evidence::LATE_BY_HABIT: return LateByHabitText(evidence);
     case Evidence::WORKS_LONGER:
       return absl::StrCat(rank, " spends ", Milliseconds(detail.duration_ns()), detail.flag() ? " per step" : "",

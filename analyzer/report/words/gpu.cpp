@@ -10,9 +10,9 @@ namespace lockstep {
 std::optional<Words> GpuWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
-  const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
+  const std::string gpu_state = GpuStep(finding);
   const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
-  constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
+  constexpr char kKernel[] = "Look for a kernel or host callback that never ends there, ahead of the collective.";
   constexpr char kEarlierKernel[] = "an earlier kernel does not finish";
   constexpr char kStart[] = "a record showing that this operation started on that GPU";
   constexpr char kSlowWatchdog[] = "a watchdog that notices completions late on this rank";
@@ -56,7 +56,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call);
       words.more = {{": ", kEarlierKernel}};
       words.more.insert(words.more.end(), error.begin(), error.end());
-      words.advice = {kKernel, gpu_state};
+      words.advice = {gpu_state, kKernel};
       words.refuted_by = kStart;
       break;
     case REASON_STREAM_BLOCKED_BESIDE:
@@ -66,15 +66,14 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.rivals = {"a kernel of the program, queued before that operation, does not finish",
                       "this GPU runs the two operations in a different order from the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
-      words.advice = {kKernel, gpu_state};
+      words.advice = {gpu_state, kKernel};
       words.refuted_by = kStart;
       break;
     case REASON_NO_STREAM_CAME:
       words.what = absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ",
                                 Several(finding) ? "" : "not ", "started ", call);
       words.more = {{": ", kEarlierKernel}};
-      words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
-                      Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
+      words.advice = {gpu_state, kKernel};
       words.refuted_by = "a record showing that this operation started, or a long computation that finishes";
       break;
     case REASON_ERROR_IN_OPERATION:
@@ -103,8 +102,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"
                               : "the arguments that this rank and the others passed; the profiler's network steps";
-      words.advice = {
-          "Compare the arguments that this rank and the others pass to that call: size, datatype, operation."};
+      words.advice = {"Compare its arguments to that call with those of the others."};
       if (detail.flag()) words.advice.push_back(kLargerRing);
       words.refuted_by = detail.flag() ? "a record showing that the rank made the same call as the others"
                                        : "the others completing the call a moment later";

@@ -10,28 +10,18 @@
 namespace lockstep {
 namespace {
 
-constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage collection";
-
-// If the place in the code is not shown yet, the advice says how to find it.
 std::vector<std::string> StackAdvice(const Finding& finding) {
+  constexpr char kUsual[] = "Common reasons: data loader, checkpoint, lock, exception, garbage collection.";
   if (AllEnded(finding))
-    return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
-                         finding.culprit_ranks_size() == 1 ? "'s log" : " in their logs", ": ",
-                         Pick(finding, "its process has ended", "their processes have ended"),
-                         " (common reasons: ", kUsual, ").")};
-  if (finding.place().empty())
-    return {
-        Step(absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), " (common reasons: ", kUsual, ")"),
-             LookCommand(finding))};
-  return {absl::StrCat("Find out why ", RankNames(finding.culprit_ranks()), Pick(finding, " does", " do"),
-                       " not return from ", PlaceText(finding.place()), " (common reasons: ", kUsual, ")."),
-          Step("See what the other threads of the process are doing", LookCommand(finding))};
+    return {Pick(finding, "Read the end of its log: its process has ended.",
+                 "Read the ends of their logs: their processes have ended."),
+            kUsual};
+  return {LookStep(finding), finding.place().empty() ? kUsual : "Find out what keeps the process there."};
 }
 
 std::vector<std::string> KernelAdvice(const Finding& finding) {
   if (finding.cpu_only()) return StackAdvice(finding);
-  return {"Look for a kernel that never ends on this GPU.",
-          Step("Read the GPU's state and Xid errors", GpuCommand(finding))};
+  return {GpuStep(finding), "Look for a kernel that never ends there."};
 }
 
 // "waits"; "has waited" if a duration follows.
@@ -51,39 +41,37 @@ std::string InNothing(const Finding& finding) {
 
 std::optional<Words> HostWords(const Finding& finding) {
   const Detail& detail = finding.detail();
-  const std::vector<Clause> never = NeverEntered(finding);
+  const std::string never = NeverEntered(finding);
   Words words;
   words.refuted_by = kEntered;
   switch (finding.reason()) {
     case REASON_GROUP_OPEN:
-      words.what = absl::StrCat(
-          "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
-          "(depth ", detail.count(), ") without ncclGroupEnd", detail.flag() ? " and exited with status 0" : "");
+      words.what =
+          absl::StrCat("called ncclGroupStart",
+                       detail.has_duration_ns() ? absl::StrCat(" ", DurationText(detail.duration_ns()), " ago") : "",
+                       detail.count() > 1 ? absl::StrCat(" (depth ", detail.count(), ")") : "", " without ncclGroupEnd",
+                       detail.flag() ? " and exited with status 0" : "");
       words.more = {{": ", "NCCL launched none of its calls"}};
-      words.advice = {
-          "Find the path that leaves the group without ncclGroupEnd (such as an early return or an exception)."};
+      words.advice = {"Find the path that skips ncclGroupEnd: early return? exception?"};
       break;
     case REASON_BATCH_OPEN:
       words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()));
       words.more = {{": ", "NCCL launched none of them"}};
-      words.advice = {
-          "Find the path that leaves the group of calls without ending it (such as an early return or an exception)."};
+      words.advice = {"Find the path that does not end it: early return? exception?"};
       break;
     case REASON_LEFT_LOOP:
-      words.what = absl::StrCat(Joined(never), never.empty() ? "" : ", ",
+      words.what = absl::StrCat(never, never.empty() ? "" : ", ",
                                 Pick(finding, "has left the training loop and destroys its communicators",
                                      "have left the training loop and destroy their communicators"));
-      words.advice = {
-          "Find out why this rank left the loop: did its data run out, was an exception swallowed, or does it have "
-          "fewer steps?",
-          "Make every rank run the same number of steps, or agree on the end through a collective."};
+      words.advice = {"Find out why it left the loop: no more data? exception swallowed?",
+                      "Make every rank run the same number of steps, or agree on the end through a collective."};
       break;
     case REASON_INSIDE_CALL:
       words.what =
           absl::StrCat(detail.has_duration_ns() ? Pick(finding, "has been", "have been") : Pick(finding, "is", "are"),
                        " inside nccl", detail.name(), ForText(detail));
       words.more = AndNeverEntered(finding);
-      words.advice = {Step("See where inside the call its threads are", LookCommand(finding))};
+      words.advice = {LookStep(finding)};
       break;
     case REASON_WAITS_FOR_OTHER_WORK:
       words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for non-NCCL GPU work");
@@ -103,14 +91,11 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.tells_apart = "GPU progress markers (LOCKSTEP_GPU=done or full)";
       words.advice = KernelAdvice(finding);
       if (detail.flag()) {
-        words.advice.insert(words.advice.begin(),
-                            "Compare the calls of the named ranks: did one skip the other side, or make this call once "
-                            "too often, or with the wrong peer?");
+        words.advice.insert(words.advice.begin(), "Compare their calls: is one missing, extra, or for a wrong peer?");
       }
       break;
     case REASON_OUTSIDE_NCCL:
-      words.Say(never);
-      if (never.empty()) words.what = InNothing(finding);
+      words.what = never.empty() ? InNothing(finding) : never;
       if (!never.empty() && finding.place().empty())
         words.more.push_back({"; ", absl::StrCat(Pick(finding, "it ", "they "), InNothing(finding))});
       words.advice = StackAdvice(finding);
@@ -121,9 +106,7 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.tells_apart = "the key or barrier that the others wait for, and the process that must set it";
       words.refuted_by = "stacks that show the named ranks in the same wait";
       words.advice = {
-          Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
-                            " doing, instead of what the others wait for"),
-               LookCommand(finding)),
+          LookStep(finding),
           "If the job has just started, check whether this rank must send a group's unique id to the others."};
       break;
     case REASON_FEWER_LAUNCHES:
@@ -135,10 +118,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_NEVER_ENTERED:
-      words.Say(never);
-      if (never.empty()) words.what = "never arrived";
-      if (!never.empty())
-        for (const Clause& clause : WhereOthersIssued(finding)) words.more.push_back(clause);
+      words.what = never.empty() ? "never arrived" : never;
+      if (!never.empty()) words.more = WhereOthersIssued(finding);
       words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:
@@ -163,7 +144,7 @@ std::optional<Words> HostWords(const Finding& finding) {
                       "the ranks have different roles there, and no Python stack shows what delays them"};
       words.tells_apart = "a record of the ranks' NCCL calls";
       words.refuted_by = "the other ranks reaching that place as well";
-      words.advice = {"Compare the two places in the program: which condition sends the ranks to different places?",
+      words.advice = {"Compare the two places: which condition sends the ranks there?",
                       "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
       break;
     default: return std::nullopt;

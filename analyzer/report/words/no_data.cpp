@@ -7,14 +7,13 @@ namespace lockstep {
 std::optional<Words> NoDataWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {Pick(finding, "Check whether its process is alive, and why it left no dump or ring.",
-                       "Check whether their processes are alive, and why they left no dump or ring."),
+  words.advice = {Pick(finding, "Check whether its process is alive, and why it left no data.",
+                       "Check whether they are alive, and why they left no data."),
                   "Add the missing dump and analyze again."};
   words.refuted_by = "data showing that the rank arrived";
-  const std::vector<std::string> started = {
-      "Check that this rank was started and is alive: see the scheduler, the launcher's log and the rank's own error "
-      "output.",
-      "A process that never called NCCL leaves no ring."};
+  const std::vector<std::string> started = {Pick(finding, "Check in the launcher's log whether it was started.",
+                                                 "Check in the launcher's log whether they were started."),
+                                            "A process that never called NCCL leaves no ring."};
   switch (finding.reason()) {
     case REASON_NO_DATA: words.what = "left no data"; break;
     case REASON_RECORDING_STOPPED:

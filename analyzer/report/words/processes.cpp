@@ -41,18 +41,19 @@ std::string DifferentEnds(const Finding& finding) {
   return absl::StrCat(absl::StrJoin(texts, "; "), ways.size() > kMostWays ? "; and in other ways" : "");
 }
 
-std::vector<std::string> ExitAdvice(const Finding& finding) {
-  if (finding.detail().has_name())
-    return {"Read that exception in the rank's error output: later errors and timeouts of other ranks follow from it."};
-  if (finding.detail().number() != 0)
-    return {absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
-                         ", which failed first.")};
-  return {absl::StrCat("Read the end of the output of ", RankNames(finding.culprit_ranks()),
-                       ": did the data run out, or was an exception swallowed?"),
-          "Make every rank run the same number of steps."};
+std::string ReadErrors(const Finding& finding) {
+  return absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()), ".");
 }
 
-std::string LookForCore(const Finding& finding) { return PidCommand(finding, "coredumpctl info"); }
+std::vector<std::string> ExitAdvice(const Finding& finding) {
+  if (finding.detail().has_name())
+    return {"Read that exception in the rank's error output.",
+            "Later errors and timeouts of other ranks follow from it."};
+  if (finding.detail().number() != 0) return {ReadErrors(finding)};
+  return {Pick(finding, "Read the end of its output: did its data run out?",
+               "Read the ends of their outputs: did their data run out?"),
+          "Look for a swallowed exception.", "Make every rank run the same number of steps."};
+}
 
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended earlier";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
@@ -72,18 +73,15 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()));
       words.refuted_by = kEarlierEnd;
       if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
-        words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
-                                          ", and the core file"),
-                             LookForCore(finding))};
+        words.advice = {ReadErrors(finding), Step("Look for its core file", PidCommand(finding, "coredumpctl info"))};
       } else if (detail.flag()) {
         words.advice = {
-            "Find out who sent the signal (the scheduler, a memory watchdog, an operator): the kernel log shows no "
-            "out-of-memory kill.",
-            RestartStep(finding, "If it happens again, restart")};
+            "Find out who sent the signal: scheduler, watchdog or operator.",
+            RestartStep(finding, "The kernel log shows no out-of-memory kill. If it happens again, restart")};
       } else {
-        words.advice = {Step("Look for the out-of-memory killer and hardware errors in the host's kernel log",
-                             KernelLogCommand(finding, "out of memory|oom-kill|xid|mce")),
-                        "If the log shows neither, find out who sent the signal, such as the scheduler or an operator.",
+        words.advice = {Step("Read the kernel log", KernelLogCommand(finding, "oom|mce")),
+                        "If it shows neither an out-of-memory kill nor a hardware error, find out who sent the signal, "
+                        "such as the scheduler or an operator.",
                         RestartStep(finding, "If it happens again, restart")};
       }
       break;
@@ -92,11 +90,10 @@ std::optional<Words> ProcessWords(const Finding& finding) {
                                 SignalText(detail.number()), ")");
       words.refuted_by = kEarlierEnd;
       words.advice = {
-          "Use less host memory (data loader workers, pinned buffers, checkpoints staged in memory), or give the job "
-          "more.",
+          "Use less host memory (loader workers, pinned buffers) or add more.",
           Step("The kernel log shows how much memory the process had, and whether the limit was the container's or the "
                "host's",
-               KernelLogCommand(finding, "out of memory|oom-kill"))};
+               KernelLogCommand(finding, "oom"))};
       break;
     case REASON_EXITED:
       words.what = detail.has_name() ? absl::StrCat("died of an exception: ", detail.name())
@@ -111,20 +108,17 @@ std::optional<Words> ProcessWords(const Finding& finding) {
         words.what = Pick(finding, "has no process on its host", "have no process on their hosts");
         words.more = {{": ", Pick(finding, "it ended, or was never started", "they ended, or were never started")}};
         words.refuted_by = kEarlierEnd;
-        words.advice = {absl::StrCat("Check whether ", RankNames(finding.culprit_ranks()),
-                                     Pick(finding, " was started: see the launcher's log and the rank's error output.",
-                                          " were started: see the launcher's log and the ranks' error output.")),
+        words.advice = {Pick(finding, "Check in the launcher's log whether it was started.",
+                             "Check in the launcher's log whether they were started."),
                         Step(Pick(finding, "If it was, look for its end in the kernel log",
                                   "If they were, look for their ends in the kernel log"),
-                             KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
+                             KernelLogCommand(finding, "oom|xid|segfault"))};
         break;
       }
       words.more = {
           {"; ", Pick(finding, "nothing shows how its process ended", "nothing shows how their processes ended")}};
       words.refuted_by = kEarlierEnd;
-      words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
-                                        ", and the kernel log"),
-                           KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
+      words.advice = {ReadErrors(finding), Step("Read the kernel log", KernelLogCommand(finding, "oom|xid|segfault"))};
       break;
     case REASON_ENDED_UNSEEN:
       words.what = "ended without a clean exit";
@@ -134,9 +128,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.tells_apart =
           "the exit status in the log of the launcher or scheduler; the hosts' kernel logs from that time";
       words.refuted_by = "an exit status of 0 in the launcher's log";
-      words.advice = {"Look for the exit status or the signal in the logs of the launcher and the scheduler.",
-                      Step("Look for the out-of-memory killer in the kernel log",
-                           KernelLogCommand(finding, "out of memory|oom-kill")),
+      words.advice = {"Look for its exit status or signal in the launcher's log.",
+                      Step("Look for an out-of-memory kill", KernelLogCommand(finding, "oom")),
                       "Next time, start the job under `lockstep run` or an agent: they record how each process ends."};
       break;
     case REASON_EXITED_WHILE_OTHERS_WAIT:
@@ -167,6 +160,11 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) {
       words.what = "ended differently";
       words.more = {{": ", std::move(ends)}};
+    }
+    for (const Evidence& evidence : finding.evidence()) {
+      if (evidence.kind() != Evidence::LAST_CALL || Several(finding)) continue;
+      words.more.push_back(
+          {"; ", absl::StrCat("its last call: ", evidence.operation(), " on ", evidence.communicator().label())});
     }
   }
   return words;

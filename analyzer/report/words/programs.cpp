@@ -10,8 +10,8 @@ namespace lockstep {
 std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
-  constexpr char kBranch[] =
-      "Find the branch that skips this call, such as a condition on local data or an early continue.";
+  constexpr char kBranch[] = "Find the branch that skips this call: a condition on local data?";
+  constexpr char kExtra[] = "Find the path on which only it makes the call: logging? a retry?";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
@@ -24,22 +24,18 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_EXTRA:
       words.what = absl::StrCat("issued an extra ", call, ", which no rank with the same role issued");
-      words.advice = {
-          "Find the code path on which only this rank makes the call, such as logging, evaluation or a retry."};
+      words.advice = {kExtra};
       break;
     case REASON_REORDERED:
-      words.what = Pick(finding, "issued its calls in a different order from its peers",
-                        "issued their calls in a different order from their peers");
-      words.more = {{": ", absl::StrCat(call, " where they issued ", other)}};
-      words.advice = {
-          "Issue the operations of different communicators in the same order on every rank, or all from one stream."};
+      words.what = absl::StrCat("issued ", call, " out of order");
+      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers issued ", other, " there")}};
+      words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_NO_OTHER_SIDE:
       words.what = absl::StrCat("issued ", call, ", which has no matching call");
       words.more = {{"; ", absl::StrCat("ranks with the same role issued ", other, " there")}};
       words.refuted_by = "a record of a matching call on the other side";
-      words.advice = {
-          "Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
+      words.advice = {"Compare the peer that it computes there with its neighbors' peers."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("issued ", CallAndSite(detail.call()), ", which has no matching call");
@@ -60,24 +56,21 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.refuted_by = detail.flag() ? "a program in which the other ranks still have steps to run"
                                        : "the other ranks making that call";
       words.advice = {
-          "Find the code path on which only the named rank makes an extra call, such as logging, evaluation or a "
-          "retry.",
+          kExtra,
           "If the named rank runs the right number of steps, the others left the training loop too early, for example "
           "because their data ran out."};
       break;
     case REASON_LEFT_OUT:
-      words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call,
-                                " and the calls that follow it, and ", Pick(finding, "waits", "wait"), " in ", other);
+      words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call, " and the calls after it");
+      words.more = {{", and ", absl::StrCat(Pick(finding, "waits", "wait"), " in ", other)}};
       words.rivals = {"the named ranks issue these operations in a different order from the others"};
       if (detail.count() == 0)
         words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
                                                                ", which the others never call"));
       words.tells_apart = "the named ranks' program after the operation that they wait in";
       words.refuted_by = "records of the named ranks that contain that call";
-      words.advice = {
-          "Find out why the named ranks reached the call that they wait in: did they leave the step or the loop early "
-          "(uneven data, a condition on local data), or should no rank make that call there?",
-          kSameSteps};
+      words.advice = {"Find out why these calls were skipped: uneven data? a condition?",
+                      "If no rank should make the call that it waits in, remove that call.", kSameSteps};
       break;
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
@@ -85,16 +78,14 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.more = {{"; ", "either some ranks added the call, or the others skipped it"}};
       words.tells_apart = "whether the program of these ranks makes that call at this place";
       words.refuted_by = "records in which all of these ranks issue that call";
-      words.advice = {"Find the condition around that call that differs between the named ranks.", kSameSteps};
+      words.advice = {"Find the condition around that call that differs between them.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
       words.what =
           absl::StrCat("skipped or added a call before ", call, ", where ", Pick(finding, "it waits", "they wait"));
       words.more = {{"; ", absl::StrCat("the others wait in ", other)}};
       words.refuted_by = "one of the operations completing";
-      words.advice = {absl::StrCat("Find the earlier call that ", RankNames(finding.culprit_ranks()),
-                                   " skipped or added: compare with the calls of a rank with the same role."),
-                      Step("See what the process is doing", LookCommand(finding))};
+      words.advice = {"Compare its calls with those of a rank with the same role.", LookStep(finding)};
       break;
     case REASON_WAITS_TOO_EARLY:
       words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued");

@@ -10,7 +10,7 @@ using Ranks = google::protobuf::RepeatedField<int32_t>;
 
 std::string Is(const Ranks& ranks) { return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are"); }
 
-// "with the missing call"; "if rank 3 continues".
+// "with the missing call"; "with the next calls of rank 3".
 std::string CorrectionText(const Proof& proof) {
   const Ranks& ranks = proof.corrected_ranks();
   const bool one = proof.any_one() || ranks.size() == 1;
@@ -21,7 +21,7 @@ std::string CorrectionText(const Proof& proof) {
                                         : absl::StrCat(CountText(proof.corrected_calls()), " ", which, " calls");
   };
   switch (proof.correction()) {
-    case Proof::CONTINUE: return absl::StrCat("if ", who, one ? " continues" : " continue");
+    case Proof::CONTINUE: return absl::StrCat("with the next calls of ", who);  // true of a killed rank, too
     case Proof::GPU_CONTINUES: return absl::StrCat("if the GPU of ", who, " continues");
     case Proof::BOTH_CONTINUE:
       return absl::StrCat("if ", who, one ? " and its GPU continue" : " and their GPUs continue");
@@ -58,9 +58,9 @@ std::string WhyText(const Proof& proof) {
     case Proof::NO_CORRECTION: return "a replay of calls cannot correct a finding of this kind";
     case Proof::CALL_WITHOUT_NUMBER: return "the record does not number the call";
     case Proof::TOO_MANY_CALLS: return "too many calls are in flight to replay them";
-    case Proof::NO_CALLS_OF: return absl::StrCat(RankNames(ranks), " left no data: there are no calls to replay");
+    case Proof::NO_CALLS_OF: return absl::StrCat(RankNames(ranks), " left no calls to replay");
     case Proof::GPU_UNKNOWN:
-      return absl::StrCat("the record does not show what the GPU of ", RankNames(ranks), " is in");
+      return absl::StrCat("the record does not show what the GPU of ", RankNames(ranks), " is running");
     case Proof::NO_CALLS: return "the incident has no recorded calls to replay";
     case Proof::NONE_IN_FLIGHT: return "no recorded call is in flight: there is nothing to replay";
     case Proof::OTHER_FINDINGS_SUFFICE:

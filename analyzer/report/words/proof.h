@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// One line: "proved by replay: the recorded calls complete if rank 1 continues; changes at 3 other ranks do not
-// help".
+// One line: "proved by replay: the recorded calls complete with the next calls of rank 1; changes at 3 other ranks do
+// not help".
 std::string ProofText(const Proof& proof);
 
 }  // namespace lockstep

@@ -19,11 +19,6 @@ struct Words {
   std::string refuted_by;
   std::vector<std::string> rivals;  // the other explanations that always come with this reason
   std::string tells_apart;          // the fact that would decide between them; empty: use the finding kind's
-
-  void Say(const std::vector<Clause>& clauses) {
-    what = clauses.empty() ? "" : clauses[0].text;
-    more.assign(clauses.begin() + (clauses.empty() ? 0 : 1), clauses.end());
-  }
 };
 
 // Each function returns the words for a reason of its family, and nullopt for a reason of another family.
@@ -52,8 +47,8 @@ std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 std::string Counted(int64_t count, const char* one, const char* several);
 // "; it never entered AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
 std::vector<Clause> AndNeverEntered(const Finding& finding);
-// "never entered ..." alone; the group is a clause of its own.
-std::vector<Clause> NeverEntered(const Finding& finding);
+// "never entered ..." alone.
+std::string NeverEntered(const Finding& finding);
 // "; the others issued it in step() at train.py:288": the code in which other ranks issued the finding's operation.
 // Empty if it was not recorded.
 std::vector<Clause> WhereOthersIssued(const Finding& finding);
@@ -71,6 +66,8 @@ inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck ins
 inline constexpr char kWhichGpuOrLink[] =
     "GPU progress markers (LOCKSTEP_GPU=full: which GPU did not start); the profiler (which network steps stopped); "
     "Xid and link errors of the hosts";
+inline constexpr char kOneOrder[] = "Issue these operations in the same order on every rank.";
+inline constexpr char kOneStream[] = "Or issue all these operations from one stream.";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";
 

@@ -23,11 +23,12 @@ std::vector<Clause> OthersWait(const Finding& finding) {
 std::optional<Words> SlowWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {Step(Pick(finding, "Compare clocks, power and temperature of this GPU with its neighbors",
-                            "Compare clocks, power and temperature of the named GPUs with their neighbors"),
-                       HostCommand(finding, "nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE")),
-                  Pick(finding, "Look for other work on the host, and for data or shapes that only this rank has.",
-                       "Look for other work on the hosts, and for data or shapes that only these ranks have.")};
+  words.advice = {
+      Step(Pick(finding, "Compare it with its neighbors", "Compare with their neighbors"),
+           HostCommand(finding, "nvidia-smi dmon -c 1"), "Compare clocks, power and temperature with the neighbors'"),
+      Step("If clocks are low, read why", HostCommand(finding, "nvidia-smi -q -d PERFORMANCE")),
+      Pick(finding, "Look for other work on the host, and for data or shapes that only this rank has.",
+           "Look for other work on the hosts, and for data or shapes that only these ranks have.")};
   words.refuted_by = "a program in which the ranks with the same role have less work by design";
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
@@ -60,8 +61,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
       words.tells_apart = "the profiler, or stacks of a rank taken while it is late, which show what delays it";
       words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {
-          absl::StrCat("Look for what runs on ", detail.name(),
-                       " besides the job, such as daemons, another job's traffic or monitoring."),
+          absl::StrCat("Look for other work on ", detail.name(), ": daemons? another job?"),
           absl::StrCat("Compare interrupts, page faults and power there with the neighbors of ", detail.name(), ".")};
       break;
     case REASON_SLOW_TRANSFERS:
@@ -75,10 +75,10 @@ std::optional<Words> SlowWords(const Finding& finding) {
       words.more = {{", ", "measured from the arrival of the last member"},
                     {"; ", absl::StrCat("this points to ", detail.name())}};
       words.refuted_by = "a program in which the slow communicators move more data by design";
-      words.advice = {
-          Step("Read link errors, speed and width of the network ports (ibstat, ethtool -S, nvidia-smi nvlink -e)",
-               HostCommand(finding, "'ibstat; nvidia-smi nvlink -e'")),
-          "Run nccl-tests between the named hosts and between others, and compare."};
+      words.advice = {Step("Check the ports", HostCommand(finding, "'ibstat; nvidia-smi nvlink -e'"),
+                           "Check the network ports (ibstat, nvidia-smi nvlink -e)"),
+                      "Compare their errors, speed and width with those of other hosts (ethtool -S for Ethernet).",
+                      "Run nccl-tests between the named hosts and between others, and compare."};
       break;
     default: return std::nullopt;
   }

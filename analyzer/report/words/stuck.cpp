@@ -23,21 +23,22 @@ std::optional<Words> StuckWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = detail.has_call() ? CallText(detail.call()) : "its operation";
   const bool gpus = !finding.cpu_only();
-  const char* link_errors = gpus ? "xid|nvlink|mlx5|link is down" : "mlx5|link is down";
+  const char* link_errors = gpus ? "xid|link|mlx5" : "link|mlx5";
   Words words;
   if (gpus) words.rivals = {kNetworkBetween, kGpuInside};
   words.tells_apart = gpus ? kWhichGpuOrLink : "link errors of the hosts";
   words.refuted_by = kNotArrived;
-  words.advice = {gpus
+  words.advice = {Step("Check links", KernelLogCommand(finding, link_errors),
+                       gpus ? "Look for link and Xid errors in the kernel logs of the hosts"
+                            : "Look for link errors in the kernel logs of the hosts"),
+                  gpus
                       ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
-                      : "Suspect the network between these ranks.",
-                  Step(gpus ? "Read the link and Xid errors of the hosts" : "Read the link errors of the hosts",
-                       KernelLogCommand(finding, link_errors))};
+                      : "Suspect the network between these ranks."};
   switch (finding.reason()) {
     case REASON_ALL_IN:
       words.own_subject = true;
-      words.what = detail.flag() ? absl::StrCat("both sides of ", call, " are issued, and it does not finish")
-                                 : absl::StrCat("all members entered ", call, ", and none finishes it");
+      words.what = absl::StrCat(call, " does not finish, although ",
+                                detail.flag() ? "both sides issued it" : "all members entered it");
       if (detail.count() > 0) {
         words.more = {{"; ", absl::StrCat("data does not arrive on ", Counted(detail.count(), "link", "links"),
                                           " between them")}};
@@ -54,7 +55,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.own_subject = true;
       words.what = absl::StrCat("all members that left data entered ", call, ", and none finishes it");
       words.refuted_by = "a record showing that a member without data never entered the operation";
-      words.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
+      words.advice = {"Add the data of the missing ranks and analyze again.", "The others may wait for one of them.",
                       "Otherwise suspect the network between these ranks, or one of their GPUs."};
       break;
     case REASON_LINK_DEAD:
@@ -65,9 +66,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a later step on that channel";
-      words.advice = {
-          Step("Check the network ports of both hosts, and the switches between them", HostCommand(finding, "ibstat")),
-          "Run a bandwidth test between these two hosts alone."};
+      words.advice = {Step("Check both ports", HostCommand(finding, "ibstat"), "Check the network ports of both hosts"),
+                      "Check the switches between the hosts.", "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
       words.what = "are stuck in several communicators of the same kind";
@@ -77,7 +77,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
                                   " operations of different communicators, which all members entered");
         words.more = {{"; ", absl::StrCat("they share ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
-        words.advice = {"Read the state and error counters of the ports there, and of the switch.",
+        words.advice = {"Read the error counters of the ports there and of the switch.",
                         RestartStep(finding, "If a part is broken, restart")};
       }
       break;
@@ -103,7 +103,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
       words.refuted_by = "a record of the operations that these ranks are in";
-      words.advice = {"Inspect the stacks and the GPU errors of these ranks.", kLargerRing};
+      words.advice = {gpus ? GpuStep(finding) : LookStep(finding), kLargerRing};
       break;
     default: return std::nullopt;
   }

@@ -37,23 +37,20 @@ std::string Counted(int64_t count, const char* one, const char* several) {
   return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
 }
 
-std::vector<Clause> NeverEntered(const Finding& finding) {
+std::string NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
-  const CallRef& call = detail.call();
-  if (!detail.has_call()) return {};
+  if (!detail.has_call()) return "";
+  const std::string call = CallText(detail.call());
   // With ranks, the call is the other side of their send or receive.
-  std::vector<Clause> clauses = {
-      {"", detail.ranks_size() > 0
-               ? absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", call.text())
-               : absl::StrCat("never entered ", call.text())}};
-  if (!call.on().empty()) clauses.push_back({" ", absl::StrCat("on ", call.on())});
-  return clauses;
+  return detail.ranks_size() > 0
+             ? absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", call)
+             : absl::StrCat("never entered ", call);
 }
 
 std::vector<Clause> AndNeverEntered(const Finding& finding) {
-  std::vector<Clause> never = NeverEntered(finding);
-  if (!never.empty()) never[0] = {"; ", absl::StrCat(Pick(finding, "it ", "they "), never[0].text)};
-  return never;
+  const std::string never = NeverEntered(finding);
+  if (never.empty()) return {};
+  return {{"; ", absl::StrCat(Pick(finding, "it ", "they "), never)}};
 }
 
 std::vector<Clause> WhereOthersIssued(const Finding& finding) {

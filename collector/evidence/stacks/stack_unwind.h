@@ -35,7 +35,7 @@ class Unwinder {
 
   // Returns function, module and offset of an address, from a cache.
   const StackFrame& Describe(uint64_t pc);
-  // Adds source file and line if DWARF has them. This may take long.
+  // Adds source file and line if DWARF has them. This can be slow.
   void AddLine(uint64_t pc);
 
   // Returns the files of the described frames; StackFrame::module counts from 1.

@@ -16,7 +16,7 @@ namespace standin {
 
 namespace {
 
-// Simulates a network that is slow for every chunk except the first, so that only large operations take long.
+// Simulates a network that is slow for every chunk except the first, so that only large operations are slow.
 void SlowNetwork() {
   static const useconds_t delay = [] {
     const char* text = getenv("STANDIN_CHUNK_DELAY_US");
