@@ -11,9 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/browser/serve/server.h"
 #include "analyzer/browser/serve/site.h"
+#include "analyzer/browser/serve/tls.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/http/server.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 
@@ -43,7 +44,7 @@ int Run(int argc, char** argv) {
   if (options->Given("add-reader")) return AddReader(readers_file, options->Text("add-reader"));
   if (options->operands().empty()) return usage("no FOLDER given");
   const std::string listen = options->Given("listen") ? options->Text("listen") : "127.0.0.1";
-  const std::optional<Address> address = ParseAddress(listen);
+  const std::optional<http::Address> address = http::ParseAddress(listen);
   if (!address) return usage(absl::StrCat("--listen ", listen, ": not an IP address of this host, nor localhost"));
   const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
   if (secured == 0 && !address->loopback) {
@@ -82,16 +83,17 @@ int Run(int argc, char** argv) {
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
   sigprocmask(SIG_BLOCK, &ends, nullptr);
-  const bool secure = tls != nullptr;
-  const auto server = Server::Start(
+  http::Server::Encrypt encrypt;
+  if (tls != nullptr) encrypt = [&tls](int fd) { return tls->Accept(fd); };
+  const auto server = http::Server::Start(
       *address, static_cast<uint16_t>(options->Number("port")),
-      [&site](const Request& request) { return site->Answer(request); }, std::move(tls));
+      [&site](const http::Request& request) { return site->Answer(request); }, std::move(encrypt));
   if (!server.ok()) return Fail(server.status().message());
   const int port = (*server)->port();
   std::string name = address->any ? Printable(HostName(), 100) : listen == "localhost" ? "127.0.0.1" : listen;
   if (name.find(':') != std::string::npos) name = absl::StrCat("[", name, "]");
-  printf("%s://%s:%d/%s\n", secure ? "https" : "http", name.c_str(), port,
-         secure ? "" : absl::StrCat(token, "/").c_str());
+  printf("%s://%s:%d/%s\n", tls != nullptr ? "https" : "http", name.c_str(), port,
+         tls != nullptr ? "" : absl::StrCat(token, "/").c_str());
   if (address->loopback) {
     printf("From another machine first: ssh -L %d:%s:%d %s\n", port, name.c_str(), port,
            Printable(HostName(), 100).c_str());

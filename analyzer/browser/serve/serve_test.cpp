@@ -24,15 +24,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/browser/explore/explore.h"
-#include "analyzer/browser/serve/http.h"
 #include "analyzer/browser/serve/listing.h"
 #include "analyzer/browser/serve/readers.h"
-#include "analyzer/browser/serve/server.h"
 #include "analyzer/browser/serve/site.h"
-#include "analyzer/browser/serve/stream.h"
+#include "analyzer/browser/serve/tls.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
+#include "analyzer/util/http/server.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/viewdata/facts.h"
 #include "tests/support/files.h"
@@ -40,6 +39,7 @@
 namespace lockstep::serve {
 namespace {
 
+using namespace http;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;

@@ -3,13 +3,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
-#include "absl/status/statusor.h"
-
-typedef struct ssl_ctx_st SSL_CTX;
-
-namespace lockstep::serve {
+namespace lockstep::http {
 
 // The result of a call: done, or what the socket must be ready for before the call is repeated.
 enum class Step { kDone, kWantRead, kWantWrite, kEnded };
@@ -29,24 +24,4 @@ class Stream {
 // The caller owns the socket, which must be non-blocking.
 std::unique_ptr<Stream> PlainStream(int fd);
 
-// A server's certificate and key. Its streams use write(), so the program must ignore SIGPIPE. Thread-safe.
-class Tls {
- public:
-  // Both are PEM. The certificate file also contains the intermediate certificates. The key must be unencrypted,
-  // belong to this user or root, and be unreadable for everyone else.
-  static absl::StatusOr<std::unique_ptr<Tls>> Load(const std::string& certificate, const std::string& key);
-  ~Tls();
-  Tls(const Tls&) = delete;
-  Tls& operator=(const Tls&) = delete;
-
-  std::unique_ptr<Stream> Accept(int fd) const;  // null if out of memory
-  // A secret derived from the key, so that it is the same for the same key.
-  const std::string& secret() const { return secret_; }
-
- private:
-  Tls(SSL_CTX* context, std::string secret) : context_(context), secret_(std::move(secret)) {}
-  SSL_CTX* const context_;
-  const std::string secret_;
-};
-
-}  // namespace lockstep::serve
+}  // namespace lockstep::http
