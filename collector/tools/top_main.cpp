@@ -367,10 +367,7 @@ int Main(int argc, char** argv) {
     fprintf(stderr, "lockstep top: %s\n", std::string(address.status().message()).c_str());
     return 1;
   }
-  wire::ClientOptions client_options;
-  client_options.endpoints = {address->endpoint};
-  client_options.security = address->security;
-  absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(client_options);
+  absl::StatusOr<std::unique_ptr<wire::Client>> client = ConnectTo(*address);
   if (!client.ok()) {
     fprintf(stderr, "lockstep top: %s\n", std::string(client.status().message()).c_str());
     return 1;
