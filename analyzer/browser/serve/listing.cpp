@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/browser/serve/json_members.h"
-#include "analyzer/report/phrases.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
@@ -102,13 +101,7 @@ void FillRow(int folder, Listed* row) {
   row->read = std::max<int64_t>(read - Number(verdict, "ranks_only_ended"), 0);
   const json& findings = Member(verdict, "findings");
   if (findings.is_array() && !findings.empty()) {
-    std::vector<int32_t> ranks;
-    for (const json& rank : Member(findings[0], "culprit_ranks")) {
-      if (rank.is_number_integer()) ranks.push_back(rank.get<int32_t>());
-    }
     row->sentence = Text(findings[0], "headline", 300);
-    if (row->sentence.empty())  // written by an older version
-      row->sentence = absl::StrCat(ranks.empty() ? "" : RanksText(ranks) + ": ", Text(findings[0], "summary", 300));
     row->host = Hosts(findings[0]);
   } else if (verdict.is_object()) {
     row->sentence = "no finding";
