@@ -250,7 +250,6 @@ class Keys {
     following_ = false;
     state_->help = false;
     state_->text.clear();
-    state_->report = false;
     state_->scroll = 0;
   }
 
@@ -267,7 +266,6 @@ class Keys {
       state_->text = {"This job has no verdict yet. Press d to request a dump and show its verdict."};
       return;
     }
-    state_->report = true;
     state_->text = absl::StrSplit(job.last_incident().text(), '\n');
     state_->text.push_back("incident: " + job.last_incident().path());
   }
@@ -286,7 +284,6 @@ class Keys {
       if (key == 'y' || key == 'Y') {
         session_->Dump(job);
         Follow("DUMP of " + job.job().job());
-        state_->report = true;
       }
       return;
     }
