@@ -70,11 +70,8 @@ void Watch::Started(int rank, pid_t pid) {
 void Watch::Ended(pid_t pid, const ProcessEnd& end) {
   agent_->Ended(pid, end);
   if (const auto found = started_.find(pid); found != started_.end()) {
-    Process& process = found->second.process;
-    process.life = end.life;
-    process.exit_code = end.exit_code;
-    process.signal = end.signal;
-    process.ended_mono_ns = end.mono_ns;
+    SetEnd(end.wait_status, &found->second.process);
+    found->second.process.ended_mono_ns = end.mono_ns;
   }
 }
 
