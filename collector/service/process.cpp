@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/rotating_file.h"
 #include "analyzer/util/system.h"
@@ -166,17 +167,8 @@ class CollectorProcess : public CoreActions {
     for (const std::string& endpoint : server.endpoints) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
-    struct stat info {};
-    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos;
-         slash = options_.out.find('/', slash + 1)) {
-      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up later
-    }
-    if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
-      return absl::UnavailableError(absl::StrCat("cannot create --out ", options_.out, ": ", strerror(errno)));
-    }
-    if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-      return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is not a folder"));
-    }
+    if (const absl::Status status = MakeFolder(options_.out); !status.ok())
+      return absl::UnavailableError(absl::StrCat("--out: ", status.message()));
     if (!options_.group.empty()) {
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
       if (!group.ok()) return group.status();

@@ -76,8 +76,8 @@ std::vector<LiveJob> ParseLiveJobs(std::string_view output) {
     jobs.push_back(JobOf(status));
     // lockstep-top adds this to the message.
     const nlohmann::json parsed = ParseJson(std::string(line));
-    if (const auto rate = parsed.find("calls_a_second"); rate != parsed.end() && rate->is_number())
-      jobs.back().calls_a_second = rate->get<double>();
+    if (JsonMember(parsed, "calls_a_second").is_number())
+      jobs.back().calls_a_second = JsonReal(parsed, "calls_a_second");
   }
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const LiveJob& a, const LiveJob& b) { return Trouble(a.state) < Trouble(b.state); });
