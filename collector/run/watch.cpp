@@ -375,7 +375,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
     std::vector<int32_t> ranks;
     ranks.reserve(slots.size());
     for (int32_t slot : slots) ranks.push_back(RankOf(slot));
-    return RunsOf(std::move(ranks));
+    return Ranks::Of(std::move(ranks));
   };
   const std::vector<LateEvent> events = lateness_.Observe(now, views);
   progress_.Observe(now, rings);
