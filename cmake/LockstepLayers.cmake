@@ -20,6 +20,7 @@ lockstep_folder(recorder/profiler USES recorder/core recorder/abi recorder/base 
 lockstep_folder(recorder/calls USES recorder/core recorder/abi recorder/base recorder/ring)
 
 lockstep_folder(analyzer/util)
+lockstep_folder(analyzer/util/http USES analyzer/util)
 lockstep_folder(analyzer/settings USES analyzer/util recorder/ring)
 lockstep_folder(analyzer/model USES analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/report/words USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
@@ -45,13 +46,13 @@ lockstep_folder(analyzer/viewdata USES analyzer/report/words analyzer/engine/rep
 lockstep_folder(analyzer/browser/explore USES analyzer/report/words analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli/mcp USES analyzer/report/words analyzer/engine/replay analyzer/settings analyzer/formats/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
   proto recorder/ring)
-lockstep_folder(analyzer/browser/serve USES analyzer/settings analyzer/engine/replay analyzer/browser/explore analyzer/viewdata analyzer/formats/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
+lockstep_folder(analyzer/browser/serve USES analyzer/util/http analyzer/settings analyzer/engine/replay analyzer/browser/explore analyzer/viewdata analyzer/formats/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
   analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/replay USES analyzer/report analyzer/report/words analyzer/settings analyzer/formats/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)
-lockstep_folder(collector/common/metrics USES collector/common analyzer/util)
+lockstep_folder(collector/common/metrics USES analyzer/util/http analyzer/util)
 lockstep_folder(collector/host USES collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/wire USES collector/common analyzer/settings analyzer/util proto)
 lockstep_folder(collector/rings USES collector/common collector/host analyzer proto recorder/ring)

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -55,23 +54,19 @@ TextStyle StyleFor(const std::string& output) {
   return style;
 }
 
-int Run(int argc, char** argv) {
-  // If the process that reads the output exits, write() must fail; SIGPIPE must not end this process silently.
-  signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("analyze", argc, argv);
-  if (const std::optional<int> done = settings::Finished("analyze", options)) return *done;
-  const std::vector<std::string>& paths = options->operands();
-  if (options->Flag("json-schema")) return Write("", JsonSchema()).ok() ? 0 : kFailed;
-  if (paths.empty()) return settings::UsageError("analyze", options->Wrong("no PATH given"));
-  const std::string format = options->Text("format"), output = options->Text("output");
-  const absl::StatusOr<Roofline> roofline = ReadRoofline(options->Number("line-rate"), options->List("nccl-tests"));
+int Run(const settings::ParsedOptions& options) {
+  const std::vector<std::string>& paths = options.operands();
+  if (options.Flag("json-schema")) return Write("", JsonSchema()).ok() ? 0 : kFailed;
+  if (paths.empty()) return settings::UsageError("analyze", options.Wrong("no PATH given"));
+  const std::string format = options.Text("format"), output = options.Text("output");
+  const absl::StatusOr<Roofline> roofline = ReadRoofline(options.Number("line-rate"), options.List("nccl-tests"));
   if (!roofline.ok()) return settings::Complain("analyze", roofline.status().message(), kUsage);
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   LoadProgress load;
   auto progress = std::make_unique<TerminalProgress>("lockstep analyze", load);
   // Never freed: the program ends soon, and freeing millions of small pieces takes time.
   LoadLimits limits;
-  limits.job = options->Text("job");
+  limits.job = options.Text("job");
   static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(paths, &load, limits));
   const auto complain = [&](const absl::Status& wrong, int exit_status) {
     const auto quiet = progress->EndLine();
@@ -79,23 +74,23 @@ int Run(int argc, char** argv) {
   };
   if (!bundle.ok()) return complain(bundle.status(), absl::IsInvalidArgument(bundle.status()) ? kUsage : kFailed);
   std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
   if (!redactor.ok()) return complain(redactor.status(), kUsage);
   redactor->Redact(&*bundle);
-  if (const std::string topology = options->Text("topology"); !topology.empty()) {
+  if (const std::string topology = options.Text("topology"); !topology.empty()) {
     if (const absl::Status added = AddTopology(topology, &*bundle); !added.ok()) return complain(added, kUsage);
   }
   progress->Doing(absl::StrCat("analyzing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   AnalyzeOptions analyze;
-  analyze.late_after_ns = options->Nanoseconds("late-after");
-  const std::string replay = options->Text("replay");
+  analyze.late_after_ns = options.Nanoseconds("late-after");
+  const std::string replay = options.Text("replay");
   Verdict verdict = replay == "auto" ? replay::Conclude(*bundle, analyze)
                                      : WithCircumstances(replay == "yes" ? replay::AnalyzeAndProve(*bundle, analyze)
                                                                          : Analyze(*bundle, analyze),
                                                          *bundle);
   SetRooflines(*roofline, &verdict);
   Before before;
-  if (const std::string archive = options->Text("archive"); !archive.empty()) {
+  if (const std::string archive = options.Text("archive"); !archive.empty()) {
     progress->Doing("querying the archive");
     const int64_t captured = paths.size() == 1 ? CapturedRealNs(paths[0]) : 0;
     before = AskBefore(archive, verdict, captured);
@@ -114,14 +109,14 @@ int Run(int argc, char** argv) {
   }
   for (std::string& text : stacks.refused) text = redactor->Text(text);
   progress->Doing("writing the report");
-  std::string report = format == "json"        ? ReportJson(verdict, before)
-                       : format == "html"      ? ReportHtml(verdict, *bundle, &stacks, before)
-                       : format == "explore"   ? ExplorePage(*bundle, verdict, stacks)
-                       : options->Flag("full") ? ReportText(verdict, *bundle, before)
-                                               : VerdictText(verdict, *bundle, before, StyleFor(output));
-  if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
-  if (options->Flag("speed") && format == "text") report += "\n" + SpeedReport(verdict);
-  const std::string timing = options->Flag("timing") ? progress->Timing() : "";
+  std::string report = format == "json"       ? ReportJson(verdict, before)
+                       : format == "html"     ? ReportHtml(verdict, *bundle, &stacks, before)
+                       : format == "explore"  ? ExplorePage(*bundle, verdict, stacks)
+                       : options.Flag("full") ? ReportText(verdict, *bundle, before)
+                                              : VerdictText(verdict, *bundle, before, StyleFor(output));
+  if (options.Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
+  if (options.Flag("speed") && format == "text") report += "\n" + SpeedReport(verdict);
+  const std::string timing = options.Flag("timing") ? progress->Timing() : "";
   progress.reset();  // removes the progress line before the report is printed
   std::unique_lock<std::mutex> whole;
   struct stat info;
@@ -139,10 +134,5 @@ int Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports its errors
   lockstep::UseLargePages(argv);
-  try {
-    return lockstep::Run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    fputs("lockstep analyze: out of memory; use fewer files or a machine with more memory\n", stderr);
-    return lockstep::kFailed;
-  }
+  return lockstep::settings::RunVerb("analyze", argc, argv, lockstep::Run);
 }

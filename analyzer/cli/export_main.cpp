@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <mutex>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,31 +62,28 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
   return "";
 }
 
-int Run(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("export", argc, argv);
-  if (const std::optional<int> status = settings::Finished("export", options)) return *status;
+int Run(const settings::ParsedOptions& options) {
   std::vector<std::pair<std::string, const ExportFormat*>> files;
   for (const ExportFormat& format : ExportFormats()) {
-    if (options->Given(format.name)) files.emplace_back(options->Text(format.name), &format);
+    if (options.Given(format.name)) files.emplace_back(options.Text(format.name), &format);
   }
   if (files.empty()) {
     const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
     return settings::UsageError(
-        "export", options->Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
+        "export", options.Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
   }
   if (std::count_if(files.begin(), files.end(), [](const auto& file) { return file.first == "-"; }) > 1)
-    return settings::UsageError("export", options->Wrong("only one of these files can be standard output"));
+    return settings::UsageError("export", options.Wrong("only one of these files can be standard output"));
   ExportOptions select;
-  select.ranks = options->Ranks("ranks");
-  if (options->Given("around-stop")) select.around_stop_ns = options->Nanoseconds("around-stop");
+  select.ranks = options.Ranks("ranks");
+  if (options.Given("around-stop")) select.around_stop_ns = options.Nanoseconds("around-stop");
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
   if (!redactor.ok()) return settings::UsageError("export", redactor.status());
   LoadProgress load;
   TerminalProgress progress("lockstep export", load);
-  absl::StatusOr<Bundle> bundle = LoadPaths(options->operands(), &load);
+  absl::StatusOr<Bundle> bundle = LoadPaths(options.operands(), &load);
   const auto fail = [&progress](const std::string& wrong) {
     const auto quiet = progress.EndLine();
     return settings::Complain("export", wrong, kFailed);
@@ -117,10 +112,5 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports its errors
-  try {
-    return lockstep::Run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    fputs("lockstep export: out of memory; use fewer files or a machine with more memory\n", stderr);
-    return lockstep::kFailed;
-  }
+  return lockstep::settings::RunVerb("export", argc, argv, lockstep::Run);
 }

@@ -40,34 +40,30 @@ bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* erro
     return false;
   }
   const nlohmann::json json = ParseJson(*text);
-  if (!json.is_object() || !json.contains("format") || json["format"] != 1 || !json.contains("nodes") ||
-      !json["nodes"].is_array() || json["nodes"].size() > kMostNodes) {
+  const nlohmann::json& nodes = JsonMember(json, "nodes");
+  if (JsonInteger(json, "format") != 1 || !nodes.is_array() || nodes.size() > kMostNodes) {
     *error = path + " contains no stacks that this version can read";
     return false;
   }
-  const nlohmann::json& nodes = json["nodes"];
   size_t left = kMostRanks;
   std::vector<size_t> parent(nodes.size(), 0);
   MergedStacks read;
   for (size_t i = 1; i < nodes.size(); ++i) {
     const nlohmann::json& node = nodes[i];
-    if (!node.is_object() || !node.contains("parent") || !node["parent"].is_number_unsigned()) continue;
+    if (!JsonMember(node, "parent").is_number_unsigned()) continue;
     parent[i] = std::min<size_t>(node["parent"].get<size_t>(), i - 1);
-    if (!node.contains("ranks")) continue;
     MergedStack stack;
-    stack.ranks = RanksIn(node["ranks"], &left);
+    stack.ranks = RanksIn(JsonMember(node, "ranks"), &left);
     if (stack.ranks.empty()) continue;
     for (size_t at = i; at != 0 && stack.frames.size() < kMostFramesOfOne; at = parent[at]) {
-      const auto frame = nodes[at].is_object() ? nodes[at].find("frame") : nodes[at].end();
-      stack.frames.push_back(frame != nodes[at].end() && frame->is_string() ? frame->get<std::string>() : "?");
+      const nlohmann::json& frame = JsonMember(nodes[at], "frame");
+      stack.frames.push_back(frame.is_string() ? frame.get<std::string>() : "?");
     }
     read.stacks.push_back(std::move(stack));
   }
-  if (json.contains("ranks")) read.ranks = RanksIn(json["ranks"], &left);
-  if (json.contains("refused") && json["refused"].is_array()) {
-    for (const nlohmann::json& line : json["refused"]) {
-      if (line.is_string() && read.refused.size() < 64) read.refused.push_back(line.get<std::string>());
-    }
+  read.ranks = RanksIn(JsonMember(json, "ranks"), &left);
+  for (const nlohmann::json& line : JsonList(json, "refused")) {
+    if (line.is_string() && read.refused.size() < 64) read.refused.push_back(line.get<std::string>());
   }
   *stacks = std::move(read);
   return true;

@@ -1,7 +1,9 @@
 #include "analyzer/settings/options.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -158,6 +160,18 @@ std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOp
   if (!tell) return std::nullopt;
   for (const std::string& line : options->merged().told) fprintf(stderr, "lockstep: %s\n", Printable(line).c_str());
   return std::nullopt;
+}
+
+int RunVerb(const char* verb, int argc, char** argv, int (*run)(const ParsedOptions&)) {
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    const absl::StatusOr<ParsedOptions> options = Parse(verb, argc, argv);
+    if (const std::optional<int> done = Finished(verb, options)) return *done;
+    return run(*options);
+  } catch (const std::bad_alloc&) {
+    fprintf(stderr, "lockstep %s: out of memory; use fewer files or a machine with more memory\n", verb);
+    return 3;
+  }
 }
 
 const Row& ParsedOptions::RowOf(std::string_view key) const {

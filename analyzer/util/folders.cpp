@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,6 +51,15 @@ std::vector<int> NumbersIn(const std::string& folder) {
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
+}
+
+absl::Status MakeFolder(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
+    mkdir(folder.substr(0, slash).c_str(), 0755);  // a failure shows below
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("create the folder", folder, errno);
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return FileError("open", folder, errno);
+  return S_ISDIR(info.st_mode) ? absl::OkStatus() : FileError("use", folder, ENOTDIR);
 }
 
 absl::Status SyncFolder(const std::string& folder) {

@@ -1,4 +1,4 @@
-// Lists the names in folders.
+// Lists and creates folders.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,9 @@ std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 // The numeric names in ascending order: processes in "/proc", threads in "/proc/PID/task", descriptors in
 // "/proc/PID/fd".
 std::vector<int> NumbersIn(const std::string& folder);
+
+// Creates the folder for this user alone, and missing folders above it, unless they exist.
+absl::Status MakeFolder(const std::string& folder);
 
 // Makes new names in the folder durable. Some network file systems do not support this, which is not an error.
 absl::Status SyncFolder(const std::string& folder);

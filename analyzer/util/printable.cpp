@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/ascii.h"
+
 namespace lockstep {
 namespace {
 
@@ -85,6 +87,16 @@ std::string CleanUtf8(std::string_view text, size_t limit) {
     }
   }
   return out;
+}
+
+std::string FileNameFrom(std::string_view text, size_t limit) {
+  std::string name;
+  for (const char c : text.substr(0, limit)) {
+    const bool plain =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || (c == '.' && !name.empty());
+    name.push_back(plain ? c : '_');
+  }
+  return name;
 }
 
 size_t Columns(std::string_view text) {

@@ -19,6 +19,9 @@ void AppendPrintable(std::string_view text, size_t limit, std::string* out);
 // Valid UTF-8 without NUL, at most `limit` bytes, as Protobuf strings and JSON require. Keeps control characters.
 std::string CleanUtf8(std::string_view text, size_t limit = 4096);
 
+// A name for a file: ASCII letters, digits, "_", "-", and "." except at the start; '_' for everything else.
+std::string FileNameFrom(std::string_view text, size_t limit);
+
 // Number of columns of a text: one per code point.
 size_t Columns(std::string_view text);
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/own_programs.h"
@@ -56,9 +57,7 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   const std::string& program = own->program_[0];
   if (access(program.c_str(), X_OK) != 0)
     return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
-  if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot create the folder ", options.out, ": ", strerror(errno)));
-  }
+  if (absl::Status status = MakeFolder(options.out); !status.ok()) return status;
   own->lock_.reset(open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!own->lock_.ok() || flock(own->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::UnavailableError(absl::StrCat("another agent --alone already uses ", options.folder, " (",

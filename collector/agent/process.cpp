@@ -287,17 +287,15 @@ class AgentProcess {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
     blind_.clear();
-    if (finder.stuck_ns > 0)
-      blind_.push_back(absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
-                                    finder.stuck_ns / kSecond, " s"));
+    const std::string stuck = absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
+                                           finder.stuck_ns / kSecond, " s");
+    if (finder.stuck_ns > 0) blind_.push_back(stuck);
     if (marks.stuck_ns > 0)
       blind_.push_back(absl::StrCat("GPU progress markers are not timed: a ring file has not responded for ",
                                     marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
-    Log(finder_stuck_ ? absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
-                                     finder.stuck_ns / kSecond, " s")
-                      : "looking for new rings again");
+    Log(finder_stuck_ ? stuck : "looking for new rings again");
   }
 
   void OnSignals() {
@@ -335,12 +333,9 @@ class AgentProcess {
     set.Counter("agent_heartbeats", "Heartbeats sent", session.heartbeats);
     set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind",
                   "heartbeat", session.heartbeats_dropped);
-    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "answer",
-                  session.dropped);
-    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "file",
-                  spool.files_dropped);
-    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "ring",
-                  spool.rings_dropped);
+    set.CounterOf("agent_dropped", "", "kind", "answer", session.dropped);
+    set.CounterOf("agent_dropped", "", "kind", "file", spool.files_dropped);
+    set.CounterOf("agent_dropped", "", "kind", "ring", spool.rings_dropped);
     set.Counter("agent_heartbeat_bytes", "Heartbeat bytes on the wire", session.heartbeat_bytes);
     set.Gauge("agent_late", "Communicators that are late now", session_->late());
     set.Counter("agent_late_reports", "Waits that became late", session.late);

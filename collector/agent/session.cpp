@@ -147,14 +147,9 @@ void AgentSession::Connected(int64_t mono_ns) {
 
 void AgentSession::SayHello(int64_t mono_ns) {
   hello_ns_ = mono_ns;
-  Hello hello;
-  hello.set_role(Hello::AGENT);
-  hello.set_version(options_.version);
+  Hello hello = wire::MakeHello(Hello::AGENT, options_.instance);
   hello.set_host(options_.host);
   hello.set_boot_id(options_.boot_id);
-  hello.set_instance(options_.instance);
-  hello.set_protocol(wire::kProtocol);
-  hello.set_min_protocol(wire::kProtocol);
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
   if (message.ok()) (void)send_(*message);  // repeated if no Welcome arrives
 }

@@ -56,10 +56,7 @@ class DiskSpool final : public Spool {
 
   absl::Status Start() {
     const std::string& folder = options_.folder;
-    for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-      mkdir(folder.substr(0, slash).c_str(), 0755);
-    }
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("create the spool", folder, errno);
+    if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
     if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
     const std::string lock = folder + "/lock";
     lock_.reset(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -69,8 +66,7 @@ class DiskSpool final : public Spool {
           absl::StrCat("another agent uses the spool ", folder, ": stop it, or choose another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
-      const std::string sub = folder + name;
-      if (mkdir(sub.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make", sub, errno);
+      if (absl::Status status = MakeFolder(folder + name); !status.ok()) return status;
     }
     for (const std::string& name : NamesIn(folder + "/work")) unlink(absl::StrCat(folder, "/work/", name).c_str());
     for (const std::string& name : NamesIn(folder + "/files")) TakeUp(name);
@@ -102,16 +98,16 @@ class DiskSpool final : public Spool {
           *out = std::move(*piece.loaded);
           piece.loaded.reset();
           --loaded_;
-          AskFor(&lock);
+          AskFor();
           return true;
         }
         if (++ahead >= kLoadedAhead) {
-          AskFor(&lock);
+          AskFor();
           return false;
         }
       }
     }
-    AskFor(&lock);
+    AskFor();
     return false;
   }
 
@@ -306,7 +302,7 @@ class DiskSpool final : public Spool {
   }
 
   // Requests the first chunks that are neither sent nor in memory. The caller holds the lock.
-  void AskFor(std::unique_lock<std::mutex>*) {
+  void AskFor() {
     bool asked = false;
     for (auto& [key, file] : files_) {
       for (auto& [index, piece] : file.pieces) {

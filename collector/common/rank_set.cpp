@@ -31,6 +31,13 @@ Ranks Ranks::Of(std::vector<int32_t> ranks) {
   return set;
 }
 
+Ranks Ranks::OfRuns(std::vector<Run> runs) {
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.first < b.first; });
+  Ranks set;
+  for (const Run& run : runs) Append(run, &set.runs_);
+  return set;
+}
+
 Ranks Ranks::Between(int32_t first, int32_t last) {
   Ranks set;
   set.AddRun(first, last);

@@ -27,6 +27,8 @@ class Ranks {
   Ranks(std::initializer_list<int32_t> ranks);
   // Any order, duplicates allowed; negative ranks are skipped.
   static Ranks Of(std::vector<int32_t> ranks);
+  // Any order, possibly overlapping; no run may be empty.
+  static Ranks OfRuns(std::vector<Run> runs);
   static Ranks Between(int32_t first, int32_t last);
   // Parses a set from the network. Refuses runs that are not ascending, overlap, exceed 0..kMostRank, or are too many.
   static absl::StatusOr<Ranks> From(const RankSet& message);

@@ -34,17 +34,6 @@ constexpr size_t kMostNames = 256, kMostJob = 200, kMostWhy = 1000, kMostWord = 
 // for example because the disk is full, the command runs anyway.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
-const nlohmann::json& At(const nlohmann::json& json, const char* key) {
-  static const auto& none = *new nlohmann::json();
-  const auto found = json.find(key);
-  return found == json.end() ? none : *found;
-}
-
-std::string TextAt(const nlohmann::json& json, const char* key) {
-  const nlohmann::json& value = At(json, key);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
 // Whether a command takes it for one name, and for no option or pattern.
 bool IsWord(std::string_view name) {
   return !name.empty() && name.size() <= kMostWord && absl::ascii_isalnum(static_cast<unsigned char>(name[0])) &&
@@ -56,35 +45,34 @@ bool IsWord(std::string_view name) {
 
 std::vector<std::string> VerdictVariables(const std::string& json) {
   const nlohmann::json verdict = ParseJson(json);
-  const nlohmann::json &recommended = At(verdict, "recommended"), &findings = At(verdict, "findings");
-  const std::string job = TextAt(verdict, "job");
+  const nlohmann::json &recommended = JsonMember(verdict, "recommended"), &findings = JsonList(verdict, "findings");
+  const std::string job = JsonText(verdict, "job");
   const std::string id = job.substr(0, job.find_first_of("/#"));
   std::vector<std::string> hosts, ranks;
   size_t left_out = 0;
-  for (const nlohmann::json& host : At(recommended, "hosts")) {
+  for (const nlohmann::json& host : JsonList(recommended, "hosts")) {
     if (hosts.size() < kMostNames && host.is_string() && IsWord(host.get_ref<const std::string&>())) {
       hosts.push_back(host.get<std::string>());
     } else {
       ++left_out;
     }
   }
-  for (const nlohmann::json& rank : At(recommended, "ranks")) {
+  for (const nlohmann::json& rank : JsonList(recommended, "ranks")) {
     if (ranks.size() < kMostNames && rank.is_number_integer()) ranks.push_back(absl::StrCat(rank.get<int64_t>()));
   }
-  const nlohmann::json& confidence = At(recommended, "confidence");
   const auto variable = [](const char* name, const std::string& value, size_t limit = kMostWord) {
     return absl::StrCat(kVerdict, name, "=", Printable(value, limit));
   };
-  return {variable("", TextAt(verdict, "verdict")),
-          variable("_FINDING", findings.is_array() && !findings.empty() ? TextAt(findings[0], "kind") : ""),
+  return {variable("", JsonText(verdict, "verdict")),
+          variable("_FINDING", findings.empty() ? "" : JsonText(findings[0], "kind")),
           variable("_JOB", job, kMostJob),
           variable("_JOB_ID", IsWord(id) ? id : ""),
-          variable("_ACTION", TextAt(recommended, "action")),
-          variable("_CONFIDENCE", absl::StrFormat("%.4f", confidence.is_number() ? confidence.get<double>() : 0)),
+          variable("_ACTION", JsonText(recommended, "action")),
+          variable("_CONFIDENCE", absl::StrFormat("%.4f", JsonReal(recommended, "confidence"))),
           variable("_HOSTS", absl::StrJoin(hosts, " "), kMostNames * (kMostWord + 1)),
           variable("_HOSTS_LEFT_OUT", absl::StrCat(left_out)),
           variable("_RANKS", absl::StrJoin(ranks, " "), kMostNames * (kMostWord + 1)),
-          variable("_WHY", TextAt(recommended, "why"), kMostWhy)};
+          variable("_WHY", JsonText(recommended, "why"), kMostWhy)};
 }
 
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,

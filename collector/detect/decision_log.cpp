@@ -38,7 +38,7 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
   if (decision.sequence != 0) json["sequence"] = decision.sequence;
   if (!decision.doing.empty()) json["doing"] = absl::StrCat("in ", decision.doing);
   if (decision.root_kind != FINDING_UNSPECIFIED) json["root"] = FindingKind_Name(decision.root_kind);
-  if (!decision.roots.empty()) json["root_ranks"] = RunsText(RunsOf(decision.roots), kMostRuns);
+  if (!decision.roots.empty()) json["root_ranks"] = Ranks::Of(decision.roots).Text(kMostRuns);
   if (decision.samples > 0 || decision.idle_ns >= 0) {
     json["samples"] = {{"taken", decision.samples},
                        {"gap_s", Seconds(decision.sample_gap_ns)},
@@ -46,8 +46,8 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
                        {"io_bytes", decision.io_bytes < 0 ? Json() : Json(decision.io_bytes)},
                        {"idle_s", decision.idle_ns < 0 ? Json() : Json(Seconds(decision.idle_ns))}};
   }
-  if (!decision.waiting.empty()) json["waiting_ranks"] = RunsText(decision.waiting, kMostRuns);
-  if (!decision.missing.empty()) json["missing_ranks"] = RunsText(decision.missing, kMostRuns);
+  if (!decision.waiting.empty()) json["waiting_ranks"] = decision.waiting.Text(kMostRuns);
+  if (!decision.missing.empty()) json["missing_ranks"] = decision.missing.Text(kMostRuns);
   if (decision.more > 0) json["communicators_not_told"] = decision.more;
   return Line(json);
 }

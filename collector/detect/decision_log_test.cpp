@@ -36,8 +36,8 @@ TEST_F(DecisionLogTest, ALineHasEveryFigureOfItsDecision) {
   decision.cpu_ns = 1'000'000;
   decision.io_bytes = 0;
   decision.sample_gap_ns = 1'050'000'000;
-  decision.waiting = RunsOf({0, 1, 2, 9});
-  decision.missing = RunsOf({1736});
+  decision.waiting = Ranks::Of({0, 1, 2, 9});
+  decision.missing = Ranks::Of({1736});
   decision.rule = "host stall";
   decision.reason = "the root is blocked";
   const std::string line = DecisionJson(decision, "train/0/2", 1'770'000'000'123'000'000);

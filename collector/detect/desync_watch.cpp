@@ -25,16 +25,16 @@ std::string DesyncWhere(const Desync& desync) {
 std::string DesyncText(const Desync& desync) {
   std::string text = DesyncWhere(desync);
   if (desync.even) {
-    absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
+    absl::StrAppend(&text, "; ranks ", desync.odd.Text(),
                     " differ from the others, but the hashes alone do not show which side is wrong");
   } else if (!desync.odd.empty()) {
-    absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd),
+    absl::StrAppend(&text, desync.odd.size() == 1 ? "; rank " : "; ranks ", desync.odd.Text(),
                     " made different calls from the others");
   }
   return text;
 }
 
-bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks) {
+bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const Ranks& ranks) {
   if (seq == 0 || hash == 0 || ranks.empty()) return false;
   auto at = std::lower_bound(comm->points.begin(), comm->points.end(), seq,
                              [](const Point& p, uint64_t s) { return p.seq < s; });
@@ -50,9 +50,9 @@ bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& r
   // Only a member's last report counts, because the calls of a failed group are removed from its hash again.
   for (Side& side : at->sides) {
     if (side.hash == hash) continue;
-    const RankRuns left = Difference(side.ranks, ranks);
-    side.count -= static_cast<uint32_t>(CountOf(side.ranks) - CountOf(left));
-    side.ranks = left;
+    const size_t before = side.ranks.size();
+    side.ranks.Subtract(ranks);
+    side.count -= static_cast<uint32_t>(before - side.ranks.size());
   }
   auto side = std::find_if(at->sides.begin(), at->sides.end(), [hash](const Side& s) { return s.hash == hash; });
   if (side == at->sides.end()) {
@@ -61,10 +61,11 @@ bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& r
     side = at->sides.end() - 1;
     side->hash = hash;
   }
-  const RankRuns fresh = Difference(ranks, side->ranks);
-  side->count += static_cast<uint32_t>(CountOf(fresh));
-  if (side->ranks.size() < kKeptRuns) {
-    side->ranks = Union(side->ranks, fresh);
+  Ranks fresh = ranks;
+  fresh.Subtract(side->ranks);
+  side->count += static_cast<uint32_t>(fresh.size());
+  if (side->ranks.runs().size() < kKeptRuns) {
+    side->ranks.Unite(fresh);
   } else if (!fresh.empty()) {
     side->whole = false;
   }
@@ -101,12 +102,12 @@ Desync DesyncWatch::Describe(uint64_t id, const Comm& comm) {
   desync.even =
       std::count_if(best->sides.begin(), best->sides.end(), [&](const Side& s) { return s.count == most->count; }) > 1;
   for (const Side& side : best->sides) {
-    if (desync.even || &side != &*most) desync.odd = Union(desync.odd, side.ranks);
+    if (desync.even || &side != &*most) desync.odd.Unite(side.ranks);
   }
   for (const Point& point : comm.points) {
     if (point.seq >= desync.seq) break;
     const Side& side = point.sides[0];
-    const bool heard = !side.whole || desync.odd.empty() || Contains(side.ranks, desync.odd[0].first);
+    const bool heard = !side.whole || desync.odd.empty() || side.ranks.Contains(desync.odd.front());
     if (point.sides.size() == 1 && side.count > 1 && heard) desync.after = point.seq;
   }
   return desync;
@@ -122,7 +123,7 @@ std::vector<Desync> DesyncWatch::Apply(uint32_t child, const CommBeat& beat) {
   Comm& comm = comms_[beat.comm];
   comm.size = std::max(comm.size, beat.size);
   if (!beat.name.empty()) comm.name = beat.name;
-  RankRuns& members = comm.members[child];
+  Ranks& members = comm.members[child];
   if (!beat.members.empty()) members = beat.members;
   if (comm.stage == Stage::kConfirmed) return {};
   uint64_t differs = 0;
@@ -131,9 +132,11 @@ std::vector<Desync> DesyncWatch::Apply(uint32_t child, const CommBeat& beat) {
     for (const HashOdd& other : beat.odd) {
       if (other.point.seq == point.seq) odd.push_back(other.rank);
     }
-    bool apart = Say(&comm, point.seq, point.hash, odd.empty() ? members : Difference(members, RunsOf(odd)));
+    Ranks usual = members;
+    usual.Subtract(Ranks::Of(odd));
+    bool apart = Say(&comm, point.seq, point.hash, usual);
     for (const HashOdd& other : beat.odd) {
-      if (other.point.seq == point.seq) apart |= Say(&comm, point.seq, other.point.hash, RunsOf({other.rank}));
+      if (other.point.seq == point.seq) apart |= Say(&comm, point.seq, other.point.hash, Ranks::Of({other.rank}));
     }
     if (apart) differs = point.seq;
   }
@@ -154,7 +157,7 @@ std::vector<Desync> DesyncWatch::Look(const std::vector<RingView>& rings) {
   absl::flat_hash_map<uint64_t, bool> differs;
   for (size_t i = 0; i < rings.size(); ++i) {
     if (rings[i].digest == nullptr) continue;
-    const RankRuns rank = RunsOf({rings[i].rank});
+    const Ranks rank = Ranks::Of({rings[i].rank});
     for (const ring::CommSnapshot& snapshot : rings[i].digest->comms) {
       if (snapshot.id == 0 || snapshot.issued_seq == 0) continue;
       Comm& comm = comms_[snapshot.id];

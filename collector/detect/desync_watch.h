@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "collector/common/rank_runs.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/progress.h"
 #include "recorder/ring/snapshot.h"
 
@@ -30,7 +30,7 @@ struct Desync {
   bool confirmed = false;
   // Members that differ from the majority of the reports, ascending. If neither side is larger (as in a communicator of
   // two), both sides are listed, and `even` is set.
-  RankRuns odd;
+  Ranks odd;
   bool even = false;
   uint32_t compared = 0;  // number of members with a report at `seq`
 };
@@ -60,7 +60,7 @@ class DesyncWatch {
   struct Side {
     uint64_t hash = 0;
     uint32_t count = 0;
-    RankRuns ranks;
+    Ranks ranks;
     bool whole = true;  // `ranks` is complete; for a side with nearly all members, only the first are kept
   };
   struct Point {
@@ -72,14 +72,14 @@ class DesyncWatch {
     std::string name;
     int32_t size = 0;
     Stage stage = Stage::kEqual;
-    std::vector<Point> points;                        // ascending by number
-    absl::flat_hash_map<uint32_t, RankRuns> members;  // maps a child to the members for which it reports
-    uint64_t seen_seq = 0;                            // number of the first difference, and who reported it
+    std::vector<Point> points;                     // ascending by number
+    absl::flat_hash_map<uint32_t, Ranks> members;  // maps a child to the members for which it reports
+    uint64_t seen_seq = 0;                         // number of the first difference, and who reported it
     uint32_t seen_child = 0;
     uint64_t agreed = 0;  // the highest number of a forgotten point without a difference
   };
   // Returns true if a member differs at this number.
-  bool Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks);
+  bool Say(Comm* comm, uint64_t seq, uint64_t hash, const Ranks& ranks);
   static Desync Describe(uint64_t id, const Comm& comm);
 
   const size_t most_points_;

@@ -47,7 +47,7 @@ TEST(DesyncWatchTest, ADifferentCheckpointIsNoticedAndThenConfirmedOnce) {
   EXPECT_EQ(found[0].seq, 128u);
   EXPECT_EQ(found[0].name, "dp_0");
   EXPECT_TRUE(found[0].even) << "two members have no majority";
-  EXPECT_EQ(RanksOf(found[0].odd), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(found[0].odd.List(), (std::vector<int32_t>{0, 1}));
   EXPECT_TRUE(Look(&watch, a, b).empty());
 }
 
@@ -161,7 +161,7 @@ TEST_F(DesyncOverHostsTest, TheRankAndTheWindowAreNamed) {
   ASSERT_EQ(found_.size(), 2u);
   EXPECT_FALSE(found_[0].confirmed);
   EXPECT_TRUE(found_[1].confirmed);
-  EXPECT_EQ(RanksOf(found_[1].odd), std::vector<int32_t>{5});
+  EXPECT_EQ(found_[1].odd.List(), std::vector<int32_t>{5});
   EXPECT_FALSE(found_[1].even);
   EXPECT_LT(found_[1].after, 1000u);
   EXPECT_GE(found_[1].seq, 1000u);
@@ -173,14 +173,14 @@ TEST_F(DesyncOverHostsTest, TheFirstRankToReportMayBeTheOddOne) {
   const auto op = [](int rank, uint64_t seq) { return Op{.datatype = rank == 0 && seq == 100 ? 9u : 7u}; };
   for (int second = 0; second < 20; ++second) Second(37, op);
   ASSERT_EQ(found_.size(), 2u);
-  EXPECT_EQ(RanksOf(found_[1].odd), std::vector<int32_t>{0});
+  EXPECT_EQ(found_[1].odd.List(), std::vector<int32_t>{0});
 }
 
 TEST_F(DesyncOverHostsTest, AFastCommunicatorIsComparedAtRoundNumbers) {
   const auto op = [](int rank, uint64_t seq) { return Op{.root = rank == 6 && seq >= 5000 ? 1u : 0u}; };
   for (int second = 0; second < 20; ++second) Second(1000, op);
   ASSERT_EQ(found_.size(), 2u);
-  EXPECT_EQ(RanksOf(found_[1].odd), std::vector<int32_t>{6});
+  EXPECT_EQ(found_[1].odd.List(), std::vector<int32_t>{6});
   EXPECT_LE(found_[1].after, 5000u);
   EXPECT_GE(found_[1].seq, 5000u);
 }
@@ -206,7 +206,7 @@ TEST_F(DesyncOverHostsTest, ADesyncIsFoundThroughARelay) {
     }
   }
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(RanksOf(found[1].odd), std::vector<int32_t>{5});
+  EXPECT_EQ(found[1].odd.List(), std::vector<int32_t>{5});
   EXPECT_LT(found[1].after, 1000u);
   EXPECT_GE(found[1].seq, 1000u);
 }

@@ -317,7 +317,7 @@ std::optional<Decision> Detector::LookForRestart(int64_t now) {
   int64_t last = 0;
   progress_.ForEach([&](const MergedComm& merged) {
     if (merged.met_ns <= since_ns_ || merged.total_max == 0 || merged.moved_ns <= std::max(since_ns_, last)) return;
-    const std::vector<int32_t> members = RanksOf(progress_.Members(merged.id));
+    const std::vector<int32_t> members = progress_.Members(merged.id).List();
     const bool theirs = finding_.involved.empty() || std::any_of(members.begin(), members.end(), [&](int32_t rank) {
                           return std::binary_search(finding_.involved.begin(), finding_.involved.end(), rank);
                         });

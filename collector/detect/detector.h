@@ -22,7 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "collector/common/rank_runs.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
@@ -68,7 +68,7 @@ struct DetectorLimits {
 
 // An agent's LateEvent with job-wide ranks; see LateReport in proto/wire.proto.
 struct LateInput : LateFacts {
-  RankRuns waiting, missing;
+  Ranks waiting, missing;
   std::string host;
 };
 
@@ -88,7 +88,7 @@ struct Decision {
   int64_t next_limit_ns = 0;  // the limit_ns after the next sample, if that may raise it; 0 if not
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
-  RankRuns waiting, missing;
+  Ranks waiting, missing;
   FindingKind root_kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> roots;
   // The next fields describe the root that was observed for the shortest time.

@@ -26,8 +26,8 @@ class DetectorTest : public ::testing::Test {
       beat.name = "dp_0";
       beat.issued_min = beat.issued_max = beat.total_max = host == 0 ? a : b;
       beat.issue_age_ns = age;
-      beat.members = RunsOf(host == 0 ? std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}
-                                      : std::vector<int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
+      beat.members = Ranks::Of(host == 0 ? std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}
+                                         : std::vector<int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
       beat.p99_gap_ns = p99_;
       beat.gaps = 256;
       detector_.progress().Apply(host, now_, beat);
@@ -102,7 +102,7 @@ TEST_F(DetectorTest, AMissingMemberIsLateAfterTheLimit) {
   EXPECT_EQ(late[0].p99_gap_ns, 30 * kMs);
   EXPECT_EQ(late[0].gaps, 256u);
   EXPECT_GE(late[0].age_ns, 5 * kSecond);
-  EXPECT_EQ(RunsText(late[0].missing), "8-15");
+  EXPECT_EQ(late[0].missing.Text(), "8-15");
   EXPECT_TRUE(detector_.Wanted(now_).digests);
 }
 
@@ -136,7 +136,7 @@ TEST_F(DetectorTest, AnAgentsReportBeginsAndEndsLatenessAtOnce) {
   report.sequence = 101;
   report.in_flight_ns = 5100 * kMs;
   report.limit_ns = 5 * kSecond;
-  report.waiting = RunsOf({0, 1});
+  report.waiting = Ranks::Of({0, 1});
   report.host = "a";
   detector_.Late(now_, report);
   report.host = "b";
@@ -617,7 +617,7 @@ TEST_F(DetectorTest, RanksThatContinueInNewCommunicatorsHaveRestarted) {
     fresh.comm = comm;
     fresh.size = static_cast<int32_t>(members.size());
     fresh.issued_min = fresh.issued_max = fresh.total_max = issued;
-    fresh.members = RunsOf(std::move(members));
+    fresh.members = Ranks::Of(std::move(members));
     detector_.progress().Apply(0, now_, fresh);
   };
   for (int step = 0; step < 5; ++step) {

@@ -195,8 +195,8 @@ CommBeat BeatOf(uint64_t min, uint64_t max, std::vector<int32_t> members, std::v
   beat.size = 8;
   beat.issued_min = min;
   beat.issued_max = beat.total_max = max;
-  beat.members = RunsOf(std::move(members));
-  beat.at_min = RunsOf(std::move(low));
+  beat.members = Ranks::Of(std::move(members));
+  beat.at_min = Ranks::Of(std::move(low));
   return beat;
 }
 
@@ -206,7 +206,7 @@ TEST(MergedProgressTest, RanksThatAreBehindAreKnownAcrossHosts) {
   merged.Apply(1, now, BeatOf(10, 10, {0, 1, 2, 3}));
   merged.Apply(2, now, BeatOf(9, 10, {4, 5, 6, 7}, {6}));
   merged.Tick(now);
-  EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "6");
+  EXPECT_EQ(merged.Missing(kLateComm).Text(), "6");
   EXPECT_EQ(merged.Find(kLateComm)->known, 8u);
   EXPECT_EQ(merged.Find(kLateComm)->behind_since_ns, now);
   now += 2 * kSecond;
@@ -233,7 +233,7 @@ TEST(MergedProgressTest, DataOfAForgottenChildDoesNotHoldUpOthers) {
   merged.Apply(1, kSecond, BeatOf(10, 10, {0}));
   merged.Apply(2, kSecond, BeatOf(3, 3, {1}));
   merged.Tick(kSecond);
-  EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "1");
+  EXPECT_EQ(merged.Missing(kLateComm).Text(), "1");
   merged.Forget(2, 3 * kSecond);
   merged.Tick(3 * kSecond);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
@@ -284,8 +284,8 @@ TEST(MergedProgressTest, ARelayMergesItsChildrensReports) {
   }
   for (const CommBeat& beat : relay.TakeMoved(kSecond)) root.Apply(1, kSecond, beat);
   root.Tick(kSecond);
-  EXPECT_EQ(RunsText(root.Missing(kLateComm)), "17");
-  EXPECT_EQ(RunsText(root.Members(kLateComm)), "0-39");
+  EXPECT_EQ(root.Missing(kLateComm).Text(), "17");
+  EXPECT_EQ(root.Members(kLateComm).Text(), "0-39");
   EXPECT_TRUE(relay.TakeMoved(2 * kSecond).empty()) << "nothing moved";
   EXPECT_EQ(relay.TakeMoved(2 * kSecond, true).size(), 1u);
   for (uint32_t child = 0; child < 40; ++child) relay.Forget(child, 3 * kSecond);
@@ -353,17 +353,17 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   const ring::Snapshot ahead = RingWith({{kLateComm, CommState::kReady}, {5, CommState::kReady}}, 42);
   const ring::Snapshot behind = RingWith({{kLateComm, CommState::kReady}, {5, CommState::kReady}}, 41);
   look(ahead, behind);
-  EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "1");
+  EXPECT_EQ(merged.Missing(kLateComm).Text(), "1");
   // One member aborted and the other did not. No rank waits, and the other is still a member.
   const ring::Snapshot aborted = RingWith({{kLateComm, CommState::kAborted}, {5, CommState::kReady}}, 42);
   look(aborted, behind);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
-  EXPECT_EQ(RunsText(merged.Members(kLateComm)), "1");
+  EXPECT_EQ(merged.Members(kLateComm).Text(), "1");
   const ring::Snapshot both = RingWith({{kLateComm, CommState::kDestroyed}, {5, CommState::kReady}}, 42);
   look(aborted, both);
   EXPECT_EQ(merged.Find(kLateComm), nullptr);
   ASSERT_NE(merged.Find(5), nullptr);
-  EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
+  EXPECT_EQ(merged.Members(5).Text(), "0, 1");
   EXPECT_EQ(look(aborted, both), 0u) << "must be reported once";
   // The table entry is reused before the end of its communicator was observed. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
@@ -374,20 +374,8 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   EXPECT_NE(merged.Find(6), nullptr) << "the end was not seen, so the communicator is still there";
   for (int i = 0; i < 100; ++i) look(reused, reused);
   EXPECT_EQ(merged.Find(5), nullptr);
-  EXPECT_EQ(RunsText(merged.Members(6)), "0-1");
+  EXPECT_EQ(merged.Members(6).Text(), "0, 1");
   EXPECT_EQ(merged.size(), 1u);
-}
-
-TEST(RankRunsTest, BehaveLikeSets) {
-  const RankRuns a = RunsOf({5, 3, 4, 9, 3}), b = RunsOf({4, 10, 11});
-  EXPECT_EQ(RunsText(a), "3-5, 9");
-  EXPECT_EQ(RunsText(Union(a, b)), "3-5, 9-11");
-  EXPECT_EQ(RunsText(Difference(a, b)), "3, 5, 9");
-  EXPECT_EQ(CountOf(a), 4u);
-  EXPECT_TRUE(Contains(a, 9));
-  EXPECT_FALSE(Contains(a, 6));
-  EXPECT_EQ(RunsText(Merge({{7, 9}, {0, 3}, {2, 5}})), "0-5, 7-9");
-  EXPECT_EQ(RanksOf(a, 2).size(), 2u);
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
   part->max = beat.issued_max;
   part->at_min = beat.at_min;
   if (!beat.members.empty() && part->members != beat.members) {
-    merged.known += static_cast<uint32_t>(CountOf(beat.members));
-    merged.known -= static_cast<uint32_t>(CountOf(part->members));
+    merged.known += static_cast<uint32_t>(beat.members.size());
+    merged.known -= static_cast<uint32_t>(part->members.size());
     part->members = beat.members;
     comm.members_changed = true;
   }
@@ -115,7 +115,7 @@ void MergedProgress::ApplyHashes(uint32_t child, const CommBeat& beat, const Par
       if (odd.point.hash != at->point.hash && at->odd.size() < kMostOdd) at->odd.push_back(odd);
     }
     if (point.hash == at->point.hash) continue;
-    for (int32_t rank : RanksOf(part.members, kMostOdd)) {
+    for (int32_t rank : part.members.List(kMostOdd)) {
       if (at->odd.size() >= kMostOdd) break;
       if (std::find(odd_here.begin(), odd_here.end(), rank) == odd_here.end()) at->odd.push_back({rank, point});
     }
@@ -128,7 +128,7 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
   Comm& comm = found->second;
   Part* part = PartOf(&comm, child, false);
   if (part == nullptr) return;
-  comm.merged.known -= static_cast<uint32_t>(CountOf(part->members));
+  comm.merged.known -= static_cast<uint32_t>(part->members.size());
   const auto index = static_cast<uint32_t>(part - comm.parts.data());
   if (index + 1 != comm.parts.size()) comm.parts[index] = std::move(comm.parts.back());
   comm.parts.pop_back();
@@ -204,24 +204,25 @@ const MergedComm* MergedProgress::Find(uint64_t comm) const {
   return found == comms_.end() ? nullptr : &found->second.merged;
 }
 
-RankRuns MergedProgress::Missing(uint64_t comm) const {
-  std::vector<RankRun> missing;
+Ranks MergedProgress::Missing(uint64_t comm) const {
+  std::vector<Ranks::Run> missing;
   const auto found = comms_.find(comm);
   if (found == comms_.end() || found->second.merged.behind_since_ns == 0) return {};
   for (const Part& part : found->second.parts) {
     if (part.min != found->second.merged.issued_min) continue;
-    const RankRuns& low = part.at_min.empty() ? part.members : part.at_min;
-    missing.insert(missing.end(), low.begin(), low.end());
+    const Ranks& low = part.at_min.empty() ? part.members : part.at_min;
+    missing.insert(missing.end(), low.runs().begin(), low.runs().end());
   }
-  return Merge(std::move(missing));
+  return Ranks::OfRuns(std::move(missing));
 }
 
-RankRuns MergedProgress::Members(uint64_t comm) const {
-  std::vector<RankRun> members;
+Ranks MergedProgress::Members(uint64_t comm) const {
+  std::vector<Ranks::Run> members;
   const auto found = comms_.find(comm);
   if (found == comms_.end()) return {};
-  for (const Part& part : found->second.parts) members.insert(members.end(), part.members.begin(), part.members.end());
-  return Merge(std::move(members));
+  for (const Part& part : found->second.parts)
+    members.insert(members.end(), part.members.runs().begin(), part.members.runs().end());
+  return Ranks::OfRuns(std::move(members));
 }
 
 void MergedProgress::ForEachBehind(const std::function<void(const MergedComm&)>& take) const {

@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "collector/common/rank_runs.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/gap_history.h"
 #include "collector/detect/lateness.h"
 #include "recorder/ring/snapshot.h"
@@ -42,8 +42,8 @@ struct CommBeat {
   int64_t issue_age_ns = 0;                 // age of the moment when the first member reached issued_max
   // Age of the newest operation, including sends and receives; 0 if not reported.
   int64_t moved_age_ns = 0;
-  RankRuns at_min;         // empty if all members of the sender are at issued_min
-  RankRuns members;        // empty if unchanged since the last report
+  Ranks at_min;            // empty if all members of the sender are at issued_min
+  Ranks members;           // empty if unchanged since the last report
   int64_t p99_gap_ns = 0;  // measured by the sender
   uint32_t gaps = 0;
   std::string name;                          // empty if unchanged since the last report
@@ -129,8 +129,8 @@ class MergedProgress {
   const MergedComm* Find(uint64_t comm) const;
   size_t size() const { return comms_.size(); }
   // Returns the members at issued_min while others are past it; empty if no member is behind.
-  RankRuns Missing(uint64_t comm) const;
-  RankRuns Members(uint64_t comm) const;
+  Ranks Missing(uint64_t comm) const;
+  Ranks Members(uint64_t comm) const;
   // Visits communicators with a member behind, in no particular order.
   void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
   void ForEach(const std::function<void(const MergedComm&)>& take) const;
@@ -141,7 +141,7 @@ class MergedProgress {
   struct Part {
     uint32_t child = 0;
     uint64_t min = 0, max = 0;
-    RankRuns at_min, members;
+    Ranks at_min, members;
   };
   // A hash point on its way through a relay, which sends it once every child has reported it.
   struct Point {

@@ -16,27 +16,6 @@ constexpr int kMostFromProto = 4096;
 // is written.
 constexpr uint64_t kLooksUntilGone = 50;
 
-RankRuns RunsFromProto(const RankSet& set) {
-  RankRuns runs;
-  const int count = std::min(set.first_size(), set.last_size());
-  for (int i = 0; i < count; ++i) {
-    const RankRun run{set.first(i), set.last(i)};
-    // After invalid data, the rest of the sender's list is not trusted either.
-    if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
-        (!runs.empty() && run.first <= runs.back().last))
-      break;
-    runs.push_back(run);
-  }
-  return runs;
-}
-
-void RunsToProto(const RankRuns& runs, RankSet* set) {
-  for (const RankRun& run : runs) {
-    set->add_first(run.first);
-    set->add_last(run.last);
-  }
-}
-
 bool Ended(ring::CommState state) {
   return state != ring::CommState::kInitializing && state != ring::CommState::kReady &&
          state != ring::CommState::kFinalizing;
@@ -54,8 +33,8 @@ CommBeat BeatFromProto(const CommunicatorBeat& proto) {
   beat.total_max = std::max(proto.total_max(), beat.issued_max);
   beat.issue_age_ns = std::max<int64_t>(0, proto.issue_age_ns());
   beat.moved_age_ns = std::max<int64_t>(0, proto.moved_age_ns());
-  beat.at_min = RunsFromProto(proto.at_min());
-  beat.members = RunsFromProto(proto.members());
+  beat.at_min = Ranks::FromOrNone(proto.at_min());
+  beat.members = Ranks::FromOrNone(proto.members());
   beat.p99_gap_ns = std::max<int64_t>(0, proto.p99_gap_ns());
   beat.gaps = std::min<uint32_t>(proto.gaps(), GapHistory::kMost);
   beat.name = proto.name().substr(0, 256);
@@ -77,8 +56,8 @@ void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto) {
   proto->set_total_max(beat.total_max);
   proto->set_issue_age_ns(beat.issue_age_ns);
   proto->set_moved_age_ns(beat.moved_age_ns);
-  if (!beat.at_min.empty()) RunsToProto(beat.at_min, proto->mutable_at_min());
-  if (!beat.members.empty()) RunsToProto(beat.members, proto->mutable_members());
+  if (!beat.at_min.empty()) beat.at_min.To(proto->mutable_at_min());
+  if (!beat.members.empty()) beat.members.To(proto->mutable_members());
   proto->set_p99_gap_ns(beat.p99_gap_ns);
   proto->set_gaps(beat.gaps);
   if (!beat.name.empty()) proto->set_name(beat.name);
@@ -282,9 +261,9 @@ std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, 
         all.push_back(rank);
         if (member.issued == beat.issued_min) low.push_back(rank);
       }
-      if (beat.issued_min < beat.issued_max) beat.at_min = RunsOf(std::move(low));
+      if (beat.issued_min < beat.issued_max) beat.at_min = Ranks::Of(std::move(low));
       if (tell) {
-        beat.members = RunsOf(std::move(all));
+        beat.members = Ranks::Of(std::move(all));
         beat.name = comm.name;
         comm.members_told = true;
       }

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
@@ -30,16 +31,6 @@ Environment::iterator Find(Environment* environment, const std::string& name) {
   return std::find_if(environment->begin(), environment->end(), [&name](const std::string& entry) {
     return entry.size() > name.size() && entry[name.size()] == '=' && entry.compare(0, name.size(), name) == 0;
   });
-}
-
-std::string SafeName(const std::string& text) {
-  std::string name;
-  for (char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '-' || (c == '.' && !name.empty());
-    name.push_back(plain ? c : '_');
-  }
-  return name.substr(0, 64);
 }
 
 }  // namespace
@@ -152,16 +143,17 @@ int RingKib(int ranks, const std::string& folder) {
 }
 
 RackAndSwitch PlaceOf(const Environment& environment) {
-  RackAndSwitch place{SafeName(GetVariable(environment, "LOCKSTEP_RACK")),
-                      SafeName(GetVariable(environment, "LOCKSTEP_SWITCH"))};
+  RackAndSwitch place{FileNameFrom(GetVariable(environment, "LOCKSTEP_RACK"), 64),
+                      FileNameFrom(GetVariable(environment, "LOCKSTEP_SWITCH"), 64)};
   const std::string address = GetVariable(environment, "SLURM_TOPOLOGY_ADDR"),
                     pattern = GetVariable(environment, "SLURM_TOPOLOGY_ADDR_PATTERN");
   if (place.leaf_switch.empty() && pattern.ends_with("switch.node")) {
     const size_t node = address.rfind('.');
     if (node != std::string::npos && node > 0) {
       const size_t begin = address.rfind('.', node - 1);
-      place.leaf_switch = SafeName(address.substr(begin == std::string::npos ? 0 : begin + 1,
-                                                  node - (begin == std::string::npos ? 0 : begin + 1)));
+      place.leaf_switch = FileNameFrom(address.substr(begin == std::string::npos ? 0 : begin + 1,
+                                                      node - (begin == std::string::npos ? 0 : begin + 1)),
+                                       64);
     }
   }
   return place;
@@ -170,9 +162,9 @@ RackAndSwitch PlaceOf(const Environment& environment) {
 std::string JobName(const Environment& environment, const std::string& command) {
   for (const char* name : {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"}) {
     const std::string value = GetVariable(environment, name);
-    if (!value.empty()) return SafeName(value);
+    if (!value.empty()) return FileNameFrom(value, 64);
   }
-  return absl::StrCat(SafeName(command.substr(command.rfind('/') + 1)), "-", getpid());
+  return absl::StrCat(FileNameFrom(command.substr(command.rfind('/') + 1), 64), "-", getpid());
 }
 
 }  // namespace lockstep

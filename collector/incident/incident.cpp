@@ -21,35 +21,16 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/parse_json.h"
+#include "analyzer/util/printable.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"
 #include "proto/dump.pb.h"
 
 namespace lockstep {
-namespace {
-
-absl::Status MakeFolder(const std::string& folder) {
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0777);
-  }
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make", folder, errno);
-  struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) return FileError("open", folder, errno);
-  if (!S_ISDIR(info.st_mode)) return FileError("use", folder, ENOTDIR);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 std::string DumpFileName(const std::string& host) {
-  std::string name;
-  for (char c : host) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '-' || (c == '.' && !name.empty());
-    name.push_back(plain ? c : '_');
-  }
-  return (name.empty() ? "unknown-host" : name.substr(0, 128)) + ".lsd";
+  return (host.empty() ? "unknown-host" : FileNameFrom(host, 128)) + ".lsd";
 }
 
 namespace {
@@ -66,33 +47,22 @@ std::string TimeText(int64_t real_ns) {
 
 nlohmann::json ReadJson(const std::string& path) { return ParseJson(ReadSmallFile(path, 64 << 20)); }
 
-std::string TextOf(const nlohmann::json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 }  // namespace
 
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder) {
   struct stat info {};
   if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return EarlierIncident();
   const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
-  if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
+  if (JsonText(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
     std::vector<std::string> names = {"manifest.json", "verdict.json",    "verdict.txt", "report.html",
                                       "explore.html",  "decisions.jsonl", "index.lsi"};
-    if (manifest.is_object() && manifest.contains("nodes") && manifest["nodes"].is_array()) {
-      for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
-    }
+    for (const nlohmann::json& node : JsonList(manifest, "nodes")) names.push_back(JsonText(node, "file"));
     for (const std::string& name : names) {
       if (!name.empty() && name.find('/') == std::string::npos) unlink(absl::StrCat(folder, "/", name).c_str());
     }
     return EarlierIncident{"", true};
   }
-  int64_t taken_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000;
-  if (manifest.is_object() && manifest.contains("captured_real_ns") &&
-      manifest["captured_real_ns"].is_number_integer()) {
-    taken_ns = manifest["captured_real_ns"].get<int64_t>();
-  }
+  const int64_t taken_ns = JsonInteger(manifest, "captured_real_ns", int64_t{info.st_mtim.tv_sec} * 1'000'000'000);
   std::string plain = folder;
   while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
   const std::string wanted = absl::StrCat(plain, ".", TimeText(taken_ns));

@@ -8,7 +8,6 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,7 +126,7 @@ void Agent::Follow(Ring* ring) {
   const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
   if (!same) {
     ring->pidfd.reset();
-    MarkEnded(ring, end != ends_.end() ? end->second : ProcessEnd{Life::kGone, 0, 0, MonotonicNs()});
+    MarkEnded(ring, end != ends_.end() ? end->second : ProcessEnd{-1, MonotonicNs()});
     return;
   }
   ring->process.life = Life::kRunning;
@@ -144,9 +143,7 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
   Process& process = ring->process;
   const bool known = process.life == Life::kExited || process.life == Life::kKilled;
   if (!known) {
-    process.life = end.life;
-    process.exit_code = end.exit_code;
-    process.signal = end.signal;
+    SetEnd(end.wait_status, &process);
     process.ended_mono_ns = end.mono_ns;
     process.state.clear();
   }
@@ -190,18 +187,8 @@ void Agent::Handle() {
       continue;
     }
     Ring* ring = rings_[events[i].data.u64].get();
-    ProcessEnd end;
-    end.mono_ns = MonotonicNs();
-    if (const std::optional<int> status = ReadWaitStatus(ring->digest.process.pid, ring->pidfd.get())) {
-      if (WIFEXITED(*status)) {
-        end.life = Life::kExited;
-        end.exit_code = WEXITSTATUS(*status);
-      } else if (WIFSIGNALED(*status)) {
-        end.life = Life::kKilled;
-        end.signal = WTERMSIG(*status);
-      }
-    }
-    MarkEnded(ring, end);
+    const int64_t now = MonotonicNs();
+    MarkEnded(ring, {ReadWaitStatus(ring->digest.process.pid, ring->pidfd.get()).value_or(-1), now});
   }
   if (appeared) Scan(root_, 0);
 }

@@ -25,8 +25,7 @@ namespace lockstep {
 
 // How a process exited, according to the process that reaped it.
 struct ProcessEnd {
-  Life life = Life::kGone;
-  int32_t exit_code = 0, signal = 0;
+  int wait_status = -1;  // as from waitpid; -1 if unknown
   int64_t mono_ns = 0;
 };
 

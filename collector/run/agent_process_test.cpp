@@ -56,7 +56,7 @@ TEST_F(AgentProcessTest, TheEndOfAnEarlierProcessWithTheNumberIsIgnored) {
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks);
   Agent agent;
-  agent.Ended(child_, {Life::kExited, 3, 0, 1});
+  agent.Ended(child_, {W_EXITCODE(3, 0), 1});
   ASSERT_TRUE(agent.Watch(folder_).ok());
   ASSERT_EQ(agent.size(), 1u);
   EXPECT_EQ(agent.process(0).life, Life::kRunning);
@@ -67,7 +67,7 @@ TEST_F(AgentProcessTest, ANewProcessWithTheNumberIsIgnored) {
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks - 1);
   Agent agent;
-  agent.Ended(child_, {Life::kExited, 3, 0, 1});
+  agent.Ended(child_, {W_EXITCODE(3, 0), 1});
   ASSERT_TRUE(agent.Watch(folder_).ok());
   ASSERT_EQ(agent.size(), 1u);
   EXPECT_EQ(agent.process(0).life, Life::kExited);

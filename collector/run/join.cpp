@@ -53,10 +53,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   const absl::StatusOr<CollectorAddress> address = FindCollector(tool);
   absl::Status status = address.status();
   if (status.ok()) {
-    wire::ClientOptions connection;
-    connection.endpoints = {address->endpoint};
-    connection.security = address->security;
-    absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(connection);
+    absl::StatusOr<std::unique_ptr<wire::Client>> client = ConnectTo(*address);
     status = client.status();
     if (client.ok()) join->client_ = std::move(*client);
   }
@@ -83,14 +80,7 @@ void Join::Step(int64_t mono_ns) {
   if (client_ == nullptr) return;
   if (client_->Tick(mono_ns)) {
     welcome_ = false;
-    Hello hello;
-    hello.set_role(Hello::READER);
-    hello.set_version("run");
-    hello.set_instance(instance_);
-    hello.set_protocol(wire::kProtocol);
-    hello.set_min_protocol(1);
-    if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
-      client_->Send(*message).IgnoreError();
+    client_->Send(wire::Type::kHello, wire::MakeHello(Hello::READER, instance_)).IgnoreError();
   }
   if (welcome_ && mono_ns - asked_ns_ > (known_ ? 20 * kSecond : kSecond)) {
     asked_ns_ = mono_ns;
@@ -102,8 +92,7 @@ void Join::Step(int64_t mono_ns) {
       if (request.kin_size() < kMostKin) request.add_kin(comm);
     }
     known_ |= request.kin_size() > 0;
-    if (const auto message = wire::Encode(wire::Type::kClientRequest, request); message.ok())
-      client_->Send(*message).IgnoreError();
+    client_->Send(wire::Type::kClientRequest, request).IgnoreError();
   }
   while (const std::optional<wire::Message> message = client_->Receive()) {
     if (message->header.type == wire::Type::kWelcome) {

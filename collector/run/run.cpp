@@ -359,17 +359,14 @@ class Run {
           child->ended_ns = event->mono_ns;
           break;
         case KeeperEvent::kEnded: {
-          ProcessEnd end;
-          end.mono_ns = event->mono_ns;
-          end.life = event->code == CLD_EXITED ? Life::kExited : Life::kKilled;
-          (event->code == CLD_EXITED ? end.exit_code : end.signal) = event->status;
           if (child != nullptr && child->alive) {
             child->alive = false;
             child->code = event->code;
             child->status = event->status;
             child->ended_ns = event->mono_ns;
           }
-          watch_->Ended(event->pid, end);
+          watch_->Ended(event->pid,
+                        {event->code == CLD_EXITED ? W_EXITCODE(event->status, 0) : event->status, event->mono_ns});
           ended = true;
           break;
         }

@@ -70,11 +70,8 @@ void Watch::Started(int rank, pid_t pid) {
 void Watch::Ended(pid_t pid, const ProcessEnd& end) {
   agent_->Ended(pid, end);
   if (const auto found = started_.find(pid); found != started_.end()) {
-    Process& process = found->second.process;
-    process.life = end.life;
-    process.exit_code = end.exit_code;
-    process.signal = end.signal;
-    process.ended_mono_ns = end.mono_ns;
+    SetEnd(end.wait_status, &found->second.process);
+    found->second.process.ended_mono_ns = end.mono_ns;
   }
 }
 
@@ -378,7 +375,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
     std::vector<int32_t> ranks;
     ranks.reserve(slots.size());
     for (int32_t slot : slots) ranks.push_back(RankOf(slot));
-    return RunsOf(std::move(ranks));
+    return Ranks::Of(std::move(ranks));
   };
   const std::vector<LateEvent> events = lateness_.Observe(now, views);
   progress_.Observe(now, rings);

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/rotating_file.h"
 #include "analyzer/util/system.h"
@@ -166,17 +167,8 @@ class CollectorProcess : public CoreActions {
     for (const std::string& endpoint : server.endpoints) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
-    struct stat info {};
-    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos;
-         slash = options_.out.find('/', slash + 1)) {
-      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up later
-    }
-    if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
-      return absl::UnavailableError(absl::StrCat("cannot create --out ", options_.out, ": ", strerror(errno)));
-    }
-    if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-      return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is not a folder"));
-    }
+    if (const absl::Status status = MakeFolder(options_.out); !status.ok())
+      return absl::UnavailableError(absl::StrCat("--out: ", status.message()));
     if (!options_.group.empty()) {
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
       if (!group.ok()) return group.status();
@@ -390,14 +382,11 @@ class CollectorProcess : public CoreActions {
   std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;
 };
 
-int RunRelay(const CollectorOptions& options) {
+absl::Status RunRelay(const CollectorOptions& options) {
   const int ends = EndSignals();
   RelayOptions relay;
   absl::StatusOr<std::vector<std::string>> listen = ListenAt(options.listen);
-  if (!listen.ok()) {
-    Say(listen.status().message());
-    return 1;
-  }
+  if (!listen.ok()) return listen.status();
   relay.server.endpoints = *std::move(listen);
   relay.server.security = options.security;
   relay.upstream.endpoints = options.upstream;
@@ -408,32 +397,11 @@ int RunRelay(const CollectorOptions& options) {
   relay.instance = RandomInstance();
   relay.silent_after_ns = options.silent_after_ns;
   relay.boot_id = BootId();
-  for (const std::string& endpoint : relay.server.endpoints) {
-    if (absl::Status status = wire::CheckSecurity(options.security, endpoint, true); !status.ok()) {
-      Say(status.message());
-      return 1;
-    }
-  }
-  for (const std::string& endpoint : options.upstream) {
-    if (absl::Status status = wire::CheckSecurity(options.security, endpoint, false); !status.ok()) {
-      Say(status.message());
-      return 1;
-    }
-  }
   absl::StatusOr<std::unique_ptr<Relay>> started = Relay::Start(relay);
-  if (!started.ok()) {
-    Say(started.status().message());
-    return 1;
-  }
-  std::unique_ptr<MetricsServer> metrics;
-  if (!options.metrics.empty()) {
-    absl::StatusOr<std::unique_ptr<MetricsServer>> server = MetricsServer::Start(options.metrics);
-    if (!server.ok()) {
-      Say(server.status().message());
-      return 1;
-    }
-    metrics = std::move(*server);
-  }
+  if (!started.ok()) return started.status();
+  absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = nullptr;
+  if (!options.metrics.empty()) metrics = MetricsServer::Start(options.metrics);
+  if (!metrics.ok()) return metrics.status();
   Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ",
                    absl::StrJoin(options.upstream, ", ")));
   bool connected = false;
@@ -460,7 +428,7 @@ int RunRelay(const CollectorOptions& options) {
       never_reached = INT64_MAX;
       unreached();
     }
-    if (metrics != nullptr && MonotonicNs() >= next_metrics) {
+    if (*metrics != nullptr && MonotonicNs() >= next_metrics) {
       next_metrics = MonotonicNs() + kSecond;
       const RelayCounters& counters = (*started)->counters();
       MetricSet set;
@@ -473,11 +441,11 @@ int RunRelay(const CollectorOptions& options) {
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", counters.heartbeats_out);
       set.Counter("relay_chunks_dropped", "Chunks that agents must resend.", counters.chunks_dropped);
       set.Counter("relay_malformed", "Malformed messages.", counters.malformed);
-      metrics->Publish(std::move(set));
+      (*metrics)->Publish(std::move(set));
     }
   }
   Say("the relay exits");
-  return 0;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -495,7 +463,10 @@ int RunCollector(const CollectorOptions& options) {
     if (!status.ok()) Say(absl::StrCat(options.index, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
-  return options.upstream.empty() ? CollectorProcess(options).Main() : RunRelay(options);
+  if (options.upstream.empty()) return CollectorProcess(options).Main();
+  const absl::Status status = RunRelay(options);
+  if (!status.ok()) Say(status.message());
+  return status.ok() ? 0 : 1;
 }
 
 }  // namespace lockstep

@@ -337,7 +337,7 @@ void WatchedJob::Look(int number) {
     static_cast<LateFacts&>(input) = event;
     std::vector<int32_t> waiting;
     for (int32_t slot : event.waiting) waiting.push_back(first + slot);
-    input.waiting = RunsOf(waiting);
+    input.waiting = Ranks::Of(waiting);
     input.host = absl::StrCat("host", number);
     detector_.Late(now_, input);
   }

@@ -34,15 +34,9 @@ void TopSession::Step(int64_t mono_ns) {
   if (started_ns_ == 0) started_ns_ = mono_ns;
   const bool anew = client_->Tick(mono_ns);
   if (anew || !greeted_) {
-    Hello hello;
-    hello.set_role(role_);
-    hello.set_version(LOCKSTEP_VERSION);
+    Hello hello = wire::MakeHello(role_, static_cast<uint64_t>(getpid()) << 32 ^ static_cast<uint64_t>(started_ns_));
     hello.set_host(HostName());
-    hello.set_instance(static_cast<uint64_t>(getpid()) << 32 ^ static_cast<uint64_t>(started_ns_));
-    hello.set_protocol(wire::kProtocol);
-    hello.set_min_protocol(wire::kProtocol);
-    const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
-    greeted_ = message.ok() && client_->Send(*message).ok();
+    greeted_ = client_->Send(wire::Type::kHello, hello).ok();
     asked_ns_ = 0;
   }
   while (const std::optional<wire::Message> message = client_->Receive()) {
@@ -59,8 +53,7 @@ void TopSession::Step(int64_t mono_ns) {
     request.set_kind(ClientRequest::STATUS);
     request.set_job(job_);
     request.set_request(status_request_ = next_request_++);
-    const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kClientRequest, request);
-    if (message.ok()) (void)client_->Send(*message);
+    client_->Send(wire::Type::kClientRequest, request).IgnoreError();
     asked_ns_ = mono_ns;
   }
 }
@@ -120,9 +113,7 @@ void TopSession::Ask(ClientRequest request, const JobStatus& job) {
   answered_ = false;
   request.set_job(FullName(job.job()));
   request.set_request(question_ = next_request_++);
-  const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kClientRequest, request);
-  const absl::Status status = message.ok() ? client_->Send(*message) : message.status();
-  if (!status.ok()) {
+  if (const absl::Status status = client_->Send(wire::Type::kClientRequest, request); !status.ok()) {
     lines_.push_back(std::string(status.message()));
     answered_ = true;
   }

@@ -152,46 +152,48 @@ void AddHosts(const JobStatus& job, Lines* lines) {
   }
 }
 
+struct Part {
+  uint64_t ranks = 0;
+  Ranks troubled;
+};
+
+void AddParts(const char* title, const std::map<uint64_t, Part>& parts, Lines* lines) {
+  const auto row = [](const std::string& number, const std::string& ranks, const std::string& troubled) {
+    return absl::StrCat(Padded(number, 6), " ", RightPadded(ranks, 7), " ", RightPadded(troubled, 9), " ");
+  };
+  Add(lines, TopStyle::kHeading, row(title, "RANKS", "TROUBLED") + "TROUBLED RANKS");
+  for (const auto& [number, part] : parts) {
+    const bool none = part.troubled.empty();
+    Add(lines, none ? TopStyle::kPlain : TopStyle::kLate,
+        row(absl::StrCat(number), CountText(part.ranks), CountText(part.troubled.size())) +
+            (none ? "" : part.troubled.Text(4)));
+  }
+}
+
 void AddRails(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
-  struct Rail {
-    size_t ranks = 0;
-    Ranks troubled;
-  };
-  std::map<size_t, Rail> rails;
+  std::map<uint64_t, Part> rails;
   for (const HostStatus& host : job.hosts()) {
     // No host has this many GPUs, so a larger set is not one host's.
-    size_t place = 0;
+    uint64_t place = 0;
     for (const int32_t rank : Ranks::FromOrNone(host.ranks()).List(64)) {
-      Rail& rail = rails[place++];
+      Part& rail = rails[place++];
       ++rail.ranks;
       if (troubled.Contains(rank)) rail.troubled.Add(rank);
     }
   }
-  Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
-                   " TROUBLED RANKS"));
-  for (const auto& [place, rail] : rails) {
-    Add(lines, rail.troubled.empty() ? TopStyle::kPlain : TopStyle::kLate,
-        absl::StrCat(Padded(absl::StrCat(place), 6), " ", RightPadded(CountText(rail.ranks), 7), " ",
-                     RightPadded(CountText(rail.troubled.size()), 9), " ",
-                     rail.troubled.empty() ? "" : rail.troubled.Text(4)));
-  }
+  AddParts("RAIL", rails, lines);
 }
 
 void AddStages(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
-  Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
-                   " TROUBLED RANKS"));
+  std::map<uint64_t, Part> stages;
   for (const StageStatus& stage : job.stages()) {
     const Ranks ranks = Ranks::FromOrNone(stage.ranks());
-    const Ranks here = ranks.Common(troubled);
-    Add(lines, here.empty() ? TopStyle::kPlain : TopStyle::kLate,
-        absl::StrCat(Padded(absl::StrCat(stage.stage()), 6), " ", RightPadded(CountText(ranks.size()), 7), " ",
-                     RightPadded(CountText(here.size()), 9), " ", here.empty() ? "" : here.Text(4)));
+    stages[stage.stage()] = {ranks.size(), ranks.Common(troubled)};
   }
-  if (job.stages().empty()) {
+  AddParts("STAGE", stages, lines);
+  if (stages.empty()) {
     Add(lines, TopStyle::kDim, "no communicator of this job has a pipeline name (pp_0, PIPELINE...),");
     Add(lines, TopStyle::kDim, "so its stages are unknown");
   }

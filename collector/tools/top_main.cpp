@@ -250,7 +250,6 @@ class Keys {
     following_ = false;
     state_->help = false;
     state_->text.clear();
-    state_->report = false;
     state_->scroll = 0;
   }
 
@@ -267,7 +266,6 @@ class Keys {
       state_->text = {"This job has no verdict yet. Press d to request a dump and show its verdict."};
       return;
     }
-    state_->report = true;
     state_->text = absl::StrSplit(job.last_incident().text(), '\n');
     state_->text.push_back("incident: " + job.last_incident().path());
   }
@@ -286,7 +284,6 @@ class Keys {
       if (key == 'y' || key == 'Y') {
         session_->Dump(job);
         Follow("DUMP of " + job.job().job());
-        state_->report = true;
       }
       return;
     }
@@ -367,10 +364,7 @@ int Main(int argc, char** argv) {
     fprintf(stderr, "lockstep top: %s\n", std::string(address.status().message()).c_str());
     return 1;
   }
-  wire::ClientOptions client_options;
-  client_options.endpoints = {address->endpoint};
-  client_options.security = address->security;
-  absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(client_options);
+  absl::StatusOr<std::unique_ptr<wire::Client>> client = ConnectTo(*address);
   if (!client.ok()) {
     fprintf(stderr, "lockstep top: %s\n", std::string(client.status().message()).c_str());
     return 1;

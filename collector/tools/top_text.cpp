@@ -8,17 +8,6 @@
 #include "analyzer/util/printable.h"
 
 namespace lockstep::top {
-namespace {
-
-// Returns the column of the text in a report's row ("  evidence 1 of 2 .."); 0 if the line is not such a row.
-size_t RowColumn(const std::string& line) {
-  constexpr size_t kLabel = 2, kText = 11;
-  if (IndentOf(line) != kLabel || line.size() <= kText || line[kText] == ' ') return 0;
-  const size_t end = line.find(' ', kLabel);
-  return end < kText && line.find_first_not_of(' ', end) == kText ? kText : 0;
-}
-
-}  // namespace
 
 std::string Cut(std::string text, size_t width) {
   if (text.size() <= width) return text;
@@ -82,29 +71,6 @@ std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t i
 size_t IndentOf(const std::string& text) {
   const size_t at = text.find_first_not_of(' ');
   return at == std::string::npos ? 0 : at;
-}
-
-std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t width) {
-  constexpr size_t kContinued = 13;  // two more than a row's text
-  std::vector<std::string> whole;
-  bool headline = true;
-  for (const std::string& line : text) {
-    const std::string printable = PrintableAscii(line);
-    const size_t indent = IndentOf(printable);
-    headline &= RowColumn(printable) == 0 && (whole.empty() || indent == 2);
-    if (!whole.empty() && !printable.empty() && ((headline && indent == 2) || indent >= kContinued)) {
-      absl::StrAppend(&whole.back(), " ", printable.substr(indent));
-    } else {
-      whole.push_back(printable);
-    }
-  }
-  std::vector<std::string> lines;
-  for (const std::string& line : whole) {
-    const size_t column = RowColumn(line);
-    for (std::string& part : Wrapped(line, width, column != 0 ? column : IndentOf(line) + 2))
-      lines.push_back(std::move(part));
-  }
-  return lines;
 }
 
 }  // namespace lockstep::top

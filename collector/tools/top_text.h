@@ -27,7 +27,5 @@ std::string Tight(int64_t ns);
 size_t IndentOf(const std::string& text);
 // Splits the text between words into lines of at most `width` columns; all but the first are indented by `indent`.
 std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t indent);
-// Rewraps the lines of a verdict, which were wrapped for a wider window.
-std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t width);
 
 }  // namespace lockstep::top

@@ -167,16 +167,11 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
     }
   } else if (!state.text.empty()) {
     Add(&body, TopStyle::kHeading, PrintableAscii(state.text_title));
-    std::vector<std::string> texts;
-    if (state.report) {
-      texts = Reflowed(state.text, width);
-    } else {
-      for (const std::string& line : state.text) {
-        const std::string printable = PrintableAscii(line);
-        for (std::string& part : Wrapped(printable, width, IndentOf(printable) + 2)) texts.push_back(std::move(part));
-      }
+    for (const std::string& line : state.text) {
+      const std::string printable = PrintableAscii(line);
+      for (std::string& part : Wrapped(printable, width, IndentOf(printable) + 2))
+        Add(&body, TopStyle::kPlain, std::move(part));
     }
-    for (std::string& text : texts) Add(&body, TopStyle::kPlain, std::move(text));
   } else if (jobs.empty()) {
     Add(&body, TopStyle::kDim, "The collector knows no job.");
     Add(&body, TopStyle::kDim,

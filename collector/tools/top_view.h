@@ -37,8 +37,6 @@ struct TopState {
   size_t scroll = 0;                    // first visible line of the list, or of `text`
   std::vector<std::string> text;        // shown instead of the list if not empty: a verdict, stacks, a rank
   std::string text_title;
-  // `text` comes from a verdict: its lines were wrapped for a wider window, and are wrapped again for this one.
-  bool report = false;
   bool help = false;
   std::string prompt;     // the last line: a question, the typed text, or the last message
   std::string endpoint;   // the endpoint that the figures come from

@@ -316,39 +316,6 @@ TEST(TopViewTest, OnlyReportsAreWrappedAgain) {
       expected);
 }
 
-TEST(TopViewTest, AReportIsWrappedForTheWindow) {
-  TopState state;
-  state.report = true;
-  state.text = {"HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid 1873): never entered AllReduce #118 on",
-                "  dp_3; its host is in no NCCL call and no GPU wait for 10.2 s",
-                "  job      trainsim-1856",
-                "  stack    pause (pause.c:29) < trainsim::FaultPlan::Play (faults.cpp:46) <",
-                "             trainsim::FaultPlan::Arrive (faults.cpp:88) < trainsim::Trainer::Optimize",
-                "             (trainer.h:136) < main (trainsim.cpp:38)",
-                "  evidence 1 of 2 members of dp_3 wait in AllReduce #118 for 10.2 s",
-                "           rank 5: no CPU and no I/O to speak of in 2.5 s, the same stack twice"};
-  std::vector<std::string> shown;
-  for (const TopLine& line : RenderTop({HungJob()}, state, 60, 24)) {
-    EXPECT_LE(line.text.size(), 60u);
-    shown.push_back(line.text);
-  }
-  const std::vector<std::string> expected = {"HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid",
-                                             "  1873): never entered AllReduce #118 on dp_3; its host is",
-                                             "  in no NCCL call and no GPU wait for 10.2 s",
-                                             "  job      trainsim-1856",
-                                             "  stack    pause (pause.c:29) < trainsim::FaultPlan::Play",
-                                             "           (faults.cpp:46) < trainsim::FaultPlan::Arrive",
-                                             "           (faults.cpp:88) < trainsim::Trainer::Optimize",
-                                             "           (trainer.h:136) < main (trainsim.cpp:38)",
-                                             "  evidence 1 of 2 members of dp_3 wait in AllReduce #118 for",
-                                             "           10.2 s",
-                                             "           rank 5: no CPU and no I/O to speak of in 2.5 s,",
-                                             "             the same stack twice"};
-  EXPECT_EQ(
-      std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())),
-      expected);
-}
-
 TEST(TopView, ANarrowWindowShowsTheMissingRanks) {
   for (const size_t width : {40u, 60u, 71u, 80u}) {
     std::string all;

@@ -38,6 +38,10 @@ class Client {
   // Never blocks. kUnavailable if nothing is connected or the queue is full; the caller then drops heartbeats, and
   // sends chunks later.
   virtual absl::Status Send(const Message& message) = 0;
+  absl::Status Send(Type type, const google::protobuf::MessageLite& message) {
+    const absl::StatusOr<Message> frame = Encode(type, message);
+    return frame.ok() ? Send(*frame) : frame.status();
+  }
   // Sends pings, detects silence, changes endpoints. Call it at least once a second, and if fd() is readable. Returns
   // true if the connection is new and earlier messages may be lost: then send Hello, and repeat what was not
   // acknowledged. Nothing is sent before that.

@@ -110,6 +110,16 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
   return frame;
 }
 
+Hello MakeHello(Hello::Role role, uint64_t instance) {
+  Hello hello;
+  hello.set_role(role);
+  hello.set_version(LOCKSTEP_VERSION);
+  hello.set_instance(instance);
+  hello.set_protocol(kProtocol);
+  hello.set_min_protocol(kProtocol);
+  return hello;
+}
+
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message) {
   const Header& header = frame.header;
   if (frame.body.size() > kMostWireBytes || header.raw_bytes > kMostBodyBytes) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message_lite.h"
+#include "proto/wire.pb.h"
 
 namespace lockstep::wire {
 
@@ -66,6 +67,8 @@ struct Message {
 
 // Compresses if that saves space. Fails if the message exceeds the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
+// The first message of a connection. Its host is empty.
+Hello MakeHello(Hello::Role role, uint64_t instance);
 // Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
 // whatever the frame claims.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);

@@ -148,12 +148,7 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
 }
 
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys) {
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0755);  // creates /etc/lockstep; a failure shows below
-  }
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot create the folder ", folder, ": ", Why()));
-  }
+  if (const absl::Status status = MakeFolder(folder); !status.ok()) return status;
   const std::string secret_path = absl::StrCat(folder, "/", name, ".key");
   const std::string public_path = absl::StrCat(folder, "/", name, ".pub");
   if (access(public_path.c_str(), F_OK) == 0) {

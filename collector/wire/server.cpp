@@ -358,8 +358,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
   reply.set_error(
       "this key is read-only (role reader); requesting a dump or examining a job needs a key of role operator");
   reply.set_done(true);
-  if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
-    (void)Send(peer.token, *frame);
+  Server::Send(peer.token, Type::kClientReply, reply).IgnoreError();
   return false;
 }
 

@@ -61,6 +61,10 @@ class Server {
   virtual std::optional<Received> Receive() = 0;
   // Never blocks: kNotFound if the peer is gone, kUnavailable if its bounded queue is full.
   virtual absl::Status Send(uint64_t peer, const Message& message) = 0;
+  absl::Status Send(uint64_t peer, Type type, const google::protobuf::MessageLite& message) {
+    const absl::StatusOr<Message> frame = Encode(type, message);
+    return frame.ok() ? Send(peer, *frame) : frame.status();
+  }
   // Returns the actual endpoints, with their ports.
   virtual const std::vector<std::string>& endpoints() const = 0;
   virtual const ServerCounters& counters() const = 0;

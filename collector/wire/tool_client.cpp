@@ -110,12 +110,16 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   return address;
 }
 
+absl::StatusOr<std::unique_ptr<wire::Client>> ConnectTo(const CollectorAddress& address) {
+  wire::ClientOptions options;
+  options.endpoints = {address.endpoint};
+  options.security = address.security;
+  return wire::Client::Connect(options);
+}
+
 absl::Status AskCollector(const CollectorAddress& address, ClientRequest request, int64_t limit_ns,
                           const std::function<void(const ClientReply&)>& take) {
-  wire::ClientOptions connection;
-  connection.endpoints = {address.endpoint};
-  connection.security = address.security;
-  const absl::StatusOr<std::unique_ptr<wire::Client>> made = wire::Client::Connect(connection);
+  const absl::StatusOr<std::unique_ptr<wire::Client>> made = ConnectTo(address);
   if (!made.ok()) return made.status();
   wire::Client& client = **made;
   std::random_device random;
@@ -135,14 +139,7 @@ absl::Status AskCollector(const CollectorAddress& address, ClientRequest request
                        ". Is it running there? lockstep doctor checks this"));
     }
     if (client.Tick(now)) {
-      Hello hello;
-      hello.set_role(Hello::OPERATOR);
-      hello.set_version(LOCKSTEP_VERSION);
-      hello.set_instance(instance);
-      hello.set_protocol(wire::kProtocol);
-      hello.set_min_protocol(1);
-      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
-        client.Send(*message).IgnoreError();
+      client.Send(wire::Type::kHello, wire::MakeHello(Hello::OPERATOR, instance)).IgnoreError();
       welcome = false;
     }
     while (const std::optional<wire::Message> message = client.Receive()) {
@@ -154,8 +151,7 @@ absl::Status AskCollector(const CollectorAddress& address, ClientRequest request
         if (welcome) continue;
         welcome = true;
         // The collector recognizes a repeated request by its number.
-        if (const auto asked = wire::Encode(wire::Type::kClientRequest, request); asked.ok())
-          client.Send(*asked).IgnoreError();
+        client.Send(wire::Type::kClientRequest, request).IgnoreError();
       }
       ClientReply reply;
       if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok() ||

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/settings/options.h"
+#include "collector/wire/client.h"
 #include "collector/wire/keys.h"
 #include "proto/wire.pb.h"
 
@@ -36,6 +38,7 @@ struct CollectorAddress {
 // Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
 // /etc/lockstep/keys. NotFound lists every place and what to do.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
+absl::StatusOr<std::unique_ptr<wire::Client>> ConnectTo(const CollectorAddress& address);
 
 // Sends the request, again after each reconnection, and calls `take` for each reply until one is done. Prints progress,
 // and that the collector does not answer yet. Unavailable with the collector's reason, or after the limit.

@@ -1,12 +1,9 @@
 #include "gui/view/answer_pane.h"
 
-#include <QAccessible>
 #include <QFontMetricsF>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -39,11 +36,10 @@ ViewState StateOfRow(const Focus::Row& row) {
 
 }  // namespace
 
-AnswerPane::AnswerPane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
-  setObjectName("Last calls");
-  setAccessibleName("Last calls");
-  setAccessibleDescription("The last calls around the fault; arrows move between ranks and calls, Enter selects.");
-  setFocusPolicy(Qt::StrongFocus);
+AnswerPane::AnswerPane(Navigator* navigator, QWidget* parent)
+    : Pane("Last calls", "The last calls around the fault; arrows move between ranks and calls, Enter selects.",
+           parent),
+      navigator_(navigator) {
   connect(navigator, &Navigator::SelectionChanged, this, [this] { update(); });
 }
 
@@ -122,11 +118,10 @@ bool AnswerPane::Missing(const Focus::Row& row) const {
          row.cells(focus_->fault_column()).state() == static_cast<uint32_t>(ViewState::kMissing);
 }
 
-void AnswerPane::Draw(QPainter* painter, const QSize& size, bool whole) const {
-  const Theme& theme = ThemeFor(palette());
-  painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
-  painter->setFont(font());
+void AnswerPane::Draw(QPainter* painter, const QSize& size, bool whole) {
+  Begin(painter, size, {});
   if (focus_ == nullptr) return;
+  const Theme& theme = ThemeFor(palette());
   const Layout layout = LayoutFor(size);
   QColor band = theme.alarm;
   band.setAlpha(30);
@@ -279,8 +274,6 @@ void AnswerPane::SetCursor(Cell cell) {
   cell.column = std::clamp(cell.column, -1, focus_->rows(cell.row).cells_size() - 1);
   cursor_ = cell;
   setAccessibleDescription(CellText(cursor_));
-  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&event);
   Q_EMIT CursorMoved();
   update();
 }
@@ -289,11 +282,6 @@ void AnswerPane::Select(Cell cell) {
   if (focus_ == nullptr || cell.row < 0) return;
   const Selection selection = FocusSelection(*focus_, cell.row, cell.column);
   if (!selection.empty()) navigator_->Select(selection);
-}
-
-void AnswerPane::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  Draw(&painter, size(), false);
 }
 
 void AnswerPane::mousePressEvent(QMouseEvent* event) {
@@ -321,18 +309,6 @@ void AnswerPane::keyPressEvent(QKeyEvent* event) {
     default: QWidget::keyPressEvent(event); return;
   }
   SetCursor(to);
-}
-
-void AnswerPane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) update();
-  QWidget::changeEvent(event);
-}
-
-bool AnswerPane::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  QToolTip::showText(help->globalPos(), CellText(At(help->pos())).toHtmlEscaped(), this);
-  return true;
 }
 
 }  // namespace lockstep::gui

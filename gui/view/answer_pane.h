@@ -3,14 +3,13 @@
 #pragma once
 
 #include <QRectF>
-#include <QWidget>
 
 #include "gui/model/answer.h"
-#include "gui/view/theme.h"
+#include "gui/view/pane.h"
 
 namespace lockstep::gui {
 
-class AnswerPane : public QWidget {
+class AnswerPane : public Pane {
   Q_OBJECT
 
  public:
@@ -30,17 +29,15 @@ class AnswerPane : public QWidget {
   QRectF RectOf(Cell cell) const;
   Cell At(const QPointF& at) const;
   QString CellText(Cell cell) const;
-  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;
 
  Q_SIGNALS:
   void CursorMoved();
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
+  QString TipAt(const QPoint& at) const override { return CellText(At(at)).toHtmlEscaped(); }
 
  private:
   struct Layout {

@@ -1,12 +1,9 @@
 #include "gui/view/bandwidth_pane.h"
 
-#include <QAccessible>
 #include <QFontMetricsF>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
 #include <QWheelEvent>
 
 #include <algorithm>
@@ -22,13 +19,13 @@ constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixel
 
 }  // namespace
 
-BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
-  setObjectName("Bandwidth plot");
-  setAccessibleName("Bandwidth plot");
-  setAccessibleDescription(
-      "Left and right move between ranks, with control between outliers, Enter selects, page up and down change the "
-      "series.");
-  setFocusPolicy(Qt::StrongFocus);
+BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent)
+    : Pane("Bandwidth plot",
+           "Left and right move between ranks, with control between outliers, Enter selects, page up and down change "
+           "the "
+           "series.",
+           parent),
+      navigator_(navigator) {
   setMinimumSize(240, 140);
   connect(navigator, &Navigator::SelectionChanged, this, [this] { update(); });
 }
@@ -144,8 +141,6 @@ void BandwidthPane::SetCursor(int point) {
     x1_ = x0_ + wide;
   }
   setAccessibleDescription(PointText(cursor_));
-  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&event);
   update();
 }
 
@@ -334,15 +329,9 @@ void BandwidthPane::DrawMarked(const Drawing& d) const {
   }
 }
 
-void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const {
+void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) {
+  if (!Begin(painter, size, NotMeasured())) return;
   const Theme& theme = ThemeFor(palette());
-  painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
-  painter->setFont(font());
-  if (const QString why = NotMeasured(); !why.isEmpty()) {
-    painter->setPen(theme.faint_text);
-    painter->drawText(QRect(QPoint(0, 0), size).adjusted(20, 20, -20, -20), Qt::AlignCenter | Qt::TextWordWrap, why);
-    return;
-  }
   const BandwidthSeries& s = *Series();
   Drawing d{painter, theme, QFontMetricsF(font()), PlotOf(size), std::clamp(static_cast<int>(x0_), 0, s.points_size()),
             0};
@@ -370,11 +359,6 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
                            .arg(RateText(shares_.best_bytes_per_s), QString::fromStdString(s.clock()));
   painter->drawText(QRectF(d.plot.left(), size.height() - d.metrics.height() - 3, d.plot.width(), d.metrics.height()),
                     Qt::AlignLeft | Qt::AlignVCenter, d.metrics.elidedText(note, Qt::ElideRight, d.plot.width()));
-}
-
-void BandwidthPane::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  Draw(&painter, size(), false);
 }
 
 void BandwidthPane::mousePressEvent(QMouseEvent* event) {
@@ -433,18 +417,6 @@ void BandwidthPane::keyPressEvent(QKeyEvent* event) {
       break;
     default: QWidget::keyPressEvent(event);
   }
-}
-
-void BandwidthPane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) update();
-  QWidget::changeEvent(event);
-}
-
-bool BandwidthPane::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  QToolTip::showText(help->globalPos(), PointText(NearestTo(help->pos())), this);
-  return true;
 }
 
 }  // namespace lockstep::gui

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <QPointF>
-#include <QWidget>
 
 #include <functional>
 
 #include "gui/model/bandwidth.h"
 #include "gui/model/document.h"
 #include "gui/model/navigator.h"
-#include "gui/view/theme.h"
+#include "gui/view/pane.h"
 
 namespace lockstep::gui {
 
-class BandwidthPane : public QWidget {
+class BandwidthPane : public Pane {
   Q_OBJECT
 
  public:
@@ -31,16 +30,14 @@ class BandwidthPane : public QWidget {
   void Pan(double right);
   void Fit();
   void CentreOnSelection();
-  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;
   QString NotMeasured() const;  // why there is nothing to see; empty if there is something
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
+  QString TipAt(const QPoint& at) const override { return PointText(NearestTo(at)); }
 
  private:
   struct Drawing;

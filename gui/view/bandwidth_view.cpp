@@ -183,13 +183,12 @@ QString BandwidthView::Csv() const {
   if (document_ == nullptr || series_ < 0) return {};
   const BandwidthSeries& s = document_->facts().bandwidths(series_);
   QString out = "rank,host,communicator,median_bytes_per_s,worst_bytes_per_s,worst_sequence,operations,outlier\n";
-  auto quoted = [](QString text) { return '"' + text.replace('"', "\"\"") + '"'; };
   for (int i = 0; i < s.points_size(); ++i) {
     const auto& p = s.points(i);
     const int row = document_->RowOf(p.rank());
     out += QString("%1,%2,%3,%4,%5,%6,%7,%8\n")
                .arg(p.rank())
-               .arg(quoted(row < 0 ? QString() : document_->HostAt(row)), quoted(document_->CommName(p.comm())))
+               .arg(CsvCell(row < 0 ? QString() : document_->HostAt(row)), CsvCell(document_->CommName(p.comm())))
                .arg(p.median_bytes_per_s(), 0, 'f', 0)
                .arg(p.worst_bytes_per_s(), 0, 'f', 0)
                .arg(p.worst_sequence())

@@ -1,13 +1,10 @@
 #include "gui/view/icicle_pane.h"
 
-#include <QAccessible>
 #include <QFontMetricsF>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPaintEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <utility>
@@ -38,13 +35,11 @@ KindStyle StyleOf(StackFrame::Kind kind, const Theme& theme) {
 
 }  // namespace
 
-IciclePane::IciclePane(const StackModel* model, QWidget* parent) : QWidget(parent), model_(model) {
-  setFocusPolicy(Qt::StrongFocus);
-  setObjectName("Stack picture");
-  setAccessibleName("Stack picture");
-  setAccessibleDescription(
-      "Merged stacks, width by ranks. Arrow keys move, Enter selects the ranks, Backspace shows all again.");
-}
+IciclePane::IciclePane(const StackModel* model, QWidget* parent)
+    : Pane("Stack picture",
+           "Merged stacks, width by ranks. Arrow keys move, Enter selects the ranks, Backspace shows all again.",
+           parent),
+      model_(model) {}
 
 int IciclePane::RowHeight() const { return static_cast<int>(QFontMetricsF(font()).height()) + 6; }
 int IciclePane::WantedHeight() const { return std::max(1, icicle_.levels) * RowHeight() + 2; }
@@ -66,8 +61,6 @@ void IciclePane::SetCurrent(int node) {
   current_ = node;
   if (node >= 0) {
     setAccessibleDescription(model_->NodeText(node));
-    QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-    QAccessible::updateAccessibility(&event);
   }
   update();
 }
@@ -97,8 +90,8 @@ int IciclePane::NodeAt(const QPointF& at) const {
   return -1;
 }
 
-void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height,
-                      const QRectF& clip) const {
+void IciclePane::DrawBoxes(QPainter* painter, const Icicle& icicle, double row_height, const QRectF& clip) const {
+  const Theme& theme = ThemeFor(palette());
   const QFontMetricsF metrics(font());
   const bool any_lit = std::find(lit_.begin(), lit_.end(), true) != lit_.end();
   for (const Icicle::Box& box : icicle.boxes) {
@@ -147,16 +140,19 @@ void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicl
 }
 
 void IciclePane::paintEvent(QPaintEvent* event) {
-  const Theme& theme = ThemeFor(palette());
-  QPainter painter(this);
-  painter.fillRect(rect(), theme.background);
-  painter.translate(1, 1);
-  Draw(&painter, theme, icicle_, RowHeight(), event->rect());
-  painter.translate(-1, -1);
+  shown_ = event->rect();
+  Pane::paintEvent(event);
+}
+
+void IciclePane::Draw(QPainter* painter, const QSize& size, bool) {
+  Begin(painter, size, {});
+  painter->translate(1, 1);
+  DrawBoxes(painter, icicle_, RowHeight(), shown_);
+  painter->translate(-1, -1);
   if (const QRectF box = BoxOf(current_); !box.isEmpty()) {
-    painter.setBrush(Qt::NoBrush);
-    painter.setPen(QPen(theme.cursor, 1.5, hasFocus() ? Qt::SolidLine : Qt::DotLine));
-    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter->setBrush(Qt::NoBrush);
+    painter->setPen(QPen(ThemeFor(palette()).cursor, 1.5, hasFocus() ? Qt::SolidLine : Qt::DotLine));
+    painter->drawRect(box.adjusted(0, 0, -1, -1));
   }
 }
 
@@ -210,20 +206,6 @@ void IciclePane::keyPressEvent(QKeyEvent* event) {
       break;
     default: QWidget::keyPressEvent(event);
   }
-}
-
-void IciclePane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::FontChange) Rebuild();
-  if (event->type() == QEvent::PaletteChange) update();
-  QWidget::changeEvent(event);
-}
-
-bool IciclePane::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  const int node = NodeAt(help->pos());
-  QToolTip::showText(help->globalPos(), node < 0 ? QString() : model_->NodeText(node), this);
-  return true;
 }
 
 }  // namespace lockstep::gui

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <QRectF>
-#include <QWidget>
 
 #include <functional>
 #include <vector>
 
 #include "gui/model/stack_model.h"
-#include "gui/view/theme.h"
+#include "gui/view/pane.h"
 
 namespace lockstep::gui {
 
-class IciclePane : public QWidget {
+class IciclePane : public Pane {
   Q_OBJECT
 
  public:
@@ -31,7 +30,8 @@ class IciclePane : public QWidget {
   int NodeAt(const QPointF& at) const;
   int RowHeight() const;
   int WantedHeight() const;
-  void Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height, const QRectF& clip) const;
+  void DrawBoxes(QPainter* painter, const Icicle& icicle, double row_height, const QRectF& clip) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;
   Icicle Layout(double width) const;
 
  protected:
@@ -40,14 +40,18 @@ class IciclePane : public QWidget {
   void mousePressEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
+  QString TipAt(const QPoint& at) const override {
+    const int node = NodeAt(at);
+    return node < 0 ? QString() : model_->NodeText(node);
+  }
+  void Restyle() override { Rebuild(); }
 
  private:
   void Step(int key);
 
   const StackModel* model_;
   Icicle icicle_;
+  QRectF shown_;  // the part that is painted
   std::vector<bool> lit_, found_;
   int root_ = -1, current_ = -1;
 };

@@ -1,13 +1,10 @@
 #include "gui/view/speed_pane.h"
 
-#include <QAccessible>
 #include <QFontMetricsF>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QPainterPath>
-#include <QToolTip>
 
 #include <algorithm>
 #include <climits>
@@ -81,12 +78,12 @@ struct SpeedPane::Drawing {
   static double Y(const QRect& plot, double share) { return plot.bottom() - share / kAbove * plot.height(); }
 };
 
-SpeedPane::SpeedPane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
-  setObjectName("Speed plot");
-  setAccessibleName("Speed plot");
-  setAccessibleDescription(
-      "Left and right move between hosts, Enter selects the ranks of a host, page up and down change the operation.");
-  setFocusPolicy(Qt::StrongFocus);
+SpeedPane::SpeedPane(Navigator* navigator, QWidget* parent)
+    : Pane("Speed plot",
+           "Left and right move between hosts, Enter selects the ranks of a host, page up and down change the "
+           "operation.",
+           parent),
+      navigator_(navigator) {
   setMinimumSize(240, 200);
 }
 
@@ -319,15 +316,9 @@ void SpeedPane::DrawHosts(const Drawing& d, const QRect& plot, bool whole) const
   }
 }
 
-void SpeedPane::Draw(QPainter* painter, const QSize& size, bool whole) const {
+void SpeedPane::Draw(QPainter* painter, const QSize& size, bool whole) {
+  if (!Begin(painter, size, NotMeasured())) return;
   const Theme& theme = ThemeFor(palette());
-  painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
-  painter->setFont(font());
-  if (const QString why = NotMeasured(); !why.isEmpty()) {
-    painter->setPen(theme.faint_text);
-    painter->drawText(QRect(QPoint(0, 0), size).adjusted(20, 20, -20, -20), Qt::AlignCenter | Qt::TextWordWrap, why);
-    return;
-  }
   painter->setRenderHint(QPainter::Antialiasing);
   const Drawing d{painter, theme, QFontMetricsF(font())};
   const QRect sizes = SizePlot(size);
@@ -356,14 +347,7 @@ void SpeedPane::SetCursor(int host) {
   cursor_ = std::clamp(host, 0, static_cast<int>(Row()->hosts.size()) - 1);
   const HostSpeedRow& of = Row()->hosts[static_cast<size_t>(cursor_)];
   setAccessibleDescription(of.host + ", " + SpeedText(*Row(), of.rate));
-  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&event);
   update();
-}
-
-void SpeedPane::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  Draw(&painter, size(), false);
 }
 
 void SpeedPane::mousePressEvent(QMouseEvent* event) {
@@ -394,18 +378,6 @@ void SpeedPane::keyPressEvent(QKeyEvent* event) {
       break;
     default: QWidget::keyPressEvent(event);
   }
-}
-
-void SpeedPane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) update();
-  QWidget::changeEvent(event);
-}
-
-bool SpeedPane::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  QToolTip::showText(help->globalPos(), TextAt(help->pos()), this);
-  return true;
 }
 
 }  // namespace lockstep::gui

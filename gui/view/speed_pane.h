@@ -4,18 +4,17 @@
 
 #include <QPointF>
 #include <QRect>
-#include <QWidget>
 
 #include <functional>
 
 #include "gui/model/document.h"
 #include "gui/model/navigator.h"
 #include "gui/model/speeds.h"
-#include "gui/view/theme.h"
+#include "gui/view/pane.h"
 
 namespace lockstep::gui {
 
-class SpeedPane : public QWidget {
+class SpeedPane : public Pane {
   Q_OBJECT
 
  public:
@@ -30,15 +29,13 @@ class SpeedPane : public QWidget {
   int SpeedNear(const QPointF& at) const;  // -1 if there is none
   int HostNear(const QPointF& at) const;   // -1 if there is none
   QString TextAt(const QPointF& at) const;
-  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;
   QString NotMeasured() const;  // why there is nothing to see; empty if there is something
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
+  QString TipAt(const QPoint& at) const override { return TextAt(at); }
 
  private:
   struct Drawing;

@@ -239,28 +239,27 @@ QString StackView::CopyText() const {
 
 QString StackView::Csv() const {
   QString out = "node,parent,kind,ranks,which,frame\n";
-  auto quoted = [](QString text) { return '"' + text.replace('"', "\"\"") + '"'; };
   for (int node = 0; node < model_->node_count(); ++node) {
     out += QString("%1,%2,%3,%4,%5,%6\n")
                .arg(node)
                .arg(model_->ParentOf(node))
                .arg(model_->data(model_->IndexOf(node, StackModel::kKind), Qt::DisplayRole).toString())
                .arg(model_->RanksIn(node))
-               .arg(quoted(model_->RanksOf(node).Text(1000)), quoted(model_->FrameOf(node)));
+               .arg(CsvCell(model_->RanksOf(node).Text(1000)), CsvCell(model_->FrameOf(node)));
   }
   return model_->node_count() == 0 ? QString() : out;
 }
 
 bool StackView::Paint(QPainter* painter, const QSize& size) {
-  const Theme& theme = ThemeFor(palette());
-  painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
+  painter->fillRect(QRect(QPoint(0, 0), size), ThemeFor(palette()).background);
   if (model_->node_count() == 0) return false;
   const Icicle icicle = pane_->Layout(size.width());
   painter->save();
   painter->setFont(font());
-  pane_->Draw(painter, theme, icicle,
-              std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
-              QRectF(QPointF(0, 0), size));
+  pane_->DrawBoxes(
+      painter, icicle,
+      std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
+      QRectF(QPointF(0, 0), size));
   painter->restore();
   return true;
 }

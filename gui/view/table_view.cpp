@@ -317,18 +317,8 @@ void TableView::changeEvent(QEvent* event) {
 }
 
 bool TableView::eventFilter(QObject* watched, QEvent* event) {
-  if (watched == impl_->filter && event->type() == QEvent::KeyPress) {
-    const int key = static_cast<QKeyEvent*>(event)->key();
-    if (key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter) {
-      impl_->table->setFocus(Qt::TabFocusReason);
-      return true;
-    }
-    if (key == Qt::Key_Escape && !impl_->filter->text().isEmpty()) {
-      impl_->filter->clear();
-      return true;
-    }
-  }
-  return View::eventFilter(watched, event);
+  return (watched == impl_->filter && HandleFilterKey(impl_->filter, impl_->table, event)) ||
+         View::eventFilter(watched, event);
 }
 
 }  // namespace lockstep::gui

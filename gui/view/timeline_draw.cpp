@@ -670,9 +670,4 @@ void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
   DrawLegend(painter, frame);
 }
 
-void TimelinePane::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  Draw(&painter, size(), false);
-}
-
 }  // namespace lockstep::gui

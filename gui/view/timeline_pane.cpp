@@ -1,14 +1,11 @@
 #include "gui/view/timeline_pane.h"
 
-#include <QAccessible>
 #include <QApplication>
 #include <QDateTime>
 #include <QFontMetricsF>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QTimer>
-#include <QToolTip>
 #include <QWheelEvent>
 
 #include <algorithm>
@@ -30,13 +27,12 @@ constexpr int kTwicePressed = 600;             // milliseconds between two press
 
 }  // namespace
 
-TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
-  setObjectName("Timeline picture");
-  setAccessibleName("Timeline picture");
-  setAccessibleDescription(
-      "Lanes of ranks over time. Up and down move between lanes, comma and full stop between operations, Enter "
-      "selects.");
-  setFocusPolicy(Qt::StrongFocus);
+TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent)
+    : Pane("Timeline picture",
+           "Lanes of ranks over time. Up and down move between lanes, comma and full stop between operations, Enter "
+           "selects.",
+           parent),
+      navigator_(navigator) {
   setMouseTracking(true);
   setMinimumSize(260, 120);
   pool_.setMaxThreadCount(1);
@@ -444,8 +440,6 @@ void TimelinePane::SelectHit(const TimelineHit& hit) {
   selection.record = hit.record;
   Select(std::move(selection));
   setAccessibleDescription(HitText(hit));
-  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&event);
 }
 
 void TimelinePane::SelectLane(int lane) {
@@ -473,8 +467,6 @@ void TimelinePane::MoveCursor(int by) {
                                                 .arg(document_->RankAt(row))
                                                 .arg(document_->HostAt(row))
                                                 .arg(document_->OpCount(row)));
-  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&event);
   update();
 }
 
@@ -647,34 +639,25 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
   }
 }
 
-void TimelinePane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::FontChange) Q_EMIT Scrolled();
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {
-    image_ = QImage();
-    update();
-  }
-  QWidget::changeEvent(event);
+void TimelinePane::Restyle() {
+  image_ = QImage();
+  update();
+  Q_EMIT Scrolled();  // the font's height changes the plot
 }
 
-bool TimelinePane::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    const TimelineHit hit = HitAt(help->pos());
-    QString text = HitText(hit);
-    if (const int lane = LaneAt(help->pos().y()); hit.row < 0 && lane >= 0 && document_ != nullptr) {
-      const TimelineLane& l = lanes_->lanes[static_cast<size_t>(lane)];
-      const int row = lanes_->RowOf(lane);
-      text = l.count > 1 ? QString("%1\n%2 ranks").arg(document_->HostAt(row)).arg(l.count)
-                         : QString("rank %1 on %2\n%3")
-                               .arg(document_->RankAt(row))
-                               .arg(document_->HostAt(row), QString::fromStdString(document_->FactsAt(row).state()));
-      if (help->pos().x() >= Plot().left() && timeline_ != nullptr)
-        text += "\nnothing recorded at +" + AxisDuration(TimeAt(help->pos().x()));
-    }
-    QToolTip::showText(help->globalPos(), text, this);
-    return true;
-  }
-  return QWidget::event(event);
+QString TimelinePane::TipAt(const QPoint& at) const {
+  const TimelineHit hit = HitAt(at);
+  const int lane = LaneAt(at.y());
+  if (hit.row >= 0 || lane < 0 || document_ == nullptr) return HitText(hit);
+  const TimelineLane& l = lanes_->lanes[static_cast<size_t>(lane)];
+  const int row = lanes_->RowOf(lane);
+  QString text = l.count > 1
+                     ? QString("%1\n%2 ranks").arg(document_->HostAt(row)).arg(l.count)
+                     : QString("rank %1 on %2\n%3")
+                           .arg(document_->RankAt(row))
+                           .arg(document_->HostAt(row), QString::fromStdString(document_->FactsAt(row).state()));
+  if (at.x() >= Plot().left() && timeline_ != nullptr) text += "\nnothing recorded at +" + AxisDuration(TimeAt(at.x()));
+  return text;
 }
 
 }  // namespace lockstep::gui

@@ -7,7 +7,6 @@
 #include <QString>
 #include <QStringList>
 #include <QThreadPool>
-#include <QWidget>
 
 #include <atomic>
 #include <memory>
@@ -19,11 +18,11 @@
 #include "gui/model/timeline.h"
 #include "gui/model/timeline_lanes.h"
 #include "gui/model/timeline_raster.h"
-#include "gui/view/theme.h"
+#include "gui/view/pane.h"
 
 namespace lockstep::gui {
 
-class TimelinePane : public QWidget {
+class TimelinePane : public Pane {
   Q_OBJECT
 
  public:
@@ -48,7 +47,7 @@ class TimelinePane : public QWidget {
   void Fit();
   void CentreOnSelection();
   void ZoomToSelection();
-  void Draw(QPainter* painter, const QSize& size, bool whole);  // whole: for export, without cursor, never coarse
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;  // whole: never coarse
 
   int LaneAt(double y) const;       // -1 if there is none
   QRectF LaneRect(int lane) const;  // in coordinates of the widget
@@ -64,7 +63,6 @@ class TimelinePane : public QWidget {
   void Changed();   // emitted when it was built, or is idle again
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
   void showEvent(QShowEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
@@ -74,8 +72,8 @@ class TimelinePane : public QWidget {
   void leaveEvent(QEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
+  QString TipAt(const QPoint& at) const override;
+  void Restyle() override;
 
  private:
   struct Frame;  // the data for drawing one frame

@@ -161,18 +161,8 @@ bool TreePane::Idle() const { return impl_->model->Idle(); }
 
 bool TreePane::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Resize && watched == impl_->tree->viewport()) impl_->Share();
-  if (watched == impl_->filter && event->type() == QEvent::KeyPress) {
-    const int key = static_cast<QKeyEvent*>(event)->key();
-    if (key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter) {
-      impl_->tree->setFocus(Qt::TabFocusReason);
-      return true;
-    }
-    if (key == Qt::Key_Escape && !impl_->filter->text().isEmpty()) {
-      impl_->filter->clear();
-      return true;
-    }
-  }
-  return View::eventFilter(watched, event);
+  return (watched == impl_->filter && HandleFilterKey(impl_->filter, impl_->tree, event)) ||
+         View::eventFilter(watched, event);
 }
 
 }  // namespace lockstep::gui

@@ -1,6 +1,7 @@
 // What all pictures and tables of the window have in common: copy, export, a name.
 #pragma once
 
+#include <QLineEdit>
 #include <QPainter>
 #include <QSize>
 #include <QString>
@@ -45,6 +46,8 @@ class View : public QWidget {
   virtual bool Idle() const { return true; }
 
  protected:
+  // For the field above a list: down and Enter go to the list, Escape clears the field. Returns false for other events.
+  static bool HandleFilterKey(QLineEdit* field, QWidget* list, QEvent* event);
   Navigator* navigator() const { return navigator_; }
 
  private:

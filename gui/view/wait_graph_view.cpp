@@ -1,6 +1,5 @@
 #include "gui/view/wait_graph_view.h"
 
-#include <QAccessible>
 #include <QApplication>
 #include <QFontMetricsF>
 #include <QHelpEvent>
@@ -323,8 +322,6 @@ void WaitGraphView::FocusNode(int node) {
   if (node >= 0) {
     Show(layout_.rect[static_cast<size_t>(node)]);
     setAccessibleDescription(NodeText(node));
-    QAccessibleEvent event(this, QAccessible::DescriptionChanged);
-    QAccessible::updateAccessibility(&event);
   }
   update();
 }

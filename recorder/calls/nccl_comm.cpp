@@ -193,50 +193,36 @@ using lockstep::ring::CallKind;
 using lockstep::ring::CommState;
 
 LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, int rank) {
-  static RealFunction function = {"ncclCommInitRank"};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRank)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  return MakeRoot(CallKind::kCommInitRank, &id, size, rank, nullptr, comm, caller,
+  LOCKSTEP_REAL_NCCL(ncclCommInitRank);
+  return MakeRoot(CallKind::kCommInitRank, &id, size, rank, nullptr, comm, LOCKSTEP_CALLER,
                   [&] { return real(comm, size, id, rank); });
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
-  static RealFunction function = {"ncclCommInitRankConfig"};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  return MakeRoot(CallKind::kCommInitRankConfig, &id, size, rank, config, comm, caller,
+  LOCKSTEP_REAL_NCCL(ncclCommInitRankConfig);
+  return MakeRoot(CallKind::kCommInitRankConfig, &id, size, rank, config, comm, LOCKSTEP_CALLER,
                   [&] { return real(comm, size, id, rank, config); });
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank, int ids_count, NcclUniqueId* ids,
                                              NcclConfig* config) {
-  static RealFunction function = {"ncclCommInitRankScalable"};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRankScalable)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
+  LOCKSTEP_REAL_NCCL(ncclCommInitRankScalable);
   if (ids == nullptr || ids_count < 1) return real(comm, size, rank, ids_count, ids, config);
-  return MakeRoot(CallKind::kCommInitRankScalable, ids, size, rank, config, comm, caller,
+  return MakeRoot(CallKind::kCommInitRankScalable, ids, size, rank, config, comm, LOCKSTEP_CALLER,
                   [&] { return real(comm, size, rank, ids_count, ids, config); });
 }
 
 // ncclCommInitAll calls this function to create its own ID.
 LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
-  static RealFunction function = {"ncclGetUniqueId"};
-  const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclGetUniqueId);
   const int result = real(id);
   if (result == kNcclSuccess && id != nullptr && Recording() && FromNccl(LOCKSTEP_CALLER)) NameInitAll(id);
   return result;
 }
 
 LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* list) {
-  static RealFunction function = {"ncclCommInitAll"};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitAll)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  if (comms == nullptr || devices < 1 || !StartFor(caller)) return real(comms, devices, list);
+  LOCKSTEP_REAL_NCCL(ncclCommInitAll);
+  if (comms == nullptr || devices < 1 || !StartFor(LOCKSTEP_CALLER)) return real(comms, devices, list);
   constexpr int kMost = 64;
   CommLocal* made[kMost] = {};
   const int count = devices < kMost ? devices : kMost;
@@ -252,7 +238,7 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   CallInFlight flight;
   CallArguments arguments;
   arguments.count = static_cast<uint64_t>(devices);
-  const bool begun = BeginCall(CallKind::kCommInitAll, made[0], arguments, caller, &flight);
+  const bool begun = BeginCall(CallKind::kCommInitAll, made[0], arguments, LOCKSTEP_CALLER, &flight);
   if (begun) {
     for (int i = 0; i < count; ++i) {
       if (made[i] == nullptr) continue;
@@ -284,11 +270,8 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
 }
 
 LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* child, NcclConfig* config) {
-  static RealFunction function = {"ncclCommSplit"};
-  const auto real = reinterpret_cast<decltype(&ncclCommSplit)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  if (!StartFor(caller)) return real(comm, color, key, child, config);
+  LOCKSTEP_REAL_NCCL(ncclCommSplit);
+  if (!StartFor(LOCKSTEP_CALLER)) return real(comm, color, key, child, config);
   CommLocal* parent = Parent(comm);
   if (parent == nullptr) return real(comm, color, key, child, config);
   const ConfigFacts facts = ReadConfig(config);
@@ -303,7 +286,7 @@ LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* c
   plan.name = facts.name;
   plan.nonblocking = IsNonblocking(facts, parent);
   plan.device = parent->entry->device;
-  const int result = MakeLate(CallKind::kCommSplit, plan, parent, child, color != -1, caller,
+  const int result = MakeLate(CallKind::kCommSplit, plan, parent, child, color != -1, LOCKSTEP_CALLER,
                               [&] { return real(comm, color, key, child, config); });
   if (result == 4 || result == kNcclInvalidUsage) {  // the call was refused before NCCL counted it
     --parent->children;
@@ -314,11 +297,8 @@ LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* c
 
 LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm* child, NcclConfig* config,
                                    int flags) {
-  static RealFunction function = {"ncclCommShrink"};
-  const auto real = reinterpret_cast<decltype(&ncclCommShrink)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
+  LOCKSTEP_REAL_NCCL(ncclCommShrink);
+  if (!StartFor(LOCKSTEP_CALLER)) return real(comm, excluded, count, child, config, flags);
   CommLocal* parent = Parent(comm);
   const int32_t size = parent != nullptr ? parent->entry->size : 0;
   // NCCL reads the entries of the list before it checks their number. With an impossible number, the call fails in
@@ -348,7 +328,7 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   plan.name = facts.name;
   plan.nonblocking = IsNonblocking(facts, parent);
   plan.device = parent->entry->device;
-  const int result = MakeLate(CallKind::kCommShrink, plan, parent, child, true, caller,
+  const int result = MakeLate(CallKind::kCommShrink, plan, parent, child, true, LOCKSTEP_CALLER,
                               [&] { return real(comm, excluded, count, child, config, flags); });
   if (result == 4 || result == kNcclInvalidUsage) --parent->children;
   return result;
@@ -356,11 +336,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
 
 LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id, int rank, NcclComm* child,
                                  NcclConfig* config) {
-  static RealFunction function = {"ncclCommGrow"};
-  const auto real = reinterpret_cast<decltype(&ncclCommGrow)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  if (!StartFor(caller)) return real(comm, size, id, rank, child, config);
+  LOCKSTEP_REAL_NCCL(ncclCommGrow);
+  if (!StartFor(LOCKSTEP_CALLER)) return real(comm, size, id, rank, child, config);
   CommLocal* parent = Parent(comm);
   const ConfigFacts facts = ReadConfig(config);
   CommPlan plan;
@@ -381,7 +358,8 @@ LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id
   plan.id = Combine(magic, size);
   plan.name = facts.name;
   plan.nonblocking = IsNonblocking(facts, parent);
-  return MakeNow(CallKind::kCommGrow, plan, child, caller, [&] { return real(comm, size, id, rank, child, config); });
+  return MakeNow(CallKind::kCommGrow, plan, child, LOCKSTEP_CALLER,
+                 [&] { return real(comm, size, id, rank, child, config); });
 }
 
 namespace {
@@ -433,23 +411,17 @@ int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller,
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclCommDestroy(NcclComm comm) {
-  static RealFunction function = {"ncclCommDestroy"};
-  const auto real = reinterpret_cast<decltype(&ncclCommDestroy)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommDestroy);
   return EndComm(CallKind::kCommDestroy, CommState::kDestroyed, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
 }
 
 LOCKSTEP_EXPORT int ncclCommAbort(NcclComm comm) {
-  static RealFunction function = {"ncclCommAbort"};
-  const auto real = reinterpret_cast<decltype(&ncclCommAbort)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommAbort);
   return EndComm(CallKind::kCommAbort, CommState::kAborted, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
 }
 
 LOCKSTEP_EXPORT int ncclCommFinalize(NcclComm comm) {
-  static RealFunction function = {"ncclCommFinalize"};
-  const auto real = reinterpret_cast<decltype(&ncclCommFinalize)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommFinalize);
   return OnComm(
       CallKind::kCommFinalize, comm, LOCKSTEP_CALLER,
       [](CommLocal* local) { SetCommState(local, CommState::kFinalizing); }, [](CommLocal*, int) {},
@@ -457,9 +429,7 @@ LOCKSTEP_EXPORT int ncclCommFinalize(NcclComm comm) {
 }
 
 LOCKSTEP_EXPORT int ncclCommRevoke(NcclComm comm, int flags) {
-  static RealFunction function = {"ncclCommRevoke"};
-  const auto real = reinterpret_cast<decltype(&ncclCommRevoke)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommRevoke);
   return OnComm(
       CallKind::kCommRevoke, comm, LOCKSTEP_CALLER, Nothing,
       [](CommLocal* local, int result) {
@@ -469,18 +439,14 @@ LOCKSTEP_EXPORT int ncclCommRevoke(NcclComm comm, int flags) {
 }
 
 LOCKSTEP_EXPORT int ncclCommSuspend(NcclComm comm, int flags) {
-  static RealFunction function = {"ncclCommSuspend"};
-  const auto real = reinterpret_cast<decltype(&ncclCommSuspend)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommSuspend);
   return OnComm(
       CallKind::kCommSuspend, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {},
       [&] { return real(comm, flags); });
 }
 
 LOCKSTEP_EXPORT int ncclCommResume(NcclComm comm) {
-  static RealFunction function = {"ncclCommResume"};
-  const auto real = reinterpret_cast<decltype(&ncclCommResume)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommResume);
   return OnComm(
       CallKind::kCommResume, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {}, [&] { return real(comm); });
 }

@@ -31,12 +31,9 @@ CallArguments Sized(uint64_t bytes, const void* address) noexcept {
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, int residence, NcclComm comm) {
-  static RealFunction function = {"ncclRedOpCreatePreMulSum"};
-  const auto real = reinterpret_cast<decltype(&ncclRedOpCreatePreMulSum)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
-  const bool recording = ShouldRecord(caller);
-  const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), caller,
+  LOCKSTEP_REAL_NCCL(ncclRedOpCreatePreMulSum);
+  const bool recording = ShouldRecord(LOCKSTEP_CALLER);
+  const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), LOCKSTEP_CALLER,
                             [&] { return real(op, scalar, type, residence, comm); });
   // NCCL scrambles the number in the handle for each communicator. What ranks have in common is the handle's position
   // in creation order.
@@ -51,54 +48,40 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
 }
 
 LOCKSTEP_EXPORT int ncclRedOpDestroy(int op, NcclComm comm) {
-  static RealFunction function = {"ncclRedOpDestroy"};
-  const auto real = reinterpret_cast<decltype(&ncclRedOpDestroy)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclRedOpDestroy);
   return Around(CallKind::kRedOpDestroy, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(op, comm); });
 }
 
 LOCKSTEP_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
-  static RealFunction function = {"ncclMemAlloc"};
-  const auto real = reinterpret_cast<decltype(&ncclMemAlloc)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclMemAlloc);
   return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER,
                 [&] { return real(address, bytes); });
 }
 
 LOCKSTEP_EXPORT int ncclMemFree(void* address) {
-  static RealFunction function = {"ncclMemFree"};
-  const auto real = reinterpret_cast<decltype(&ncclMemFree)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclMemFree);
   return Around(CallKind::kMemFree, nullptr, Sized(0, address), LOCKSTEP_CALLER, [&] { return real(address); });
 }
 
 LOCKSTEP_EXPORT int ncclCommRegister(NcclComm comm, void* address, size_t bytes, void** handle) {
-  static RealFunction function = {"ncclCommRegister"};
-  const auto real = reinterpret_cast<decltype(&ncclCommRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommRegister);
   return Around(CallKind::kCommRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
                 [&] { return real(comm, address, bytes, handle); });
 }
 
 LOCKSTEP_EXPORT int ncclCommDeregister(NcclComm comm, void* handle) {
-  static RealFunction function = {"ncclCommDeregister"};
-  const auto real = reinterpret_cast<decltype(&ncclCommDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommDeregister);
   return Around(CallKind::kCommDeregister, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(comm, handle); });
 }
 
 LOCKSTEP_EXPORT int ncclCommWindowRegister(NcclComm comm, void* address, size_t bytes, void** window, int flags) {
-  static RealFunction function = {"ncclCommWindowRegister"};
-  const auto real = reinterpret_cast<decltype(&ncclCommWindowRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommWindowRegister);
   return Around(CallKind::kWindowRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
                 [&] { return real(comm, address, bytes, window, flags); });
 }
 
 LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
-  static RealFunction function = {"ncclCommWindowDeregister"};
-  const auto real = reinterpret_cast<decltype(&ncclCommWindowDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclCommWindowDeregister);
   return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
                 [&] { return real(comm, window); });
 }

@@ -30,27 +30,21 @@ int Record(const Op& op, Forward forward) noexcept {
 
 LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int peer, void* window, size_t offset,
                                   int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclPutSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclPutSignal);
   const Op op = {CallKind::kPutSignal, type, -1, peer, count, local, nullptr, comm, stream, LOCKSTEP_CALLER};
   return Record(op,
                 [&] { return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream); });
 }
 
 LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclSignal);
   const Op op = {CallKind::kSignal, -1, -1, peer, 0, nullptr, nullptr, comm, stream, LOCKSTEP_CALLER};
   return Record(op, [&] { return real(peer, signal, context, flags, comm, stream); });
 }
 
 // The record names the first peer. The other peers' counts rise once NCCL has accepted the call.
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclWaitSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclWaitSignal);
   constexpr int kMost = 64;
   WaitDescription waits[kMost];
   const int wanted = count < kMost ? count : kMost;

@@ -57,6 +57,11 @@ inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   }
   return ResolveNccl(function, caller);
 }
+// Begins the wrapper of an NCCL function: defines `real`, the real function.
+#define LOCKSTEP_REAL_NCCL(NAME)                                                             \
+  static RealFunction function = {#NAME};                                                    \
+  const auto real = reinterpret_cast<decltype(&NAME)>(RealNccl(&function, LOCKSTEP_CALLER)); \
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage
 
 // If CUDA runtimes of two versions are loaded, returns the function of the caller's own runtime.
 void* ResolveCuda(RealFunction* function, const void* caller) noexcept;

@@ -81,7 +81,7 @@ void Bench(int ranks) {
           beat.size = place.size;
           beat.issued_min = beat.issued_max = beat.total_max = host == stalled_host ? issued - 64 : issued;
           beat.issue_age_ns = 1'000'000;
-          if (members) beat.members = RunsOf(place.ranks);
+          if (members) beat.members = Ranks::Of(place.ranks);
           beat.p99_gap_ns = 20'000'000;
           beat.gaps = 256;
           for (uint64_t i = 0; i < 4; ++i) beat.hashes.push_back({issued - i * 16, issued * 7 + i + 1});

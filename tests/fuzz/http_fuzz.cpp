@@ -1,14 +1,14 @@
-// Reads requests to `lockstep serve`.
+// Reads requests to `lockstep serve` and for metrics.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "analyzer/browser/serve/http.h"
+#include "analyzer/util/http/message.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep::serve;
+  using namespace lockstep::http;
   Request request;
   const int refused = ParseRequest(std::string_view(reinterpret_cast<const char*>(data), size), &request);
   if (refused != 0 && refused != 400 && refused != 405 && refused != 431 && refused != 505) std::abort();

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -141,10 +140,7 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
   for (const LiveJob& job : answer.jobs) {
     const auto listed =
         std::find_if(incidents.begin(), incidents.end(), [&](const Listed& one) { return one.name == job.incident; });
-    std::string sentence = job.sentence;
-    if (!job.verdict.empty() && absl::StartsWith(sentence, job.verdict + " "))
-      sentence.erase(0, job.verdict.size() + 1);
-    sentence = Escaped(sentence);
+    std::string sentence = Escaped(job.sentence);
     if (!job.incident.empty() && listed != incidents.end()) {
       sentence = absl::StrCat("<a href=\"", root, listed->id, "/explore.html\">",
                               sentence.empty() ? Escaped(job.incident) : sentence, "</a>");

@@ -17,8 +17,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/browser/serve/json_members.h"
-#include "analyzer/report/phrases.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
@@ -80,10 +78,8 @@ json ReadJson(int folder, const char* name, size_t limit) {
 std::string Hosts(const json& finding) {
   std::set<std::string> hosts;
   std::string first;
-  const json& culprits = Member(finding, "culprits");
-  if (!culprits.is_array()) return "";
-  for (const json& culprit : culprits) {
-    const std::string host = Text(culprit, "host", 60);
+  for (const json& culprit : JsonList(finding, "culprits")) {
+    const std::string host = Printable(JsonText(culprit, "host"), 60);
     if (host.empty()) continue;
     if (hosts.empty()) first = host;
     hosts.insert(host);
@@ -94,29 +90,23 @@ std::string Hosts(const json& finding) {
 void FillRow(int folder, Listed* row) {
   const json verdict = ReadJson(folder, "verdict.json", kMostVerdictBytes),
              manifest = ReadJson(folder, "manifest.json", kMostManifestBytes);
-  row->verdict = Text(verdict, "verdict", 40);
-  row->job = Text(verdict, "job", 100);
-  if (row->job.empty()) row->job = Text(manifest, "job", 100);
-  const int64_t read = Number(verdict, "ranks_read");
-  row->expected = std::max(Number(verdict, "ranks_expected"), read);
-  row->read = std::max<int64_t>(read - Number(verdict, "ranks_only_ended"), 0);
-  const json& findings = Member(verdict, "findings");
-  if (findings.is_array() && !findings.empty()) {
-    std::vector<int32_t> ranks;
-    for (const json& rank : Member(findings[0], "culprit_ranks")) {
-      if (rank.is_number_integer()) ranks.push_back(rank.get<int32_t>());
-    }
-    row->sentence = Text(findings[0], "headline", 300);
-    if (row->sentence.empty())  // written by an older version
-      row->sentence = absl::StrCat(ranks.empty() ? "" : RanksText(ranks) + ": ", Text(findings[0], "summary", 300));
+  row->verdict = Printable(JsonText(verdict, "verdict"), 40);
+  row->job = Printable(JsonText(verdict, "job"), 100);
+  if (row->job.empty()) row->job = Printable(JsonText(manifest, "job"), 100);
+  const int64_t read = JsonInteger(verdict, "ranks_read");
+  row->expected = std::max(JsonInteger(verdict, "ranks_expected"), read);
+  row->read = std::max<int64_t>(read - JsonInteger(verdict, "ranks_only_ended"), 0);
+  const json& findings = JsonList(verdict, "findings");
+  if (!findings.empty()) {
+    row->sentence = Printable(JsonText(findings[0], "headline"), 300);
     row->host = Hosts(findings[0]);
   } else if (verdict.is_object()) {
     row->sentence = "no finding";
   } else {
     row->sentence = "verdict.json is missing or unreadable";
   }
-  row->at_ns = Number(verdict, "captured_real_ns");
-  if (row->at_ns <= 0) row->at_ns = Number(manifest, "captured_real_ns");
+  row->at_ns = JsonInteger(verdict, "captured_real_ns");
+  if (row->at_ns <= 0) row->at_ns = JsonInteger(manifest, "captured_real_ns");
 }
 
 void SortNewestFirst(std::vector<Listed>* incidents) {

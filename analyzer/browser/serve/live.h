@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -13,14 +12,12 @@ namespace lockstep::serve {
 
 // All texts are printable.
 struct LiveJob {
-  std::string key;  // distinguishes the job from others
   std::string name, state;
   int64_t since_real_ns = 0;  // when the job entered this state; 0 if unknown
   int64_t ranks = 0, expected = 0, silent_agents = 0;
   std::string oldest;                       // the oldest operation in flight: "tp_3 AllReduce #41, 5 s"
   std::string missing;                      // the ranks that it waits for, "ranks 3, 7"; empty if unknown
   std::string verdict, sentence, incident;  // the latest incident's verdict, headline and folder name
-  std::map<std::string, uint64_t> issued;   // the newest call, by communicator
   double calls_a_second = -1;               // rate of the busiest communicator; -1 if unknown
 };
 

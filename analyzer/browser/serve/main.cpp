@@ -5,15 +5,15 @@
 
 #include <cstdio>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/browser/serve/server.h"
 #include "analyzer/browser/serve/site.h"
+#include "analyzer/browser/serve/tls.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/http/server.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 
@@ -32,20 +32,17 @@ int AddReader(const std::string& file, const std::string& name) {
   return fflush(stdout) != 0 || ferror(stdout) != 0 ? Fail("cannot write to standard output") : 0;
 }
 
-int Run(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("serve", argc, argv);
-  if (const std::optional<int> done = settings::Finished("serve", options)) return *done;
+int Run(const settings::ParsedOptions& options) {
   const auto usage = [&](absl::string_view text) {
-    return settings::UsageError("serve", options->Wrong(std::string(text)));
+    return settings::UsageError("serve", options.Wrong(std::string(text)));
   };
-  const std::string readers_file = options->Text("readers");
-  if (options->Given("add-reader")) return AddReader(readers_file, options->Text("add-reader"));
-  if (options->operands().empty()) return usage("no FOLDER given");
-  const std::string listen = options->Given("listen") ? options->Text("listen") : "127.0.0.1";
-  const std::optional<Address> address = ParseAddress(listen);
+  const std::string readers_file = options.Text("readers");
+  if (options.Given("add-reader")) return AddReader(readers_file, options.Text("add-reader"));
+  if (options.operands().empty()) return usage("no FOLDER given");
+  const std::string listen = options.Given("listen") ? options.Text("listen") : "127.0.0.1";
+  const std::optional<http::Address> address = http::ParseAddress(listen);
   if (!address) return usage(absl::StrCat("--listen ", listen, ": not an IP address of this host, nor localhost"));
-  const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
+  const int secured = options.Given("tls-cert") + options.Given("tls-key") + options.Given("readers");
   if (secured == 0 && !address->loopback) {
     return usage(absl::StrCat("--listen ", listen,
                               ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. "
@@ -58,7 +55,7 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Tls> tls;
   std::unique_ptr<Readers> readers;
   if (secured != 0) {
-    absl::StatusOr<std::unique_ptr<Tls>> loaded = Tls::Load(options->Text("tls-cert"), options->Text("tls-key"));
+    absl::StatusOr<std::unique_ptr<Tls>> loaded = Tls::Load(options.Text("tls-cert"), options.Text("tls-key"));
     if (!loaded.ok()) return Fail(loaded.status().message());
     tls = *std::move(loaded);
     readers = std::make_unique<Readers>(readers_file);
@@ -66,14 +63,14 @@ int Run(int argc, char** argv) {
       return Fail(absl::StrCat(status.message(), ". To add a reader: lockstep serve --readers FILE --add-reader NAME"));
   }
   std::unique_ptr<LiveJobs> live;
-  if (options->Given("live")) {
-    const std::string endpoint = options->Text("live");
+  if (options.Given("live")) {
+    const std::string endpoint = options.Text("live");
     live = std::make_unique<LiveJobs>(OwnFolder() + "lockstep-top", endpoint == "any" ? "" : endpoint);
   }
   const auto site =
-      tls == nullptr ? std::make_unique<Site>(options->operands(), token, std::move(live))
-                     : std::make_unique<Site>(options->operands(), std::move(readers), tls->secret(), std::move(live));
-  absl::StatusOr<Roofline> roofline = ReadRoofline(options->Number("line-rate"), options->List("nccl-tests"));
+      tls == nullptr ? std::make_unique<Site>(options.operands(), token, std::move(live))
+                     : std::make_unique<Site>(options.operands(), std::move(readers), tls->secret(), std::move(live));
+  absl::StatusOr<Roofline> roofline = ReadRoofline(options.Number("line-rate"), options.List("nccl-tests"));
   if (!roofline.ok()) return usage(roofline.status().message());
   site->SetRoofline(*std::move(roofline));
   if (const absl::Status status = site->listing().Check(); !status.ok()) return Fail(status.message());
@@ -82,16 +79,17 @@ int Run(int argc, char** argv) {
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
   sigprocmask(SIG_BLOCK, &ends, nullptr);
-  const bool secure = tls != nullptr;
-  const auto server = Server::Start(
-      *address, static_cast<uint16_t>(options->Number("port")),
-      [&site](const Request& request) { return site->Answer(request); }, std::move(tls));
+  http::Server::Encrypt encrypt;
+  if (tls != nullptr) encrypt = [&tls](int fd) { return tls->Accept(fd); };
+  const auto server = http::Server::Start(
+      *address, static_cast<uint16_t>(options.Number("port")),
+      [&site](const http::Request& request) { return site->Answer(request); }, std::move(encrypt));
   if (!server.ok()) return Fail(server.status().message());
   const int port = (*server)->port();
   std::string name = address->any ? Printable(HostName(), 100) : listen == "localhost" ? "127.0.0.1" : listen;
   if (name.find(':') != std::string::npos) name = absl::StrCat("[", name, "]");
-  printf("%s://%s:%d/%s\n", secure ? "https" : "http", name.c_str(), port,
-         secure ? "" : absl::StrCat(token, "/").c_str());
+  printf("%s://%s:%d/%s\n", tls != nullptr ? "https" : "http", name.c_str(), port,
+         tls != nullptr ? "" : absl::StrCat(token, "/").c_str());
   if (address->loopback) {
     printf("From another machine first: ssh -L %d:%s:%d %s\n", port, name.c_str(), port,
            Printable(HostName(), 100).c_str());
@@ -111,10 +109,5 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
-  try {
-    return lockstep::serve::Run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    fputs("lockstep serve: out of memory\n", stderr);
-    return lockstep::serve::kFailed;
-  }
+  return lockstep::settings::RunVerb("serve", argc, argv, lockstep::serve::Run);
 }

@@ -269,13 +269,14 @@ class BrowserTest(unittest.TestCase):
         self.no_errors()
 
 
-def job_line(name, state, issued, incident=None):
+def job_line(name, state, incident=None):
     line = {"job": {"job": name, "step": "", "restart_count": 0, "uid": 1000, "life": 0}, "state": state, "ranks": 63, "ranks_expected": 64,
-            "since_real_ns": "1767398400000000000", "agents_silent": 1 if state == "hung" else 0,
-            "communicators": [{"id": "7", "name": "tp_3", "issued_max": str(issued), "age_ns": "5000000000", "doing": "AllReduce #41",
+            "since_real_ns": "1767398400000000000", "agents_silent": 1 if state == "hung" else 0, "calls_a_second": None if state == "moving" else 0.04,
+            "communicators": [{"id": "7", "name": "tp_3", "age_ns": "5000000000", "doing": "AllReduce #41",
                                "missing": {"first": [3, 7], "last": [4, 7]}}]}
     if incident:
-        line["last_incident"] = {"path": "/somewhere/" + incident, "verdict": {"verdict": "HUNG"}, "text": "HUNG 18 s rank 3 <b>\nmore"}
+        finding = {"culprit_ranks": [3], "culprits": [{"rank": 3, "host": "<b>"}], "summary": "hangs"}
+        line["last_incident"] = {"path": "/somewhere/" + incident, "verdict": {"verdict": "VERDICT_HUNG", "findings": [finding]}}
     return json.dumps(line)
 
 
@@ -321,16 +322,15 @@ class LiveTest(BrowserTest):
 
     def test_running_jobs_are_shown_as_text(self):
         incident = "lockstep-incident-train-20260103-000000"
-        self.jobs("no job", job_line(EVIL, "moving", 1000), job_line("train", "hung", 41, incident))
+        self.jobs("no job", job_line(EVIL, "moving"), job_line("train", "hung", incident))
         self.open(self.address)
         self.click("h1 a")
-        self.jobs(job_line(EVIL, "moving", 2000), job_line("train", "hung", 41, incident))
         for scheme in ("light", "dark"):
-            self.open_live("1 silent agent0.0tp_3", scheme)  # a rate takes two answers
+            self.open_live("1 silent agent0.0tp_3", scheme)
             self.keep(f"live.{scheme}")
         rows = self.see("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
         self.assertEqual(rows[0], ["train", "hung", "2026-01-03 00:00:00", "63 of 641 silent agent", "0.0",
-                                   "tp_3 AllReduce #41, 5.0 swaits for ranks 3, 4, 7", "HUNG18 s rank 3 <b>"])
+                                   "tp_3 AllReduce #41, 5.0 swaits for ranks 3, 4, 7", "HUNGrank 3 (<b>, GPU 0): hangs"])
         self.assertTrue(rows[1][0].startswith("</td><script>"), rows[1])
         self.assertEqual(self.see("document.querySelectorAll('script, img, b').length"), 0)
         self.assertEqual(self.see("document.querySelector('meta[http-equiv=refresh]').content"), "3")

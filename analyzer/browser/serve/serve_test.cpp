@@ -24,15 +24,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/browser/explore/explore.h"
-#include "analyzer/browser/serve/http.h"
 #include "analyzer/browser/serve/listing.h"
 #include "analyzer/browser/serve/readers.h"
-#include "analyzer/browser/serve/server.h"
 #include "analyzer/browser/serve/site.h"
-#include "analyzer/browser/serve/stream.h"
+#include "analyzer/browser/serve/tls.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
+#include "analyzer/util/http/server.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/viewdata/facts.h"
 #include "tests/support/files.h"
@@ -40,6 +39,7 @@
 namespace lockstep::serve {
 namespace {
 
+using namespace http;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -129,7 +129,7 @@ class ServeTest : public support::FolderTest {
     EXPECT_TRUE(WriteFileSafely(folder + "/verdict.json",
                                 absl::StrCat(R"({"verdict":"HUNG","ranks_expected":8,"ranks_read":7,"job":")", quoted,
                                              R"(","captured_real_ns":)", at_s,
-                                             R"(000000000,"findings":[{"culprit_ranks":[3,4],"summary":")", quoted,
+                                             R"(000000000,"findings":[{"culprit_ranks":[3,4],"headline":")", quoted,
                                              R"( hangs","culprits":[{"host":")", host, R"("},{"host":"other"}]}]})"))
                     .ok());
     return folder;
@@ -187,7 +187,7 @@ TEST_F(ServeTest, NamesFromFilesStayText) {
   EXPECT_THAT(*response.body, HasSubstr("&lt;script&gt;document.title"));
   for (const char* evil : {"<script", "<img", "<b>", "\xe2\x80\xae", "\x1b"})
     EXPECT_THAT(*response.body, Not(HasSubstr(evil)));
-  EXPECT_THAT(*response.body, HasSubstr(">ranks 3, 4: &lt;script"));
+  EXPECT_THAT(*response.body, HasSubstr("explore.html\">&lt;script"));
   EXPECT_THAT(*response.body, HasSubstr("7 of 8"));
   EXPECT_THAT(*response.body, HasSubstr("n1&lt;/b&gt;, 1 more"));
   EXPECT_THAT(response.policy, HasSubstr("style-src 'sha256-"));
@@ -388,9 +388,11 @@ TEST_F(ServeTest, DamagedVerdictsAreStillListed) {
 TEST(ServeLive, WhatIsNoJobIsSkipped) {
   const std::vector<LiveJob> jobs = ParseLiveJobs(
       "{\n[]\n7\n\xff\n{\"job\":7}\n"
-      R"({"job":{"job":"a\u001b[31m","uid":-1},"state":7,"ranks":"x","communicators":{},"last_incident":[]})"
+      R"({"job":{"job":"c"},"state":7,"ranks":"x","communicators":{}})"
       "\n"
-      R"({"job":{"job":"b"},"state":"hung","communicators":[7,{"missing":{"first":[5],"last":[2147483647]}}]})");
+      R"({"job":{"job":"a\u001b[31m"},"last_incident":{},"calls_a_second":"x"})"
+      "\n"
+      R"({"job":{"job":"b"},"state":"hung","communicators":[{"missing":{"first":[5],"last":[2147483647]}}]})");
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].name, "b") << "those in trouble come first";
   EXPECT_LT(jobs[0].missing.size(), 400u);

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/browser/explore/explore.h"
-#include "analyzer/browser/serve/address.h"
 #include "analyzer/engine/replay/conclude.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/formats/load/load.h"
@@ -19,11 +18,14 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/clock.h"
+#include "analyzer/util/http/address.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep::serve {
 namespace {
+
+using http::TextResponse;
 
 constexpr size_t kMostCached = 128 << 20, kMostFile = 64 << 20;
 // The page of a larger job requests calls on demand, if there is an index. The page of a smaller job contains them.
@@ -44,7 +46,7 @@ bool OwnHost(std::string_view host) {
   const std::string_view port = colon == std::string_view::npos ? "0" : host.substr(colon + 1);
   if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string_view::npos) return false;
   if (six) return true;
-  const std::optional<Address> address = ParseAddress(std::string(host.substr(0, colon)));
+  const std::optional<http::Address> address = http::ParseAddress(std::string(host.substr(0, colon)));
   return address && address->loopback;
 }
 

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/browser/serve/http.h"
 #include "analyzer/browser/serve/listing.h"
 #include "analyzer/browser/serve/live.h"
 #include "analyzer/browser/serve/readers.h"
 #include "analyzer/report/roofline.h"
+#include "analyzer/util/http/message.h"
 
 namespace lockstep::serve {
+
+using http::Request;
+using http::Response;
 
 // Caches pages that are expensive to create, up to a total size.
 class PageCache {

@@ -1,8 +1,6 @@
 // lockstep-mcp: answers an assistant's requests on standard input and output.
-#include <signal.h>
 
 #include <cstdio>
-#include <new>
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -38,25 +36,15 @@ int Serve(const McpServer& server) {
   return 0;
 }
 
-int Run(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("mcp", argc, argv);
-  if (const std::optional<int> done = settings::Finished("mcp", options)) return *done;
+int Run(const settings::ParsedOptions& options) {
   std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
   if (!redactor.ok()) return settings::UsageError("mcp", redactor.status());
-  IncidentList incidents(options->operands(), *redactor);
+  IncidentList incidents(options.operands(), *redactor);
   return Serve(McpServer(IncidentTools(&incidents), absl::StrFormat("%016x", RandomInstance())));
 }
 
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) {
-  try {
-    return lockstep::Run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    fputs("lockstep mcp: out of memory\n", stderr);
-    return lockstep::kFailed;
-  }
-}
+int main(int argc, char** argv) { return lockstep::settings::RunVerb("mcp", argc, argv, lockstep::Run); }

@@ -29,24 +29,16 @@ std::string Error(const Json& id, int code, const std::string& text) {
 // Null if the text is not JSON, or is nested deeper than any valid request.
 Json Parsed(std::string_view line) { return ParseJson<Json>(line, kDeepest + 1); }
 
-const Json& Member(const Json& object, const char* name) {
-  static const Json kNothing;
-  const auto at = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && at != object.end() ? *at : kNothing;
-}
-
 // Returns an empty string, or the error in the arguments of a call.
 std::string WrongArguments(const McpTool& tool, const Json& arguments) {
-  const Json& properties = Member(tool.input, "properties");
+  const Json& properties = JsonMember(tool.input, "properties");
   for (const auto& [name, value] : arguments.items()) {
-    const std::string type = Member(Member(properties, name.c_str()), "type").is_null()
-                                 ? ""
-                                 : Member(Member(properties, name.c_str()), "type").get<std::string>();
+    const std::string type = JsonText(JsonMember(properties, name.c_str()), "type");
     if (type.empty()) return absl::StrCat("tool ", tool.name, " has no argument '", name.substr(0, 40), "'");
     if (type == "string" ? !value.is_string() : !value.is_number_integer())
       return absl::StrCat("argument ", name, " takes ", type == "string" ? "a string" : "an integer");
   }
-  for (const Json& name : Member(tool.input, "required")) {
+  for (const Json& name : JsonMember(tool.input, "required")) {
     if (!arguments.contains(name.get<std::string>()))
       return absl::StrCat("tool ", tool.name, " needs the argument ", name.get<std::string>());
   }
@@ -59,7 +51,7 @@ McpServer::McpServer(std::vector<McpTool> tools, std::string fence)
     : tools_(std::move(tools)), fence_(std::move(fence)) {}
 
 Json McpServer::Initialize(const Json& params) const {
-  const Json& asked = Member(params, "protocolVersion");
+  const Json& asked = JsonMember(params, "protocolVersion");
   const bool known =
       std::any_of(std::begin(kVersions), std::end(kVersions), [&](const char* version) { return asked == version; });
   return {
@@ -102,20 +94,20 @@ std::string McpServer::TooLong() {
 std::string McpServer::Answer(std::string_view line) const {
   const Json message = Parsed(line);
   if (message.is_discarded()) return Error(nullptr, kParseError, "the line is not JSON");
-  const Json &method = Member(message, "method"), &id = Member(message, "id");
+  const Json &method = JsonMember(message, "method"), &id = JsonMember(message, "id");
   const bool request = message.is_object() && message.contains("id");
-  if (Member(message, "jsonrpc") != "2.0" || !method.is_string() || (request && !id.is_string() && !id.is_number()))
+  if (JsonMember(message, "jsonrpc") != "2.0" || !method.is_string() || (request && !id.is_string() && !id.is_number()))
     return Error(id.is_structured() ? Json() : id, kInvalidRequest, "not a JSON-RPC 2.0 request");
   if (!request) return "";  // a notification
-  const Json& params = Member(message, "params");
+  const Json& params = JsonMember(message, "params");
   if (method == "initialize") return Result(id, Initialize(params));
   if (method == "ping") return Result(id, Json::object());
   if (method == "tools/list") return Result(id, List());
   if (method != "tools/call") return Error(id, kNoSuchMethod, "this server only has tools");
-  const Json& name = Member(params, "name");
+  const Json& name = JsonMember(params, "name");
   const auto tool = std::find_if(tools_.begin(), tools_.end(), [&](const McpTool& one) { return name == one.name; });
   if (tool == tools_.end()) return Error(id, kInvalidParams, "no such tool");
-  const Json& given = Member(params, "arguments");
+  const Json& given = JsonMember(params, "arguments");
   if (!given.is_null() && !given.is_object()) return Error(id, kInvalidParams, "arguments must be an object");
   const Json arguments = given.is_null() ? Json::object() : given;
   if (const std::string wrong = WrongArguments(*tool, arguments); !wrong.empty())

@@ -15,11 +15,10 @@ std::optional<std::string> TextOfJsonLine(std::string_view line) {
     return std::nullopt;
   const nlohmann::json json = ParseJson(line);
   if (!json.is_object()) return std::nullopt;
-  const auto source = json.find("_source");  // written by Elasticsearch
-  const nlohmann::json& object = source != json.end() && source->is_object() ? *source : json;
+  const nlohmann::json& source = JsonMember(json, "_source");  // written by Elasticsearch
   for (const char* key : kKeys) {
-    const auto text = object.find(key);
-    if (text != object.end() && text->is_string()) return text->get<std::string>();
+    const nlohmann::json& text = JsonMember(source.is_object() ? source : json, key);
+    if (text.is_string()) return text.get<std::string>();
   }
   return std::nullopt;
 }

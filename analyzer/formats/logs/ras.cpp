@@ -163,54 +163,28 @@ RasReports RasReader::Finish() {
 
 namespace {
 
-int64_t NumberIn(const nlohmann::json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_number_integer() ? at->get<int64_t>() : -1;
-}
-
-bool Flag(const nlohmann::json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_boolean() && at->get<bool>();
-}
-
-std::string TextIn(const nlohmann::json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? Printable(at->get<std::string>(), fr::kMostNameColumns) : "";
-}
-
-// Returns the objects in the list under `key`.
-std::vector<const nlohmann::json*> ObjectsIn(const nlohmann::json& object, const char* key) {
-  std::vector<const nlohmann::json*> out;
-  const auto list = object.find(key);
-  if (list == object.end() || !list->is_array()) return out;
-  for (const nlohmann::json& item : *list) {
-    if (item.is_object()) out.push_back(&item);
-  }
-  return out;
-}
-
 std::optional<RasRank> RankIn(const nlohmann::json& object) {
-  const int64_t rank = NumberIn(object, "rank");
+  const int64_t rank = JsonInteger(object, "rank", int64_t{-1});
   if (rank < 0 || rank > fr::kMaxRank) return std::nullopt;
   RasRank out;
   out.rank = static_cast<int32_t>(rank);
-  out.host = TextIn(object, "host");
-  out.pid = std::clamp<int64_t>(NumberIn(object, "pid"), 0, INT32_MAX);
-  out.gpu = static_cast<int32_t>(std::clamp<int64_t>(NumberIn(object, "nvml_dev"), -1, INT16_MAX));
+  out.host = Printable(JsonText(object, "host"), fr::kMostNameColumns);
+  out.pid = std::clamp<int64_t>(JsonInteger(object, "pid", int64_t{-1}), 0, INT32_MAX);
+  out.gpu = static_cast<int32_t>(std::clamp<int64_t>(JsonInteger(object, "nvml_dev", int64_t{-1}), -1, INT16_MAX));
   return out;
 }
 
 void TakeComm(const nlohmann::json& object, RasReports* reports) {
-  const int64_t size = NumberIn(object, "size");
+  const int64_t size = JsonInteger(object, "size", int64_t{-1});
   if (size <= 0 || size > fr::kMaxRank) return;
-  const std::string id = TextIn(object, "hash");
+  const std::string id = Printable(JsonText(object, "hash"), fr::kMostNameColumns);
   reports->largest = std::max(reports->largest, static_cast<int32_t>(size));
   std::map<std::string, std::map<int64_t, RasClass>> classes;  // indexed by operation and count
-  for (const nlohmann::json* item : ObjectsIn(object, "ranks")) {
-    const std::optional<RasRank> rank = RankIn(*item);
-    const auto counts = item->find("collective_counts");
-    if (!rank || counts == item->end() || !counts->is_object()) continue;
-    for (const auto& [name, count] : counts->items()) {
+  for (const nlohmann::json& item : JsonList(object, "ranks")) {
+    const std::optional<RasRank> rank = RankIn(item);
+    const nlohmann::json& counts = JsonMember(item, "collective_counts");
+    if (!rank || !counts.is_object()) continue;
+    for (const auto& [name, count] : counts.items()) {
       if (!count.is_number_integer()) continue;
       const int64_t launched = count.get<int64_t>();
       if (launched < 0 || launched > fr::kMaxCounter) continue;
@@ -226,12 +200,10 @@ void TakeComm(const nlohmann::json& object, RasReports* reports) {
     for (auto& [launched, of] : by_count) comm.classes.push_back(std::move(of));
     reports->comms.push_back(std::move(comm));
   }
-  for (const nlohmann::json* item : ObjectsIn(object, "missing_ranks")) {
-    std::optional<RasRank> rank = RankIn(*item);
+  for (const nlohmann::json& item : JsonList(object, "missing_ranks")) {
+    std::optional<RasRank> rank = RankIn(item);
     if (!rank || reports->odd.size() >= kMostListed) continue;
-    const auto status = item->find("status");
-    if (status != item->end() && status->is_object() && Flag(*status, "considered_dead"))
-      reports->dead.emplace(rank->host, rank->pid);
+    if (JsonFlag(JsonMember(item, "status"), "considered_dead")) reports->dead.emplace(rank->host, rank->pid);
     reports->odd.push_back({*std::move(rank), static_cast<int32_t>(size), ""});
   }
 }
@@ -253,7 +225,7 @@ absl::StatusOr<RasReports> ReadRasJson(std::string_view text) {
     text.remove_prefix(one.size());
     const nlohmann::json json = ParseJson(one);
     if (!json.is_object()) return absl::DataLossError("is damaged: an ncclras report in JSON that ends early");
-    for (const nlohmann::json* comm : ObjectsIn(json, "communicators")) TakeComm(*comm, &reports);
+    for (const nlohmann::json& comm : JsonList(json, "communicators")) TakeComm(comm, &reports);
   }
   return reports;
 }

@@ -245,28 +245,20 @@ bool IsPySpyJson(std::string_view head) {
 absl::StatusOr<PrintedStack> ReadPySpyJson(std::string_view text) {
   const nlohmann::json json = ParseJson(text);
   if (!json.is_array()) return absl::DataLossError("is damaged: it is not a JSON list of threads");
-  const auto text_of = [](const nlohmann::json& object, const char* key) -> std::string {
-    const auto at = object.find(key);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : "";
-  };
   PrintedStack best;
   bool found = false, main = false;
   for (const nlohmann::json& thread : json) {
-    const auto frames = thread.is_object() ? thread.find("frames") : thread.end();
-    if (!thread.is_object() || frames == thread.end() || !frames->is_array() || main) continue;
+    if (main || !JsonMember(thread, "frames").is_array()) continue;
     PrintedStack stack;
-    for (const nlohmann::json& frame : *frames) {
+    for (const nlohmann::json& frame : JsonList(thread, "frames")) {
       if (!frame.is_object() || stack.frames.size() >= kMostFrames) continue;
-      std::string file = text_of(frame, "filename");
-      const auto line = frame.find("line");
-      const bool numbered = line != frame.end() && line->is_number_integer();
-      stack.frames.push_back(FrameText(text_of(frame, "name"), file, numbered ? line->get<int64_t>() : 0));
+      stack.frames.push_back(
+          FrameText(JsonText(frame, "name"), JsonText(frame, "filename"), JsonInteger(frame, "line")));
     }
-    const auto pid = thread.find("pid");
-    if (pid != thread.end() && pid->is_number_integer()) stack.pid = pid->get<int64_t>();
-    if (const auto info = thread.find("process_info"); info != thread.end() && info->is_object())
-      ReadCommand(" " + text_of(*info, "command_line"), &stack);
-    main = text_of(thread, "thread_name") == "MainThread";
+    stack.pid = JsonInteger(thread, "pid", stack.pid);
+    if (const nlohmann::json& info = JsonMember(thread, "process_info"); info.is_object())
+      ReadCommand(" " + JsonText(info, "command_line"), &stack);
+    main = JsonText(thread, "thread_name") == "MainThread";
     if (stack.frames.empty() || (found && !main && !IsModule(stack.frames))) continue;
     best = std::move(stack);
     found = true;

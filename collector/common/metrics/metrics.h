@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/util/http/server.h"
 
 namespace lockstep {
 
@@ -55,9 +57,16 @@ class MetricsServer {
   // Accepts "ADDRESS:PORT", ":PORT" or "PORT" (then on 127.0.0.1; port 0 means any free port). Refuses addresses
   // outside loopback, because there is no password: use the node's own exporter or a proxy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
-  virtual ~MetricsServer() = default;
-  virtual void Publish(MetricSet metrics) = 0;
-  virtual int port() const = 0;
+  void Publish(MetricSet metrics) {
+    const std::lock_guard lock(mutex_);
+    set_ = std::move(metrics);
+  }
+  int port() const { return server_->port(); }
+
+ private:
+  std::mutex mutex_;
+  MetricSet set_;                         // guarded by mutex_
+  std::unique_ptr<http::Server> server_;  // uses the others, so it is the last
 };
 
 }  // namespace lockstep

@@ -58,8 +58,7 @@ TEST(MetricsTest, ThousandsOfJobsGive64Series) {
 }
 
 TEST(MetricsTest, OffLoopbackNothingIsServed) {
-  for (const char* address :
-       {"0.0.0.0:9400", "192.0.2.1:9400", "localhost:9400", "[::]:9400", "127.0.0.1:70000", "", "x"}) {
+  for (const char* address : {"0.0.0.0:9400", "192.0.2.1:9400", "[::]:9400", "127.0.0.1:70000", "", "x"}) {
     EXPECT_FALSE(MetricsServer::Start(address).ok()) << address;
   }
   absl::StatusOr<std::unique_ptr<MetricsServer>> first = MetricsServer::Start("127.0.0.1:0");

@@ -24,7 +24,7 @@ void Desyncs::Confirm(Job* job, const Desync& desync) {
   DesyncFacts& facts = incident->state.desync;
   facts.text = DesyncText(desync);
   facts.where = DesyncWhere(desync);
-  facts.odd = RanksOf(desync.odd, shared_.options.desync_ranks);
+  facts.odd = desync.odd.List(shared_.options.desync_ranks);
   facts.seq = desync.seq;
   facts.confirmed = true;
   const IncidentState state = incident->state;
@@ -45,10 +45,10 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
         return before.desync_comm == desync.comm && before.identity.SerializeAsString() == identity;
       }))
     return;
-  Ranks ranks = Ranks::Of(RanksOf(desync.odd, shared_.options.desync_ranks));
+  Ranks ranks = Ranks::Of(desync.odd.List(shared_.options.desync_ranks));
   size_t others = 0;
   for (const int32_t member :
-       RanksOf(job->detector.progress().Members(desync.comm), shared_.options.desync_ranks + kMostOthers)) {
+       job->detector.progress().Members(desync.comm).List(shared_.options.desync_ranks + kMostOthers)) {
     if (ranks.Contains(member) || others == kMostOthers) continue;
     ranks.Add(member);
     ++others;
@@ -63,7 +63,7 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
                   desync.seq,
                   desync.name,
                   desync.size,
-                  RanksOf(desync.odd, shared_.options.desync_ranks),
+                  desync.odd.List(shared_.options.desync_ranks),
                   false,
                   DesyncWhere(desync)};
   Ranks left = ranks;

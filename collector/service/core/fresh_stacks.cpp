@@ -25,7 +25,7 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
   }
   job->detector.progress().ForEachBehind([&](const MergedComm& comm) {
     if (fresh.wanted.size() >= shared_.options.fresh_ranks) return;
-    for (const int32_t rank : RanksOf(job->detector.progress().Missing(comm.id), shared_.options.fresh_ranks)) {
+    for (const int32_t rank : job->detector.progress().Missing(comm.id).List(shared_.options.fresh_ranks)) {
       if (fresh.wanted.size() < shared_.options.fresh_ranks) fresh.wanted.Add(rank);
     }
   });

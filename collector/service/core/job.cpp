@@ -266,9 +266,9 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
                                   " gaps (99th percentile ", DurationText(comm->p99_gap_ns), ")"));
     if (comm->behind_since_ns != 0) {
       reply->add_lines(absl::StrCat("missing for ", DurationText(now - comm->behind_since_ns), ": ranks ",
-                                    RunsText(progress.Missing(comm->id), 32)));
+                                    progress.Missing(comm->id).Text(32)));
     }
-    reply->add_lines(absl::StrCat("members: ", RunsText(progress.Members(comm->id), 32)));
+    reply->add_lines(absl::StrCat("members: ", progress.Members(comm->id).Text(32)));
     return;
   }
   if (request.has_rank()) {
@@ -289,7 +289,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
     if (!found) reply->add_lines(absl::StrCat("no host has reported rank ", request.rank()));
     size_t shown = 0;
     progress.ForEachBehind([&](const MergedComm& comm) {
-      if (shown >= 16 || !Contains(progress.Missing(comm.id), request.rank())) return;
+      if (shown >= 16 || !progress.Missing(comm.id).Contains(request.rank())) return;
       ++shown;
       reply->add_lines(absl::StrCat("missing in ", comm.name.empty() ? absl::StrCat(absl::Hex(comm.id)) : comm.name,
                                     " for ", DurationText(now - comm.behind_since_ns), ": it issued ",

@@ -19,10 +19,10 @@ constexpr size_t kMostMissingRuns = 64;
 constexpr size_t kMostStages = 256;
 constexpr size_t kMostStaged = size_t{1} << 20;  // maximum number of ranks
 
-void ToMessage(const RankRuns& runs, RankSet* message) {
-  for (size_t i = 0; i < std::min(runs.size(), kMostMissingRuns); ++i) {
-    message->add_first(runs[i].first);
-    message->add_last(runs[i].last);
+void ToMessage(const Ranks& runs, RankSet* message) {
+  for (size_t i = 0; i < std::min(runs.runs().size(), kMostMissingRuns); ++i) {
+    message->add_first(runs.runs()[i].first);
+    message->add_last(runs.runs()[i].last);
   }
 }
 
@@ -45,8 +45,8 @@ std::string RootName(const Job& job) {
   if (declared.comm != 0)
     return declared.comm_name.empty() ? absl::StrCat(absl::Hex(declared.comm, absl::kZeroPad16)) : declared.comm_name;
   if (declared.roots.empty()) return "";
-  const RankRuns roots = RunsOf(declared.roots);
-  return absl::StrCat(CountOf(roots) == 1 ? "rank " : "ranks ", RunsText(roots, 2));
+  const Ranks roots = Ranks::Of(declared.roots);
+  return absl::StrCat(roots.size() == 1 ? "rank " : "ranks ", roots.Text(2));
 }
 
 // Returns the operation in flight, if the last digests show it and the communicator has not moved since; otherwise
@@ -72,9 +72,9 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   progress.ForEach([&](const MergedComm& comm) {
     ++total;
     const bool behind = comm.behind_since_ns != 0;
-    const RankRuns missing = behind ? progress.Missing(comm.id) : RankRuns();
+    const Ranks missing = behind ? progress.Missing(comm.id) : Ranks();
     const Flying* flying = FlyingIn(job, comm);
-    const uint32_t in = comm.known - std::min(comm.known, static_cast<uint32_t>(CountOf(missing)));
+    const uint32_t in = comm.known - std::min(comm.known, static_cast<uint32_t>(missing.size()));
     std::string standing;
     if (hung && comm.id == declared.comm) {
       standing = "root";
@@ -146,7 +146,7 @@ void FillStages(const Job& job, JobStatus* status) {
   progress.ForEach([&](const MergedComm& comm) {
     if (comm.size < 2 || comm.known != static_cast<uint32_t>(comm.size) || !NamesPipeline(comm.name)) return;
     int32_t stage = 0;
-    for (const int32_t rank : RanksOf(progress.Members(comm.id), kMostStages)) {
+    for (const int32_t rank : progress.Members(comm.id).List(kMostStages)) {
       if (places.size() >= kMostStaged) return;
       Place& place = places[rank];
       if (comm.size >= place.size) place = {comm.size, comm.size == place.size ? -1 : stage};

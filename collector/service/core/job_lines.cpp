@@ -27,9 +27,8 @@ constexpr struct {
 } kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"},
                {"libmpi.", "MPI"},        {"libgloo", "Gloo"},   {"libucp.", "UCX"}};
 
-std::string RanksOfRuns(const RankRuns& runs) {
-  const bool one = runs.size() == 1 && runs[0].first == runs[0].last;
-  return absl::StrCat(one ? "rank " : "ranks ", RunsText(runs, 4));
+std::string RanksOfRuns(const Ranks& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", ranks.Text(4));
 }
 
 }  // namespace

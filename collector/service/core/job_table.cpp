@@ -22,14 +22,6 @@ bool Plausible(const JobIdentity& identity) {
   return identity.job().size() <= kMostNameBytes && identity.step().size() <= kMostNameBytes;
 }
 
-RankRuns RunsFrom(const RankSet& message) {
-  RankRuns runs;
-  const absl::StatusOr<Ranks> ranks = Ranks::From(message);
-  if (!ranks.ok()) return runs;
-  for (const Ranks::Run& run : ranks->runs()) runs.push_back({run.first, run.last});
-  return runs;
-}
-
 RanksSeen SeenIn(const Heartbeat& heartbeat) {
   RanksSeen seen;
   seen.alive = Ranks::FromOrNone(heartbeat.alive());
@@ -327,8 +319,8 @@ void JobTable::OnLate(const wire::Received& received) {
   late.limit_ns = report.limit_ns();
   late.p99_gap_ns = report.p99_gap_ns();
   late.gaps = report.gaps();
-  late.waiting = RunsFrom(report.waiting());
-  late.missing = RunsFrom(report.missing());
+  late.waiting = Ranks::FromOrNone(report.waiting());
+  late.missing = Ranks::FromOrNone(report.missing());
   late.doing = CleanUtf8(report.doing(), 256);
   late.host = CleanUtf8(report.host(), 256);
   ++shared_.counters.late;

@@ -37,9 +37,7 @@ std::vector<KnownMembers> MembersWith(const MergedProgress& progress, const Rank
   size_t entries = 0;
   progress.ForEach([&](const MergedComm& comm) {
     if (comm.size <= 0 || comm.known != static_cast<uint32_t>(comm.size) || entries + comm.known > kMostEntries) return;
-    const RankRuns runs = progress.Members(comm.id);
-    Ranks members;
-    for (const RankRun& run : runs) members.AddRun(run.first, run.last);
+    const Ranks members = progress.Members(comm.id);
     if (members.size() != comm.known || !members.Intersects(missing)) return;
     entries += comm.known;
     known.push_back({comm.id, members.List()});

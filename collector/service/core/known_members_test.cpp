@@ -23,7 +23,7 @@ CommBeat Beat(uint64_t comm, int32_t size, std::vector<int32_t> members) {
   beat.comm = comm;
   beat.size = size;
   beat.issued_min = beat.issued_max = 7;
-  beat.members = RunsOf(std::move(members));
+  beat.members = Ranks::Of(std::move(members));
   return beat;
 }
 

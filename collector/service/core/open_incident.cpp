@@ -45,41 +45,22 @@ Json RanksJson(const Ranks& ranks) {
 
 std::string Dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-template <class T>
-T Number(const nlohmann::json& json, const char* name, T otherwise) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number_integer() ? found->get<T>() : otherwise;
-}
-
-std::string Text(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 void PutHosts(const std::map<std::string, Ranks>& hosts, Json* json) {
   *json = Json::array();
   for (const auto& [host, ranks] : hosts) json->push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
 }
 
 void GetHosts(const nlohmann::json& json, const char* name, std::map<std::string, Ranks>* hosts) {
-  const auto list = json.find(name);
-  if (list == json.end() || !list->is_array()) return;
-  for (const nlohmann::json& entry : *list) {
-    if (!entry.is_object() || Text(entry, "host").empty()) continue;
-    Ranks& ranks = (*hosts)[Text(entry, "host")];
-    const auto runs = entry.find("ranks");
-    if (runs == entry.end() || !runs->is_array()) continue;
-    for (const nlohmann::json& run : *runs) {
+  for (const nlohmann::json& entry : JsonList(json, name)) {
+    const std::string host = JsonText(entry, "host");
+    if (host.empty()) continue;
+    Ranks& ranks = (*hosts)[host];
+    for (const nlohmann::json& run : JsonList(entry, "ranks")) {
       if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer()) {
         ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
       }
     }
   }
-}
-
-bool Flag(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_boolean() && found->get<bool>();
 }
 
 }  // namespace
@@ -123,43 +104,36 @@ std::string StateText(const IncidentState& state) {
 
 absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   const nlohmann::json json = ParseJson(text);
-  if (!json.is_object() || Number<int>(json, "format", 0) != 1)
+  if (!json.is_object() || JsonInteger(json, "format") != 1)
     return absl::InvalidArgumentError("no state of an incident");
   IncidentState state;
-  state.name = Text(json, "name");
-  if (const auto job = json.find("job"); job != json.end() && job->is_object()) {
-    state.identity.set_job(Text(*job, "job"));
-    state.identity.set_step(Text(*job, "step"));
-    state.identity.set_restart_count(Number<uint32_t>(*job, "restart_count", 0));
-    state.identity.set_uid(Number<uint32_t>(*job, "uid", 0));
+  state.name = JsonText(json, "name");
+  const nlohmann::json &job = JsonMember(json, "job"), &desync = JsonMember(json, "desync");
+  state.identity.set_job(JsonText(job, "job"));
+  state.identity.set_step(JsonText(job, "step"));
+  state.identity.set_restart_count(JsonInteger<uint32_t>(job, "restart_count"));
+  state.identity.set_uid(JsonInteger<uint32_t>(job, "uid"));
+  state.evidence_request = JsonInteger<uint64_t>(json, "evidence_request");
+  state.everything_request = JsonInteger<uint64_t>(json, "everything_request");
+  state.everything = JsonFlag(json, "everything");
+  state.declared = JsonFlag(json, "declared");
+  state.evidence_done = JsonFlag(json, "evidence_done");
+  state.people = JsonText(json, "people");
+  for (const nlohmann::json& comm : JsonList(json, "communicators")) {
+    if (comm.is_number_unsigned()) state.comms.push_back(comm.get<uint64_t>());
   }
-  state.evidence_request = Number<uint64_t>(json, "evidence_request", 0);
-  state.everything_request = Number<uint64_t>(json, "everything_request", 0);
-  state.everything = Flag(json, "everything");
-  state.declared = Flag(json, "declared");
-  state.evidence_done = Flag(json, "evidence_done");
-  state.people = Text(json, "people");
-  if (const auto comms = json.find("communicators"); comms != json.end() && comms->is_array()) {
-    for (const nlohmann::json& comm : *comms) {
-      if (comm.is_number_unsigned()) state.comms.push_back(comm.get<uint64_t>());
-    }
-  }
-  state.stalled_ns = Number<int64_t>(json, "stalled_ns", 0);
-  state.ranks_expected = Number<int32_t>(json, "ranks_expected", 0);
-  state.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
-  if (const auto desync = json.find("desync"); desync != json.end() && desync->is_object()) {
-    state.desync.text = Text(*desync, "text");
-    state.desync.comm = Number<uint64_t>(*desync, "communicator", 0);
-    state.desync.comm_name = Text(*desync, "name");
-    state.desync.size = Number<int32_t>(*desync, "size", 0);
-    state.desync.seq = Number<uint64_t>(*desync, "sequence", 0);
-    state.desync.confirmed = Flag(*desync, "confirmed");
-    state.desync.where = Text(*desync, "where");
-    if (const auto ranks = desync->find("ranks"); ranks != desync->end() && ranks->is_array()) {
-      for (const nlohmann::json& rank : *ranks) {
-        if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
-      }
-    }
+  state.stalled_ns = JsonInteger(json, "stalled_ns");
+  state.ranks_expected = JsonInteger<int32_t>(json, "ranks_expected");
+  state.captured_real_ns = JsonInteger(json, "captured_real_ns");
+  state.desync.text = JsonText(desync, "text");
+  state.desync.comm = JsonInteger<uint64_t>(desync, "communicator");
+  state.desync.comm_name = JsonText(desync, "name");
+  state.desync.size = JsonInteger<int32_t>(desync, "size");
+  state.desync.seq = JsonInteger<uint64_t>(desync, "sequence");
+  state.desync.confirmed = JsonFlag(desync, "confirmed");
+  state.desync.where = JsonText(desync, "where");
+  for (const nlohmann::json& rank : JsonList(desync, "ranks")) {
+    if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
   }
   GetHosts(json, "hosts", &state.hosts);
   GetHosts(json, "evidence", &state.evidence);
@@ -239,13 +213,13 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     } else if (manifest.ok()) {
       const nlohmann::json json = ParseJson(*manifest);
       if (!json.is_object()) continue;
-      before.identity.set_job(Text(json, "job"));
-      before.identity.set_step(Text(json, "step"));
-      before.identity.set_restart_count(Number<uint32_t>(json, "restart_count", 0));
-      before.identity.set_uid(Number<uint32_t>(json, "uid", 0));
-      before.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
-      before.desync_comm = Number<uint64_t>(json, "desync_communicator", 0);
-      declared = Flag(json, "declared");
+      before.identity.set_job(JsonText(json, "job"));
+      before.identity.set_step(JsonText(json, "step"));
+      before.identity.set_restart_count(JsonInteger<uint32_t>(json, "restart_count"));
+      before.identity.set_uid(JsonInteger<uint32_t>(json, "uid"));
+      before.captured_real_ns = JsonInteger(json, "captured_real_ns");
+      before.desync_comm = JsonInteger<uint64_t>(json, "desync_communicator");
+      declared = JsonFlag(json, "declared");
     }
     if (!declared && before.desync_comm == 0) continue;
     const absl::StatusOr<std::string> verdict =
@@ -253,18 +227,13 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     const nlohmann::json json = verdict.ok() ? ParseJson(*verdict) : nlohmann::json();
     if (json.is_object()) {
       before.known = true;
-      const auto findings = json.find("findings");
-      if (findings != json.end() && findings->is_array() && !findings->empty() && (*findings)[0].is_object()) {
-        const nlohmann::json& first = (*findings)[0];
-        before.kind = Text(first, "kind");
-        before.sequence = Number<int64_t>(first, "sequence", 0);
-        if (const auto comm = first.find("communicator"); comm != first.end() && comm->is_object())
-          before.communicator = Text(*comm, "id");
-        if (const auto ranks = first.find("culprit_ranks"); ranks != first.end() && ranks->is_array()) {
-          for (const nlohmann::json& rank : *ranks) {
-            if (rank.is_number_integer()) before.culprits.push_back(rank.get<int32_t>());
-          }
-        }
+      const nlohmann::json& findings = JsonList(json, "findings");
+      const nlohmann::json& first = findings.empty() ? findings : findings[0];
+      before.kind = JsonText(first, "kind");
+      before.sequence = JsonInteger(first, "sequence");
+      before.communicator = JsonText(JsonMember(first, "communicator"), "id");
+      for (const nlohmann::json& rank : JsonList(first, "culprit_ranks")) {
+        if (rank.is_number_integer()) before.culprits.push_back(rank.get<int32_t>());
       }
     }
     found.push_back(std::move(before));
@@ -285,9 +254,8 @@ absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
 }
 
 absl::Status MakeIncidentFolder(const std::string& folder) {
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0777);
-  }
+  if (const size_t slash = folder.rfind('/'); slash != std::string::npos && slash > 0)
+    MakeFolder(folder.substr(0, slash)).IgnoreError();  // a failure shows below
   if (mkdir(folder.c_str(), 0700) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", strerror(errno)));
   }

@@ -135,8 +135,7 @@ void Relay::TellOver(const JobIdentity& job) {
   Heartbeat beat;
   *beat.mutable_job() = job;
   beat.set_over(true);
-  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat); frame.ok())
-    (void)upstream_->Send(*frame);
+  upstream_->Send(wire::Type::kHeartbeat, beat).IgnoreError();
 }
 
 // A new collector need not know a job that no child reports any more.

@@ -53,16 +53,10 @@ int Relay::Step(int64_t mono_ns, int64_t real_ns) {
   now_ = mono_ns;
   if (upstream_->Tick(now_)) {
     welcomed_ = false;
-    Hello hello;
-    hello.set_role(Hello::RELAY);
-    hello.set_version(options_.version);
+    Hello hello = wire::MakeHello(Hello::RELAY, options_.instance);
     hello.set_host(options_.host);
     hello.set_boot_id(options_.boot_id);
-    hello.set_instance(options_.instance);
-    hello.set_protocol(wire::kProtocol);
-    hello.set_min_protocol(1);
-    if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHello, hello); frame.ok())
-      (void)upstream_->Send(*frame);
+    upstream_->Send(wire::Type::kHello, hello).IgnoreError();
   }
   while (std::optional<wire::Message> message = upstream_->Receive()) FromUpstream(*std::move(message));
   bool more = false;
@@ -153,8 +147,7 @@ void Relay::WelcomeChild(uint64_t peer) {
   welcome.set_real_ns(RealtimeNs());
   for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback)
     welcome.add_fallback(endpoint);
-  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kWelcome, welcome); frame.ok())
-    (void)server_->Send(peer, *frame);
+  server_->Send(peer, wire::Type::kWelcome, welcome).IgnoreError();
 }
 
 Relay::Child* Relay::ChildOf(uint64_t peer) {
@@ -337,8 +330,7 @@ void Relay::OnLate(const wire::Received& received) {
 void Relay::SendLate(Late* late) {
   late->waiting.To(late->report.mutable_waiting());
   late->missing.To(late->report.mutable_missing());
-  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kLate, late->report); frame.ok())
-    SendUp(*std::move(frame));
+  SendUp(wire::Type::kLate, late->report);
   late->waiting = late->missing = Ranks();
   late->report.set_in_flight_ns(0);
   late->sent_ns = now_;
@@ -367,8 +359,7 @@ void Relay::OnStacks(const wire::Received& received) {
 void Relay::SendStacks(Stacks* stacks) {
   *stacks->report.mutable_tree() = stacks->tree.ToMessage();
   stacks->ranks.To(stacks->report.mutable_ranks());
-  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kStacks, stacks->report); frame.ok())
-    SendUp(*std::move(frame));
+  SendUp(wire::Type::kStacks, stacks->report);
   stacks->report.Clear();
   stacks->tree.Clear();
   stacks->ranks = Ranks();
@@ -382,6 +373,10 @@ void Relay::Forward(wire::Received received) {
   counters_.forwarded++;
   counters_.forwarded_bytes += message.body.size();
   SendUp(std::move(message));
+}
+
+void Relay::SendUp(wire::Type type, const google::protobuf::MessageLite& message) {
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(type, message); frame.ok()) SendUp(*std::move(frame));
 }
 
 void Relay::SendUp(wire::Message message) {
@@ -435,8 +430,7 @@ void Relay::Distribute(const wire::Message& message) {
       }
       CollectRequest own = request;
       own.mutable_job()->ParseFromString(said);
-      if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kCollect, own); frame.ok())
-        (void)server_->Send(peer, *frame);
+      server_->Send(peer, wire::Type::kCollect, own).IgnoreError();
     }
   }
 }
@@ -450,8 +444,7 @@ void Relay::DistributeToAll(const wire::Message& message, const CollectRequest& 
   for (const auto& [peer, child] : children_) {
     if (!child.gone && server_->Send(peer, message).ok()) asked.set_asked(asked.asked() + 1);
   }
-  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kEvidence, asked); frame.ok())
-    SendUp(*std::move(frame));
+  SendUp(wire::Type::kEvidence, asked);
 }
 
 void Relay::SendHeartbeats(int64_t real_ns) {
@@ -519,8 +512,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
       }
       for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++)
         BeatToProto(moved[next], beat.add_moved());
-      absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat);
-      if (frame.ok() && upstream_->Send(*frame).ok()) {
+      if (upstream_->Send(wire::Type::kHeartbeat, beat).ok()) {
         counters_.heartbeats_out++;
       } else {
         everything_ = true;

@@ -134,6 +134,7 @@ class Relay {
   void Welcomed(const Welcome& welcome);
   void WelcomeChild(uint64_t peer);
   void Forward(wire::Received received);
+  void SendUp(wire::Type type, const google::protobuf::MessageLite& message);
   void SendUp(wire::Message message);
   void Flush();
   void SendHeartbeats(int64_t real_ns);

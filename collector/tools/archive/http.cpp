@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <csignal>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/phrases.h"
-#include "collector/common/loopback.h"
+#include "analyzer/util/http/address.h"
 
 namespace lockstep::archive {
 namespace {
@@ -86,7 +87,8 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   if (host.empty()) return wrong("it has no host name");
   if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535)
     return wrong("the port must be a number from 1 to 65535");
-  if (kind == "http" && !insecure && host != "localhost" && !IsLoopback(host)) {
+  const std::optional<http::Address> at = http::ParseAddress(bracket ? host.substr(1, host.size() - 2) : host);
+  if (kind == "http" && !insecure && (!at || !at->loopback)) {
     return wrong(
         "use https for another machine, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) on a network that you trust");
   }

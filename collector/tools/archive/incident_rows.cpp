@@ -27,8 +27,7 @@ constexpr size_t kMostNames = 64;
 constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
 
 std::string Text(const Json& json, const char* name, size_t most = kMostText) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_string() ? CleanUtf8(at->get_ref<const std::string&>(), most) : "";
+  return CleanUtf8(JsonText(json, name), most);
 }
 
 int64_t Whole(const Json& json, const char* name, int64_t least, int64_t most, int64_t otherwise) {
@@ -48,23 +47,12 @@ int64_t Count(const Json& json, const char* name) {
 int64_t Ns(const Json& json, const char* name) { return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0); }
 
 double Real(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  if (at == json.end() || !at->is_number()) return 0;
-  const auto value = at->get<double>();
+  const double value = JsonReal(json, name);
   return std::isfinite(value) && std::abs(value) < 1e18 ? value : 0;
 }
 
-int Flag(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_boolean() && at->get<bool>() ? 1 : 0;
-}
-
 const Json& Part(const Json& json, const char* name, bool array) {
-  static const Json& none = *new Json(Json::object());
-  static const Json& empty = *new Json(Json::array());
-  const auto at = json.find(name);
-  if (at == json.end() || (array ? !at->is_array() : !at->is_object())) return array ? empty : none;
-  return *at;
+  return array ? JsonList(json, name) : JsonMember(json, name);
 }
 
 void AddComm(const Json& from, Json* row) {
@@ -141,7 +129,7 @@ class VerdictRows {
       row["victims"] = Count(finding, "victim_count");
       row["culprits"] = Part(finding, "culprit_ranks", true).size();
       row["confidence"] = Real(finding, "confidence");
-      row["hypothesis"] = Flag(finding, "hypothesis");
+      row["hypothesis"] = int{JsonFlag(finding, "hypothesis")};
       row["slowdown"] = Real(finding, "slowdown");
       row["cost_ns_per_step"] = Ns(finding, "cost_ns_per_step");
       row["pattern"] = Text(finding, "pattern", 100);
@@ -169,7 +157,7 @@ class VerdictRows {
         row[time] = Ns(creation, time);
       row["last_rank"] = Whole(creation, "last_rank", -1, std::numeric_limits<int32_t>::max(), -1);
       row["members_entered"] = Count(creation, "members_entered");
-      row["serial"] = Flag(creation, "serial");
+      row["serial"] = int{JsonFlag(creation, "serial")};
       if (absl::Status status = sink_("creations", row); !status.ok()) return status;
     }
     return absl::OkStatus();

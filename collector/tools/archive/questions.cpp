@@ -32,9 +32,7 @@ std::string Purpose(const std::string& text) {
 
 std::vector<std::string> Names(const Json& json, const char* name) {
   std::vector<std::string> names;
-  const auto at = json.find(name);
-  if (at == json.end() || !at->is_array()) return names;
-  for (const Json& value : *at) {
+  for (const Json& value : JsonList(json, name)) {
     if (value.is_string() && names.size() < kMostAsked && value.get_ref<const std::string&>().size() <= kMostAskedBytes)
       names.push_back(value.get<std::string>());
   }
@@ -43,8 +41,7 @@ std::vector<std::string> Names(const Json& json, const char* name) {
 
 // Only incidents before this time count.
 int64_t UntilOf(const Json& question) {
-  const auto at = question.find("until_real_ns");
-  const int64_t until = at != question.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+  const int64_t until = JsonInteger(question, "until_real_ns");
   return until > 0 ? until : std::numeric_limits<int64_t>::max();
 }
 
@@ -137,18 +134,11 @@ absl::StatusOr<std::string> BestStatement(const std::string& question) {
   const Json json = ParseJson<Json>(question);
   if (!json.is_object()) return absl::InvalidArgumentError("the question is not a JSON object");
   std::vector<std::string> keys;
-  if (const auto speeds = json.find("speeds"); speeds != json.end() && speeds->is_array()) {
-    for (const Json& speed : *speeds) {
-      if (!speed.is_object() || keys.size() == kMostAsked) continue;
-      const auto whole = [&speed](const char* name) {
-        const auto at = speed.find(name);
-        return at != speed.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
-      };
-      const auto operation = speed.find("operation");
-      if (operation == speed.end() || !operation->is_string()) continue;
-      keys.push_back(absl::StrCat("(", Quoted(operation->get<std::string>().substr(0, kMostAskedBytes)), ", ",
-                                  SizeClass(whole("bytes")), ", ", whole("ranks"), ", ", whole("hosts"), ")"));
-    }
+  for (const Json& speed : JsonList(json, "speeds")) {
+    if (!JsonMember(speed, "operation").is_string() || keys.size() == kMostAsked) continue;
+    const auto whole = [&speed](const char* name) { return JsonInteger<uint64_t>(speed, name); };
+    keys.push_back(absl::StrCat("(", Quoted(JsonText(speed, "operation").substr(0, kMostAskedBytes)), ", ",
+                                SizeClass(whole("bytes")), ", ", whole("ranks"), ", ", whole("hosts"), ")"));
   }
   if (keys.empty()) return absl::InvalidArgumentError("the question contains no operation");
   return absl::StrCat(

@@ -53,14 +53,8 @@ absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes
   Spool spool;
   spool.folder_ = folder;
   spool.most_bytes_ = most_bytes;
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
-    mkdir(folder.substr(0, slash).c_str(), 0700);
-  struct stat info {};
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return absl::UnavailableError(absl::StrCat("cannot create the spool ", folder, ": ", strerror(errno)));
-  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
+  if (!MakeFolder(folder).ok() || access(folder.c_str(), W_OK | X_OK) != 0)
     return absl::UnavailableError(absl::StrCat("the spool ", folder, " is not a writable folder"));
-  }
   const time_t now = time(nullptr);
   ForEachFile(folder, [now](const std::string& path, const struct stat& file) {
     if (absl::StrContains(path, absl::StrCat("/", kTemporary)) && now - file.st_mtime > kStale) unlink(path.c_str());

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
 
@@ -126,16 +127,6 @@ bool MapsLibrary(const std::string& folder) {
 std::string NameIn(const std::string& folder) {
   std::string name = ReadSmallFile(folder + "/comm", 64);
   absl::StripAsciiWhitespace(&name);
-  return name;
-}
-
-std::string Safe(absl::string_view text) {
-  std::string name;
-  for (const char c : text.substr(0, 64)) {
-    const bool plain =
-        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || (c == '.' && !name.empty());
-    name.push_back(plain ? c : '_');
-  }
   return name;
 }
 
@@ -292,12 +283,12 @@ class Finder {
   FoundJob MakeJob(std::vector<Candidate> ranks) const {
     FoundJob job;
     const Variables& variables = ranks[0].variables;
-    job.name = Safe(FirstSet(variables, kNames));
+    job.name = FileNameFrom(FirstSet(variables, kNames), 64);
     if (job.name.empty() || job.name == "none") {
       const auto port = variables.find("MASTER_PORT");
       job.name = port != variables.end() && !port->second.empty()
-                     ? absl::StrCat("port-", Safe(port->second))
-                     : absl::StrCat(Safe(ranks[0].process.command), "-", ranks[0].parent);
+                     ? absl::StrCat("port-", FileNameFrom(port->second, 64))
+                     : absl::StrCat(FileNameFrom(ranks[0].process.command, 64), "-", ranks[0].parent);
     }
     if (const auto slurm = variables.find("SLURM_JOB_ID"); slurm != variables.end()) job.slurm_id = slurm->second;
     if (const auto ras = variables.find("NCCL_RAS_ADDR"); ras != variables.end()) {

@@ -30,31 +30,6 @@ bool IsDnsName(const std::string& name, size_t longest, bool dots) {
 
 bool IsLabel(const std::string& name) { return IsDnsName(name, 63, false); }
 
-// Returns the text under these keys; "" if there is none.
-std::string TextAt(const Json& json, std::initializer_list<const char*> keys) {
-  const Json* at = &json;
-  for (const char* key : keys) {
-    if (!at->is_object()) return "";
-    const auto next = at->find(key);
-    if (next == at->end()) return "";
-    at = &*next;
-  }
-  return at->is_string() ? at->get<std::string>() : "";
-}
-
-const Json& ListAt(const Json& json, const char* outer, const char* key) {
-  static const Json none = Json::array();
-  const Json* at = &json;
-  for (const char* name : {outer, key}) {
-    if (name == nullptr) continue;
-    if (!at->is_object()) return none;
-    const auto next = at->find(name);
-    if (next == at->end()) return none;
-    at = &*next;
-  }
-  return at->is_array() ? *at : none;
-}
-
 std::string WhyNoName(const char* what, const std::string& name) {
   return absl::StrCat("'", Printable(name, 80), "' is not a valid name of a ", what);
 }
@@ -62,18 +37,19 @@ std::string WhyNoName(const char* what, const std::string& name) {
 // Uses the container that an annotation names as the default, or else the first one.
 Pod ParsePod(const Json& item, const PodQuery& query) {
   Pod pod;
-  pod.name = TextAt(item, {"metadata", "name"});
-  pod.pod_namespace = TextAt(item, {"metadata", "namespace"});
-  pod.node = Printable(TextAt(item, {"spec", "nodeName"}), 253);
-  pod.phase = Printable(TextAt(item, {"status", "phase"}), 40);
+  const Json &metadata = JsonMember(item, "metadata"), &spec = JsonMember(item, "spec");
+  pod.name = JsonText(metadata, "name");
+  pod.pod_namespace = JsonText(metadata, "namespace");
+  pod.node = Printable(JsonText(spec, "nodeName"), 253);
+  pod.phase = Printable(JsonText(JsonMember(item, "status"), "phase"), 40);
   const std::string wanted =
-      query.container.empty() ? TextAt(item, {"metadata", "annotations", kDefaultContainer}) : query.container;
+      query.container.empty() ? JsonText(JsonMember(metadata, "annotations"), kDefaultContainer) : query.container;
   pod.container = query.container;
-  for (const Json& container : ListAt(item, "spec", "containers")) {
-    const std::string name = TextAt(container, {"name"});
+  for (const Json& container : JsonList(spec, "containers")) {
+    const std::string name = JsonText(container, "name");
     if (name != wanted && !pod.container.empty()) continue;
     pod.container = name;
-    pod.image = Printable(TextAt(container, {"image"}), 200);
+    pod.image = Printable(JsonText(container, "image"), 200);
     if (name == wanted) break;
   }
   if (!IsDnsName(pod.name, 253, true)) {
@@ -95,7 +71,7 @@ absl::StatusOr<std::vector<Pod>> ParsePods(const std::string& text, const PodQue
   if (!list.is_object() || !list.contains("items"))
     return absl::UnavailableError("kubectl did not print a complete list of pods");
   std::vector<Pod> pods;
-  for (const Json& item : ListAt(list, nullptr, "items")) {
+  for (const Json& item : JsonList(list, "items")) {
     if (pods.size() >= kMostPods) return absl::UnavailableError(absl::StrCat("more than ", kMostPods, " pods"));
     pods.push_back(ParsePod(item, query));
   }

@@ -1,4 +1,4 @@
-#include "collector/tools/doctor/configuration_check.h"
+#include "collector/tools/doctor/checks.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "collector/tools/doctor/host_checks.h"
+#include "collector/tools/doctor/checks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

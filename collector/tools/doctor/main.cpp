@@ -6,10 +6,7 @@
 #include "analyzer/settings/options.h"
 #include "collector/common/say.h"
 #include "collector/tools/doctor/check.h"
-#include "collector/tools/doctor/configuration_check.h"
-#include "collector/tools/doctor/host_checks.h"
-#include "collector/tools/doctor/network_checks.h"
-#include "collector/tools/doctor/recorder_checks.h"
+#include "collector/tools/doctor/checks.h"
 #include "collector/wire/tool_client.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "collector/tools/doctor/network_checks.h"
+#include "collector/tools/doctor/checks.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -57,28 +57,18 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   }
   if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
   if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/security.md");
-  wire::ClientOptions connection;
-  connection.endpoints = {address->endpoint};
-  connection.security = address->security;
   const std::string at = absl::StrCat(address->endpoint, " (from ", address->found, ")");
-  const absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(connection);
+  const absl::StatusOr<std::unique_ptr<wire::Client>> client = ConnectTo(*address);
   if (!client.ok())
     return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
-  Hello hello;
   // The key determines the role. Without keys, everyone is admitted as a reader.
   const absl::StatusOr<wire::KeyPair> own =
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
-  hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);
-  hello.set_version(LOCKSTEP_VERSION);
-  hello.set_instance(RandomInstance());
-  hello.set_protocol(wire::kProtocol);
-  hello.set_min_protocol(1);
+  const Hello::Role role = own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER;
+  const Hello hello = wire::MakeHello(role, RandomInstance());
   const int64_t end = MonotonicNs() + timeout_ns;
   while (MonotonicNs() < end) {
-    if ((*client)->Tick(MonotonicNs())) {
-      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
-        (*client)->Send(*message).IgnoreError();
-    }
+    if ((*client)->Tick(MonotonicNs())) (*client)->Send(wire::Type::kHello, hello).IgnoreError();
     while (const std::optional<wire::Message> message = (*client)->Receive()) {
       Welcome welcome;
       if (message->header.type != wire::Type::kWelcome || !wire::DecodeBody(*message, &welcome).ok()) continue;

@@ -1,4 +1,4 @@
-#include "collector/tools/doctor/recorder_checks.h"
+#include "collector/tools/doctor/checks.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "analyzer/browser/serve/http.h"
+#include "analyzer/util/http/message.h"
 
 #include <zlib.h>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace lockstep::serve {
+namespace lockstep::http {
 namespace {
 
 constexpr size_t kMostFields = 100, kMostTarget = 2048;
@@ -55,7 +55,7 @@ int ParseRequest(std::string_view head, Request* request) {
   *request = {};
   if (head.size() > kMostHeadBytes) return 431;
   size_t fields = 0;
-  bool host = false, other_site = false, page = false;
+  bool host = false, host_needed = true, other_site = false, page = false;
   for (bool first = true;; first = false) {
     const size_t end = head.find("\r\n");
     if (end == std::string_view::npos) return 400;
@@ -64,6 +64,7 @@ int ParseRequest(std::string_view head, Request* request) {
     if (line.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos) return 400;
     if (first) {
       if (const int refused = ParseRequestLine(line, request); refused != 0) return refused;
+      host_needed = !line.ends_with("1.0");
       continue;
     }
     if (line.empty()) break;
@@ -92,7 +93,7 @@ int ParseRequest(std::string_view head, Request* request) {
     if (name == "transfer-encoding" || (name == "content-length" && value != "0")) return 400;
   }
   request->embedded = other_site && !page;
-  return host && head.empty() ? 0 : 400;
+  return (host || !host_needed) && head.empty() ? 0 : 400;
 }
 
 Response TextResponse(int status, std::string text) {
@@ -147,4 +148,4 @@ std::string ResponseHead(const Response& response) {
                       response.status == 405 ? "Allow: GET, HEAD\r\n" : "", "Connection: close\r\n\r\n");
 }
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http

@@ -1,4 +1,4 @@
-#include "analyzer/browser/serve/server.h"
+#include "analyzer/util/http/server.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include "analyzer/util/clock.h"
 #include "analyzer/util/time_units.h"
 
-namespace lockstep::serve {
+namespace lockstep::http {
 namespace {
 
 constexpr int kWaiting = 64;          // connections that are not accepted yet
@@ -57,9 +57,9 @@ struct Server::Connection {
   bool Yields() const { return phase != Phase::kAnswer && !admitted; }
 };
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Address address, uint16_t port, Handler handler,
-                                                      std::unique_ptr<Tls> tls, const ServerLimits& limits) {
-  if (!address.loopback && tls == nullptr) return absl::InvalidArgumentError("not a loopback address");
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Address address, uint16_t port, Handler handler, Encrypt encrypt,
+                                                      const ServerLimits& limits) {
+  if (!address.loopback && !encrypt) return absl::InvalidArgumentError("not a loopback address");
   UniqueFd listener(socket(address.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   address.SetPort(port);
   const int on = 1;
@@ -70,13 +70,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Address address, uint16_t 
     return absl::UnavailableError(absl::StrCat("cannot listen on port ", port, ": ", strerror(errno)));
   }
   std::unique_ptr<Server> server(
-      new Server(std::move(listener), address.port(), std::move(handler), std::move(tls), limits));
+      new Server(std::move(listener), address.port(), std::move(handler), std::move(encrypt), limits));
   if (!server->wake_.ok()) return absl::UnavailableError("too many open files");
   return server;
 }
 
-Server::Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits)
-    : listener_(std::move(listener)), port_(port), handler_(std::move(handler)), tls_(std::move(tls)), limits_(limits) {
+Server::Server(UniqueFd listener, uint16_t port, Handler handler, Encrypt encrypt, const ServerLimits& limits)
+    : listener_(std::move(listener)),
+      port_(port),
+      handler_(std::move(handler)),
+      encrypt_(std::move(encrypt)),
+      limits_(limits) {
   threads_.emplace_back([this] { Move(); });
   for (size_t i = 0; i < limits_.answers; ++i) threads_.emplace_back([this] { Answer(); });
 }
@@ -133,10 +137,10 @@ void Server::AcceptAll() {
     connection->peer = PeerText(from);
     const auto of_peer = std::count_if(connections_.begin(), connections_.end(),
                                        [&](const auto& one) { return one->peer == connection->peer; });
-    const bool crowded = tls_ != nullptr && static_cast<size_t>(of_peer) >= limits_.of_one_peer;
+    const bool crowded = encrypt_ && static_cast<size_t>(of_peer) >= limits_.of_one_peer;
     if (crowded && !MakeRoom(&connection->peer)) continue;
     if (connections_.size() >= limits_.connections && !MakeRoom(nullptr)) continue;
-    connection->stream = tls_ == nullptr ? PlainStream(fd.get()) : tls_->Accept(fd.get());
+    connection->stream = encrypt_ ? encrypt_(fd.get()) : PlainStream(fd.get());
     if (connection->stream == nullptr) continue;
     connection->fd = std::move(fd);
     connection->until_ns = MonotonicNs() + limits_.head_ns;
@@ -240,8 +244,9 @@ bool Server::ReadHead(Connection* connection, int64_t now_ns) {
   connection->until_ns = INT64_MAX;
   if (refused == 0) return true;
   in.clear();
-  connection->SetAnswer(TextResponse(refused, refused == 408 ? "The request did not arrive in time.\n"
-                                                             : "lockstep serve does not support this request.\n"));
+  connection->SetAnswer(TextResponse(refused, refused == 408
+                                                  ? "The request did not arrive in time.\n"
+                                                  : "Only GET and HEAD requests without a body are answered.\n"));
   connection->answered = true;
   return true;
 }
@@ -272,4 +277,4 @@ bool Server::Send(Connection* connection, int64_t now_ns) {
   return true;
 }
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http

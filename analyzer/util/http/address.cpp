@@ -1,10 +1,10 @@
-#include "analyzer/browser/serve/address.h"
+#include "analyzer/util/http/address.h"
 
 #include <arpa/inet.h>
 
 #include <cstring>
 
-namespace lockstep::serve {
+namespace lockstep::http {
 namespace {
 
 sockaddr_in& Four(sockaddr_storage& at) { return reinterpret_cast<sockaddr_in&>(at); }
@@ -57,4 +57,4 @@ std::string PeerText(const sockaddr_storage& from) {
   return text;
 }
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http

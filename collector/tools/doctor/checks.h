@@ -1,14 +1,24 @@
-// Checks whether recording works: the library, a probe process that calls NCCL under it, the ring that it leaves, the
-// real NCCL.
+// The checks of `lockstep doctor`, file by file.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "collector/host/environment.h"
 #include "collector/tools/doctor/check.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep::doctor {
+
+// configuration_check.cpp: the configuration files that apply.
+
+// `problem` says why the doctor itself could not use them; OK if it could.
+std::vector<Check> ConfigurationChecks(const absl::Status& problem);
+
+// recorder_checks.cpp: whether recording works: the library, a probe process that calls NCCL under it, the ring that it
+// leaves, the real NCCL.
 
 struct ProbePlaces {
   std::string program;  // the probe
@@ -30,5 +40,23 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
 
 // Returns the libraries called libnccl.so* where programs find them, each once, in search order.
 std::vector<std::string> FindNccl(const Environment& environment);
+
+// host_checks.cpp: what Lockstep can see on this host: CUDA's driver, other processes, the kernel's log, limits,
+// containers.
+
+Check CudaCheck();
+// Examines a child of this process, and reports which permissions other processes need.
+Check PtraceCheck();
+Check NamespaceCheck();
+// The memory cgroup of this process, whose limit includes rings.
+Check CgroupCheck();
+Check KernelLogCheck();
+
+// network_checks.cpp: keys, and whether the collector answers.
+
+// Checks every key file in the places that the tools search.
+Check KeysCheck(const ToolOptions& options);
+// Connects to the collector as a reader and waits for its answer, at most for the limit.
+Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns);
 
 }  // namespace lockstep::doctor

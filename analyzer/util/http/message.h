@@ -1,4 +1,4 @@
-// The subset of HTTP that `lockstep serve` needs: GET and HEAD without a body, one request per connection.
+// The subset of HTTP that Lockstep's servers need: GET and HEAD without a body, one request per connection.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::serve {
+namespace lockstep::http {
 
 // Request line and header fields, including the cookies that other servers on this host have set.
 inline constexpr size_t kMostHeadBytes = 16 << 10;
@@ -38,4 +38,4 @@ void Compress(Response* response);
 // Status line and header fields, with the empty line. The fields forbid caching, embedding and content sniffing.
 std::string ResponseHead(const Response& response);
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http

@@ -1,4 +1,4 @@
-#include "analyzer/browser/serve/stream.h"
+#include "analyzer/browser/serve/tls.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -7,7 +7,6 @@
 #include <sodium.h>
 #include <sys/socket.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,30 +16,10 @@
 namespace lockstep::serve {
 namespace {
 
+using http::Step;
+using http::Stream;
+
 constexpr size_t kMostPem = 1 << 20;
-
-class Plain : public Stream {
- public:
-  explicit Plain(int fd) : fd_(fd) {}
-  Step Begin() override { return Step::kDone; }
-  Step Read(char* to, size_t most, size_t* moved) override {
-    return Result(recv(fd_, to, most, 0), Step::kWantRead, moved);
-  }
-  Step Write(const char* from, size_t bytes, size_t* moved) override {
-    return Result(send(fd_, from, bytes, MSG_NOSIGNAL), Step::kWantWrite, moved);
-  }
-  void End() override { shutdown(fd_, SHUT_WR); }
-
- private:
-  static Step Result(ssize_t n, Step again, size_t* moved) {
-    if (n > 0) {
-      *moved = static_cast<size_t>(n);
-      return Step::kDone;
-    }
-    return n < 0 && (errno == EAGAIN || errno == EINTR) ? again : Step::kEnded;
-  }
-  const int fd_;
-};
 
 class Encrypted : public Stream {
  public:
@@ -91,8 +70,6 @@ Owned<BIO> Memory(const std::string& text) {
 }
 
 }  // namespace
-
-std::unique_ptr<Stream> PlainStream(int fd) { return std::make_unique<Plain>(fd); }
 
 Tls::~Tls() { SSL_CTX_free(context_); }
 

@@ -1,4 +1,4 @@
-// The listening socket of `lockstep serve`. One thread transfers the bytes of all connections, so a slow client
+// A listening socket for HTTP. One thread transfers the bytes of all connections, so a slow client
 // delays nobody; other threads create the responses.
 #pragma once
 
@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/browser/serve/address.h"
-#include "analyzer/browser/serve/http.h"
-#include "analyzer/browser/serve/stream.h"
+#include "analyzer/util/http/address.h"
+#include "analyzer/util/http/message.h"
+#include "analyzer/util/http/stream.h"
 #include "analyzer/util/unique_fd.h"
 
-namespace lockstep::serve {
+namespace lockstep::http {
 
 struct ServerLimits {
   // Maximum number of connections. A new one replaces the oldest connection that has not received a page; if there is
@@ -35,10 +35,11 @@ class Server {
  public:
   // Several threads call it.
   using Handler = std::function<Response(const Request&)>;
-  // Without `tls`, listens only on loopback. Port 0 means any free port. Returns Unavailable if the port is in use.
+  // Makes a stream from an accepted socket, which it does not own; null if out of memory.
+  using Encrypt = std::function<std::unique_ptr<Stream>(int fd)>;
+  // Without `encrypt`, listens only on loopback. Port 0 means any free port. Returns Unavailable if the port is in use.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Address address, uint16_t port, Handler handler,
-                                                       std::unique_ptr<Tls> tls = nullptr,
-                                                       const ServerLimits& limits = {});
+                                                       Encrypt encrypt = nullptr, const ServerLimits& limits = {});
   // Closes the connections and waits for running handlers.
   ~Server();
   Server(const Server&) = delete;
@@ -48,7 +49,7 @@ class Server {
 
  private:
   struct Connection;
-  Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits);
+  Server(UniqueFd listener, uint16_t port, Handler handler, Encrypt encrypt, const ServerLimits& limits);
   void Move();
   void AcceptAll();
   // Closes the oldest connection without a page, of this client or of anyone. Returns false if there is none.
@@ -62,7 +63,7 @@ class Server {
   const UniqueFd listener_;
   const uint16_t port_;
   const Handler handler_;
-  const std::unique_ptr<Tls> tls_;
+  const Encrypt encrypt_;
   const ServerLimits limits_;
   EventFd wake_;                                          // a response is ready, or the server ends
   std::vector<std::shared_ptr<Connection>> connections_;  // only for the thread that transfers bytes
@@ -73,4 +74,4 @@ class Server {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http

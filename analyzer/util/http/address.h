@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace lockstep::serve {
+namespace lockstep::http {
 
 struct Address {
   sockaddr_storage at{};  // its port is 0
@@ -24,4 +24,4 @@ std::optional<Address> ParseAddress(const std::string& text);
 // "10.1.2.3". For IPv6 only the first 64 bits, because one client owns all addresses with this prefix.
 std::string PeerText(const sockaddr_storage& at);
 
-}  // namespace lockstep::serve
+}  // namespace lockstep::http
