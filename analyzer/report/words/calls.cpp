@@ -13,9 +13,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   constexpr char kWrongResults[] = "Treat all results since that call as wrong, even where nothing hangs.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
-  words.advice = {Pick(finding, "Find out why its call differs: does it depend on local data?",
-                       "Find out why the calls differ: do they depend on local data?"),
-                  kWrongResults};
+  words.advice = {"Look for a branch on the rank or on local data before this call.", kWrongResults};
   // `own` is "count 8", or "AllReduce" if the members issued different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* issued = kinds ? "issued " : "passed ";

@@ -62,8 +62,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
       if (detail.count() > 1) {
         words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()), " communicators");
         words.more = {{": ", detail.name()}};
-        words.advice = {kOneOrder,
-                        "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
+        words.advice = {
+            kOneOrder,
+            "Issue them in one order, from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";
         words.advice = {"Compare their calls: one is missing, extra or out of order."};

@@ -91,7 +91,9 @@ std::string Step(std::string_view lead, const std::string& command, std::string_
 std::string LookStep(const Finding& finding) {
   const std::string command = LookCommand(finding);
   if (!finding.place().empty()) return Step(Pick(finding, "See its other threads", "See their other threads"), command);
-  if (command.empty()) return absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), ".");
+  if (command.empty())
+    return Pick(finding, "Get its stack on its host: `py-spy dump --pid PID`.",
+                "Get their stacks: `py-spy dump --pid PID` on their hosts.");
   return Step(Pick(finding, "Read its stacks", "Read their stacks"), command);
 }
 

@@ -58,9 +58,9 @@ std::vector<std::string> ExitAdvice(const Finding& finding) {
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended earlier";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
-  return {absl::StrCat("Continue ", RankNames(finding.culprit_ranks()), ": ",
-                       command.empty() ? "`kill -CONT PID`" : command),
-          "Find out what stopped the process, such as a debugger, a SIGSTOP or a job manager."};
+  return {
+      absl::StrCat("Resume ", RankNames(finding.culprit_ranks()), ": ", command.empty() ? "`kill -CONT PID`" : command),
+      "Find out what stopped the process, such as a debugger, a SIGSTOP or a job manager."};
 }
 
 }  // namespace

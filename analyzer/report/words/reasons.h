@@ -66,8 +66,8 @@ inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck ins
 inline constexpr char kWhichGpuOrLink[] =
     "GPU progress markers (LOCKSTEP_GPU=full: which GPU did not start); the profiler (which network steps stopped); "
     "Xid and link errors of the hosts";
-inline constexpr char kOneOrder[] = "Issue these operations in the same order on every rank.";
-inline constexpr char kOneStream[] = "Or issue all these operations from one stream.";
+inline constexpr char kOneOrder[] = "Compare the order of these calls with the other ranks'.";
+inline constexpr char kOneStream[] = "Issue them in one order on every rank, or all from one stream.";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";
 

@@ -304,10 +304,10 @@ TEST(WordsTest, ASummaryContinuesItsRankOrHasASubject) {
 TEST(WordsTest, SplitsNameBothSides) {
   Finding finding = Of(REASON_SPLITS_UNLIKE_PEER, 2);
   finding.mutable_detail()->set_name("count 231,248 sent");
-  finding.mutable_detail()->set_other_name("count 165,200 received");
+  finding.mutable_detail()->set_other_name("count 165,200 expected");
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "disagree about AllReduce #7 on tp_3: count 231,248 sent, count 165,200 received; the record does not show "
+            "disagree about AllReduce #7 on tp_3: count 231,248 sent, count 165,200 expected; the record does not show "
             "which side has the wrong split sizes");
   finding.mutable_detail()->set_flag(true);
   PutIntoWords(&finding);
@@ -448,11 +448,11 @@ TEST(WordsTest, CommandsAreOfHostNamesAlone) {
   culprit->set_host("gpu036");
   culprit->set_pid(32082);
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.advice_steps(0), "Continue rank 0: `ssh gpu036 kill -CONT 32082`");
+  EXPECT_EQ(finding.advice_steps(0), "Resume rank 0: `ssh gpu036 kill -CONT 32082`");
   for (const char* evil : {"-oProxyCommand=x", "a;reboot", "a`b`", "$(x)", "a b"}) {
     culprit->set_host(evil);
     PutIntoWords(&finding);
-    EXPECT_EQ(finding.advice_steps(0), "Continue rank 0: `kill -CONT PID`") << evil;
+    EXPECT_EQ(finding.advice_steps(0), "Resume rank 0: `kill -CONT PID`") << evil;
   }
 }
 
