@@ -481,6 +481,17 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   return other == nullptr || number >= other->size() ? nullptr : &bundle.ranks[peer.rank_index].ops[(*other)[number]];
 }
 
+bool Model::NeverMet(int32_t rank_index, const Op& op) const {
+  const Membership& ms = bundle.ranks[rank_index].memberships[op.membership];
+  const std::vector<Member>& members = comms[ms.comm].members;
+  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
+  const Member& peer = members[op.root_or_peer];
+  const int64_t issued = PeerIssued(peer, OtherSideOf(op.kind), ms.member_rank);
+  bool counted = false;
+  return issued >= 0 ? issued < op.seq
+                     : peer.rank_index >= 0 && OtherSide(rank_index, op, peer, &counted) == nullptr && counted;
+}
+
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
   if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];

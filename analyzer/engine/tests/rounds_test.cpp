@@ -237,5 +237,21 @@ TEST(Rounds, SendsAndReceivesAreCountedFromTheLastCallOfBoth) {
   EXPECT_TRUE(counted);
 }
 
+// Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
+// Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
+TEST(Rounds, OfTwoRanksWithARoleTheOneThatOthersWaitForLeft) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pipe", {0, 1}}, {"pipe", {2, 3}}});
+  for (size_t r = 0; r < 4; ++r) {
+    const std::vector<std::string> calls = r % 2 == 0 ? std::vector<std::string>{"send 0->1", "recv 0<-1"}
+                                                      : std::vector<std::string>{"recv 1<-0", "send 1->0"};
+    for (int step = 0; step < 12; ++step) {
+      for (const std::string& call : calls) job.Batch(r, 1 + r / 2, {call});
+    }
+    if (r != 3) job.Call(r, 0, 1, false);
+    if (r == 3) job.Batch(r, 2, {calls[0]}, false);
+  }
+  EXPECT_EQ(NamedBy(job.Judge()), "RANK_NOT_ARRIVED 3");
+}
+
 }  // namespace
 }  // namespace lockstep
