@@ -40,10 +40,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   // The counters may show the cause even if the records do not.
   if (!all.ranks.empty()) {
     Cause odd = FromCounts(facts);
-    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) {
-      return std::find(all.ranks.begin(), all.ranks.end(), r) != all.ranks.end();
-    });
-    if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
+    if (!odd.ranks.empty()) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
         if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
           odd.nodes.push_back(all.nodes[i]);
