@@ -37,6 +37,21 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
+// Returns whether dumps of a framework were taken long before any watchdog would have given up. Such a wait may be a
+// long evaluation or checkpoint of another rank.
+bool LongBeforeTimeout(const Model& model) {
+  bool early = false;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (rank.timeout_ns == 0 || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    for (const Unit& unit : model.ranks[r].in_flight) {
+      if (2 * (rank.captured_ns - unit.enter_ns) >= rank.timeout_ns) return false;
+    }
+    early = true;
+  }
+  return early;
+}
+
 // If the cause has one of these reasons, the fault may also be an operation that never finishes in the network.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
@@ -157,10 +172,11 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   const bool incomplete =
       verdict.ranks_read() < verdict.ranks_expected() ||
       std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
-  const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
-    return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
-           (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
-  });
+  const bool live =
+      LongBeforeTimeout(model) || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
+        return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
+               (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+      });
   // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.
   std::optional<StillSide> still;
   std::optional<SlowSide> slow;

@@ -10,14 +10,6 @@ std::optional<Words> CountWords(const Finding& finding) {
   Words words;
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
-    case REASON_COUNTED_EXCHANGES:
-      words.what =
-          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose record "
-          "is gone";
-      words.advice = {
-          "Look in these ranks' program for an extra or missing send or receive, or one with the wrong peer.",
-          kLargerRing};
-      break;
     case REASON_COUNTED_PROGRAM:
       words.what = "made more or fewer calls than ranks with the same role ever make";
       words.more = {{": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added a call whose record is gone")}};
