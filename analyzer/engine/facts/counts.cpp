@@ -211,25 +211,11 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 // Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
 // used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
-  const auto reverse = OtherSideOf(op.kind);
-  for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[op.root_or_peer]) continue;
-    const Rank& rank = model.bundle.ranks[m.rank_index];
-    if (rank.source != Source::kFlightRecorder) {
-      const auto member = static_cast<int32_t>(&m - model.comms[comm].members.data());
-      const int64_t issued = model.PeerIssued(model.comms[comm].members[me], op.kind, member);
-      if (issued >= 0 && model.PeerIssued(m, reverse, me) > issued) return &m;
-      continue;
-    }
-    const auto& in_flight = model.ranks[m.rank_index].in_flight;
-    if (in_flight.empty()) continue;
-    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
-          const Op& o = rank.ops[i];
-          return o.membership == m.membership && o.kind == reverse && o.root_or_peer == me;
-        }))
-      return &m;
-  }
-  return nullptr;
+  const std::vector<Member>& members = model.comms[comm].members;
+  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {
+    return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me);
+  });
+  return found == members.end() ? nullptr : &*found;
 }
 
 }  // namespace

@@ -227,29 +227,19 @@ class Aligner {
   bool IsExpected(const Member& missing, const Token& call) const {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
     const Membership& ms = model_.bundle.ranks[missing.rank_index].memberships[missing.membership];
-    const bool exchange = IsPointToPoint(call.op->kind);
+    if (IsPointToPoint(call.op->kind)) {
+      const auto peer = static_cast<size_t>(ms.member_rank + call.peer);
+      return peer < members.size() && model_.WaitsForCall(members[peer], call.op->kind, ms.member_rank);
+    }
     const int64_t next = ms.issued != kNone ? ms.issued + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
     return std::any_of(members.begin(), members.end(), [&](const Member& m) {
-      if (m.rank_index < 0 || m.rank_index == missing.rank_index || m.membership == kNoIndex) return false;
-      if (!exchange) {
-        const Op* op = model_.FindCollective(m, next);
-        return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
-      }
-      if (&m != members.data() + ms.member_rank + call.peer) return false;
-      for (const Unit& unit : model_.ranks[m.rank_index].in_flight) {
-        for (const uint32_t i : unit.ops) {
-          const Op& op = model_.bundle.ranks[m.rank_index].ops[i];
-          if (op.membership == m.membership && op.kind == OtherSideOf(call.op->kind) &&
-              op.root_or_peer == ms.member_rank && model_.NeverMet(m.rank_index, op))
-            return true;
-        }
-      }
-      return false;
+      const Op* op = m.rank_index < 0 || m.membership == kNoIndex ? nullptr : model_.FindCollective(m, next);
+      return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
     });
   }
 
   bool MostAreNotIn(int32_t rank_index, const Op& op) const {
-    if (IsPointToPoint(op.kind)) return model_.NeverMet(rank_index, op);
+    if (IsPointToPoint(op.kind)) return model_.Met(rank_index, op) == false;
     const auto is_in = [&](const Member& m) {
       if (m.rank_index < 0 || m.rank_index == rank_index || m.membership == kNoIndex || m.arrived < op.seq)
         return false;
