@@ -37,9 +37,10 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
-// Returns whether dumps of a framework were taken long before any watchdog would have given up. Such a wait may be a
-// long evaluation or checkpoint of another rank.
-bool LongBeforeTimeout(const Model& model) {
+// Returns whether dumps of a framework were taken long before any watchdog would have given up. A rank that is waited
+// for may then be in a long evaluation or checkpoint. Calls that differ show a hang at any time.
+bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
+  if (causes.empty() || FindingFactsOf(causes[0].kind).definite || !causes[0].cause.empty()) return false;
   bool early = false;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
@@ -172,11 +173,10 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   const bool incomplete =
       verdict.ranks_read() < verdict.ranks_expected() ||
       std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
-  const bool live =
-      LongBeforeTimeout(model) || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
-        return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
-               (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
-      });
+  const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
+    return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
+           (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+  });
   // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.
   std::optional<StillSide> still;
   std::optional<SlowSide> slow;
@@ -206,7 +206,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
   });
 
-  verdict.set_verdict(VerdictOf(causes, bundle, live));
+  verdict.set_verdict(VerdictOf(causes, bundle, live || MayOnlyBeSlow(model, causes)));
   for (const Cause& c : causes) {
     *verdict.add_findings() = ToFinding(facts, c);
   }
