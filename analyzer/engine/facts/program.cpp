@@ -228,8 +228,9 @@ class Aligner {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
     const Membership& ms = model_.bundle.ranks[missing.rank_index].memberships[missing.membership];
     if (IsPointToPoint(call.op->kind)) {
-      const auto peer = static_cast<size_t>(ms.member_rank + call.peer);
-      return peer < members.size() && model_.WaitsForCall(members[peer], call.op->kind, ms.member_rank);
+      const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
+      return peer >= 0 && !members.empty() &&
+             model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }
     const int64_t next = ms.issued != kNone ? ms.issued + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
     return std::any_of(members.begin(), members.end(), [&](const Member& m) {

@@ -282,6 +282,22 @@ TEST(Rounds, AMemberWithoutDataIsLikelierThanARankWhoseRecordIsGone) {
   EXPECT_EQ(NamedBy(v), "RANK_NO_DATA 3") << v.DebugString();
 }
 
+// Each rank sends to the next one around. In the last step, rank 1 sends past its neighbor.
+TEST(Rounds, RanksOfARingHaveOneRole) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"ring", {0, 1, 2, 3}}});
+  for (size_t r = 0; r < 4; ++r) {
+    job.Call(r, 0, 64);
+    for (int step = 0; step < 6; ++step) {
+      const bool last = step == 5;
+      const size_t to = (r + (last && r == 1 ? 2 : 1)) % 4, from = (r + 3) % 4;
+      const std::string me = std::to_string(r);
+      job.Batch(r, 1, {"send " + me + "->" + std::to_string(to), "recv " + me + "<-" + std::to_string(from)}, !last);
+    }
+    job.Call(r, 0, 1, false);
+  }
+  EXPECT_EQ(NamedBy(job.Judge()), "P2P_UNMATCHED 1");
+}
+
 // Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
 // Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
 TEST(Rounds, OfTwoRanksWithARoleTheOneThatOthersWaitForLeft) {
