@@ -1,5 +1,6 @@
 #include "analyzer/engine/facts/roles.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -34,43 +35,46 @@ std::vector<bool> FindExchanges(const Model& model) {
   return found;
 }
 
-// Direction and distance of each peer with which the rank exchanges more than once.
 using Neighbors = std::set<std::pair<int, int32_t>>;
 
-Neighbors NeighborsOf(const Model& model, const Roles& roles, int32_t rank_index, uint32_t membership) {
+// Returns direction and distance of each peer with which the rank exchanges at least that often.
+Neighbors NeighborsOf(const Model& model, const Roles& roles, int32_t rank_index, uint32_t membership, size_t least) {
   Neighbors neighbors;
   const Membership& ms = model.bundle.ranks[rank_index].memberships[membership];
   for (const auto& [key, lane] : model.ExchangesOf(rank_index).lanes) {
     const auto& [of, kind, peer] = key;
-    if (of != membership || lane.size() < 2) continue;
+    if (of != membership || lane.size() < least) continue;
     neighbors.insert(
         {static_cast<int>(kind), roles.Distance(ms.comm, ms.member_rank, peer, model.comms[ms.comm].members.size())});
   }
   return neighbors;
 }
 
-// Returns how many members differ in their neighbors.
-size_t CountDifferent(const Model& model, const Roles& roles, const std::vector<Member>& members) {
-  std::set<Neighbors> different;
+// Returns how many members have the most common neighbors.
+size_t MostAlike(const Model& model, const Roles& roles, const std::vector<Member>& members) {
+  std::map<Neighbors, size_t> alike;
+  size_t most = 0;
   for (const Member& m : members) {
     if (m.rank_index >= 0 && m.membership != kNoIndex)
-      different.insert(NeighborsOf(model, roles, m.rank_index, m.membership));
+      most = std::max(most, ++alike[NeighborsOf(model, roles, m.rank_index, m.membership, 1)]);
   }
-  return different.size();
+  return most;
 }
 
 }  // namespace
 
 Roles FindRoles(const Model& model) {
   Roles roles{{}, FindExchanges(model), std::vector<bool>(model.comms.size())};
-  constexpr size_t kRing = 3;  // of two members, each is next to the other in both directions
+  constexpr size_t kRepeated = 2;  // a single call may be the fault
+  constexpr size_t kRing = 3;      // of two members, each is next to the other in both directions
   for (size_t c = 0; c < model.comms.size(); ++c) {
     const CommView& view = model.comms[c];
     if (!view.used_for_p2p || roles.exchanges[c] || model.kinds[view.kind].size() > 1 || view.members.size() < kRing)
       continue;
-    const size_t in_line = CountDifferent(model, roles, view.members);
+    const size_t in_line = MostAlike(model, roles, view.members);
     roles.rings[c] = true;
-    roles.rings[c] = CountDifferent(model, roles, view.members) == 1 && in_line > 1;
+    const size_t around = MostAlike(model, roles, view.members);
+    roles.rings[c] = around > in_line && 2 * around > view.members.size();
   }
   // Kind of communicator; kind of call, or -1; member rank, or distance of the peer.
   using Role = std::set<std::tuple<uint32_t, int, int32_t>>;
@@ -87,7 +91,7 @@ Roles FindRoles(const Model& model) {
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
       // Otherwise the rank's role is defined by its neighbors.
       if (!pipeline || place) continue;
-      for (const auto& [kind, distance] : NeighborsOf(model, roles, static_cast<int32_t>(r), m))
+      for (const auto& [kind, distance] : NeighborsOf(model, roles, static_cast<int32_t>(r), m, kRepeated))
         role.insert({view.kind, kind, distance});
     }
     roles.of_rank.push_back(known.try_emplace(std::move(role), static_cast<uint32_t>(known.size())).first->second);
