@@ -37,6 +37,22 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
+// Returns whether dumps of a framework were taken long before any watchdog would have given up. A rank that is waited
+// for may then be in a long evaluation or checkpoint. Calls that differ show a hang at any time.
+bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
+  if (causes.empty() || FindingFactsOf(causes[0].kind).definite || !causes[0].cause.empty()) return false;
+  bool early = false;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (rank.timeout_ns == 0 || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    for (const Unit& unit : model.ranks[r].in_flight) {
+      if (2 * (rank.captured_ns - unit.enter_ns) >= rank.timeout_ns) return false;
+    }
+    early = true;
+  }
+  return early;
+}
+
 // If the cause has one of these reasons, the fault may also be an operation that never finishes in the network.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
@@ -190,7 +206,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
   });
 
-  verdict.set_verdict(VerdictOf(causes, bundle, live));
+  verdict.set_verdict(VerdictOf(causes, bundle, live || MayOnlyBeSlow(model, causes)));
   for (const Cause& c : causes) {
     *verdict.add_findings() = ToFinding(facts, c);
   }

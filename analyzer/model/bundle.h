@@ -265,6 +265,8 @@ struct Rank {
   bool ends_untold = false;
   // Flight Recorder with a backend without group names: members of the process's newest group; 0 if unknown.
   int32_t newest_group_size = 0;
+  // Flight Recorder: how long its oldest unfinished operation may take before the watchdog gives up; 0 if unknown.
+  int64_t timeout_ns = 0;
   // Flight Recorder: the file is older than its newest record, so its clock was set back before it was written.
   // Durations of operations in flight are unknown.
   bool set_back = false;

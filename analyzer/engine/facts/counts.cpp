@@ -1,6 +1,7 @@
 #include "analyzer/engine/facts/counts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,8 @@
 
 namespace lockstep {
 namespace {
+
+using ring::CallKind;
 
 using Counts = std::vector<int64_t>;
 
@@ -27,42 +30,65 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<uint32_t> role;  // number of the role, then the kinds of communicators that are counted
+  std::vector<int64_t> role;   // number of the role, then what is counted
   std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 
-// Reads the number of collectives in each of the rank's communicators at up to `most` places; nothing if one is
-// unknown.
+// What is counted together: the collectives of a kind of communicator, or its sends to (or receives from) the peer at
+// this distance. A framework counts all its sends and receives together.
+using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, distance
+
+Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
+  const Membership& ms = rank.memberships[membership];
+  const bool exchange = ring::IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
+  return {model.comms[ms.comm].kind, by_peer ? static_cast<int64_t>(kind) : -1 - int64_t{exchange},
+          by_peer ? peer - ms.member_rank : 0};
+}
+
+// Reads the rank's counts at up to `most` places; nothing if it is in two communicators of one kind.
 std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
   // In a framework's file, counters precede entries. So a file that is truncated in its entries still shows the rank's
   // place, but not how it got there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
-  std::map<uint32_t, std::pair<size_t, int64_t>> lanes;  // by kind of communicator: membership and issued number
-  for (size_t m = 0; m < rank.memberships.size(); ++m) {
+  std::map<Lane, int64_t> lanes;
+  bool twice = false;
+  const auto add = [&](uint32_t m, ring::CallKind kind, int32_t peer, int64_t count) {
+    if (count >= 0 || count == kNone)
+      twice |= !lanes.try_emplace(LaneOf(model, rank, m, kind, peer), std::max<int64_t>(count, 0)).second;
+  };
+  for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
-    const CommView& view = model.comms[ms.comm];
-    if (left_out[ms.comm] || view.used_for_p2p || (ms.issued < 0 && ms.issued != kNone)) continue;
-    if (!lanes.try_emplace(view.kind, m, std::max<int64_t>(ms.issued, 0)).second) return std::nullopt;
+    if (left_out[ms.comm]) continue;
+    add(m, CallKind::kAllReduce, 0, ms.issued);
+    if (!model.comms[ms.comm].used_for_p2p) continue;
+    if (rank.source == Source::kFlightRecorder) {
+      add(m, CallKind::kSend, 0, ms.p2p_issued);
+    } else if (ms.recorded->peers_lost == 0) {
+      for (const PeerCount& p : ms.peers) {
+        add(m, CallKind::kSend, p.peer, p.sends);
+        add(m, CallKind::kRecv, p.peer, p.recvs);
+      }
+    }
   }
-  if (lanes.size() < 2) return std::nullopt;
+  if (twice || lanes.size() < 2) return std::nullopt;
   Counted program{static_cast<int32_t>(index), {model.roles().of_rank[index]}, {}};
-  std::vector<size_t> lane_of(rank.memberships.size(), lanes.size());
   Counts now;
-  for (const auto& [kind, lane] : lanes) {
-    program.role.push_back(kind);
-    lane_of[lane.first] = now.size();
-    now.push_back(lane.second);
+  for (auto& [lane, count] : lanes) {
+    program.role.insert(program.role.end(), lane.begin(), lane.end());
+    now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));  // from here on, its place in the counts
   }
   program.places.push_back(now);
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
-    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed)
+    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed ||
+        left_out[rank.memberships[op.membership].comm] ||
+        !(ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))
       continue;
-    const size_t lane = lane_of[op.membership];
-    if (lane >= now.size() || !ring::IsCollective(op.kind)) continue;
-    now[lane] = std::min(now[lane], op.seq - 1);
-    program.places.push_back(now);
+    const auto lane = lanes.find(LaneOf(model, rank, op.membership, op.kind, op.root_or_peer));
+    if (lane == lanes.end()) continue;
+    now[lane->second] = std::min(now[lane->second], op.seq - 1);
+    if (now != program.places.back()) program.places.push_back(now);
   }
   return program;
 }
@@ -102,7 +128,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
   // Counts of another strand may grow at any place in the program.
   std::vector<bool> left_out = FindGivenUp(model);
   for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = left_out[c] || model.comms[c].strand != 0;
-  std::map<std::vector<uint32_t>, std::vector<Counted>> roles;
+  std::map<std::vector<int64_t>, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     if (std::optional<Counted> program = Read(model, left_out, r, 1)) roles[program->role].push_back(*program);
   }
@@ -185,25 +211,11 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 // Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
 // used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
-  const auto reverse = OtherSideOf(op.kind);
-  for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[op.root_or_peer]) continue;
-    const Rank& rank = model.bundle.ranks[m.rank_index];
-    if (rank.source != Source::kFlightRecorder) {
-      const auto member = static_cast<int32_t>(&m - model.comms[comm].members.data());
-      const int64_t issued = model.PeerIssued(model.comms[comm].members[me], op.kind, member);
-      if (issued >= 0 && model.PeerIssued(m, reverse, me) > issued) return &m;
-      continue;
-    }
-    const auto& in_flight = model.ranks[m.rank_index].in_flight;
-    if (in_flight.empty()) continue;
-    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
-          const Op& o = rank.ops[i];
-          return o.membership == m.membership && o.kind == reverse && o.root_or_peer == me;
-        }))
-      return &m;
-  }
-  return nullptr;
+  const std::vector<Member>& members = model.comms[comm].members;
+  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {
+    return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me);
+  });
+  return found == members.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -222,46 +234,6 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   if (!apart && !WentOn(model, rank_index, op, peer.rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);
   return right != nullptr && (apart || WentOn(model, rank_index, op, right->rank_index));
-}
-
-std::vector<int32_t> FindOddlyCounted(const Model& model) {
-  using Tallies = std::set<std::vector<int64_t>>;
-  // Maps the role and its counts of collectives to its counts of sends and receives, and these to the ranks.
-  std::map<std::pair<uint32_t, Tallies>, std::map<Tallies, std::vector<int32_t>>> places;
-  for (size_t r = 0; r < model.ranks.size(); ++r) {
-    const Rank& rank = model.bundle.ranks[r];
-    bool usable = !rank.damaged;
-    Tallies collectives, exchanged;
-    for (const Membership& ms : rank.memberships) {
-      const CommView& view = model.comms[ms.comm];
-      if (!view.used_for_p2p) {
-        collectives.insert({view.kind, ms.issued});
-      } else if (rank.source == Source::kFlightRecorder) {
-        usable = usable && ms.p2p_issued >= 0;
-        exchanged.insert({view.kind, ms.p2p_issued});
-      } else {
-        usable = usable && ms.recorded->peers_lost == 0;
-        for (const PeerCount& peer : ms.peers)
-          exchanged.insert({view.kind, peer.peer - ms.member_rank, peer.sends, peer.recvs});
-      }
-    }
-    if (usable && !exchanged.empty())
-      places[{model.roles().of_rank[r], collectives}][exchanged].push_back(static_cast<int32_t>(r));
-  }
-  std::vector<int32_t> odd;
-  for (const auto& [at, kinds] : places) {
-    size_t all = 0, most = 0;
-    for (const auto& [what, ranks] : kinds) {
-      all += ranks.size();
-      most = std::max(most, ranks.size());
-    }
-    if (all < 3 || 2 * most <= all) continue;
-    for (const auto& [what, ranks] : kinds) {
-      if (ranks.size() < most) odd.insert(odd.end(), ranks.begin(), ranks.end());
-    }
-  }
-  std::sort(odd.begin(), odd.end());
-  return odd;
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Finds ranks whose counts of sends and receives differ from those of ranks with the same role. Counters outlive the
-// records of the calls. So they still show which rank made an extra call, skipped one, or called another peer.
+// Finds ranks whose counts of calls differ from those of ranks with the same role. Counters outlive the records of the
+// calls. So they still show which rank made an extra call, skipped one, or called another peer.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,11 @@
 
 namespace lockstep {
 
-// Returns indexes into Model::ranks, ascending: ranks whose sends and receives differ from those of most ranks with
-// their role. All of these issued the same number of collectives on each communicator, so they are at the same place in
-// the program. Needs a majority of at least three ranks.
-std::vector<int32_t> FindOddlyCounted(const Model& model);
-
-// Finds ranks whose counts never occur in the program of the ranks with their role. The counts of one program only
-// grow, so of any two places in it, one is earlier. The places in between are known as far as the records reach. A rank
-// that is ahead in one communicator and behind in another skipped or added a call. So did a rank whose counts lie
-// between those of two consecutive places. Names at most two ranks of a role, and needs a majority of at least three.
+// Returns indexes into Model::ranks, ascending: ranks whose counts never occur in the program of the ranks with their
+// role. The counts of one program only grow, so of any two places in it, one is earlier. The places in between are
+// known as far as the records reach. A rank that is ahead in one communicator and behind in another skipped or added a
+// call. So did a rank whose counts lie between those of two consecutive places. Names at most two ranks of a role, and
+// needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
 // Takes a rank's send or receive in flight that has no counterpart. Returns whether it was meant for another member,

@@ -90,9 +90,8 @@ class Builder {
         unseen_[r] = true;
         return;
       }
-      const int64_t issued = model_.PeerIssued(peer, OtherSideOf(op.kind), rank.memberships[op.membership].member_rank);
-      const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
-      if (ended || (issued >= 0 && issued < op.seq)) edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
+      if (model_.ranks[peer.rank_index].host == HostState::kDead || model_.Met(r, op) == false)
+        edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
       return;
     }
     AddCollective(r, comm, op.seq);

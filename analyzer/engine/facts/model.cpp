@@ -481,6 +481,34 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   return other == nullptr || number >= other->size() ? nullptr : &bundle.ranks[peer.rank_index].ops[(*other)[number]];
 }
 
+std::optional<bool> Model::Met(int32_t rank_index, const Op& op) const {
+  const Membership& ms = bundle.ranks[rank_index].memberships[op.membership];
+  const std::vector<Member>& members = comms[ms.comm].members;
+  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return std::nullopt;
+  const Member& peer = members[op.root_or_peer];
+  const int64_t issued = PeerIssued(peer, OtherSideOf(op.kind), ms.member_rank);
+  if (issued >= 0) return issued >= op.seq;
+  bool counted = false;
+  const Op* theirs = peer.rank_index < 0 ? nullptr : OtherSide(rank_index, op, peer, &counted);
+  return counted ? std::optional<bool>(theirs != nullptr) : std::nullopt;
+}
+
+bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) const {
+  if (member.rank_index < 0) return false;
+  const std::vector<Unit>& units = ranks[member.rank_index].in_flight;
+  const auto any = [&](const Unit& unit, auto&& holds) {
+    return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+      const Op& op = bundle.ranks[member.rank_index].ops[i];
+      return op.membership == member.membership && op.kind == OtherSideOf(kind) && op.root_or_peer == peer && holds(op);
+    });
+  };
+  // The peer may have issued later calls, which match the earlier ones of the member.
+  return !units.empty() && any(units[0], [](const Op&) { return true; }) &&
+         std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+           return any(unit, [&](const Op& op) { return Met(member.rank_index, op) != true; });
+         });
+}
+
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
   if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];

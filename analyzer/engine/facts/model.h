@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -113,6 +114,11 @@ class Model {
   // Returns the peer's counterpart of a rank's send or receive. `counted` is true if both records contain all sends and
   // receives between the two, so null means not issued.
   const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
+  // Returns whether the peer issued the counterpart of a rank's send or receive, or nullopt if the calls are not
+  // counted.
+  std::optional<bool> Met(int32_t rank_index, const Op& op) const;
+  // Returns whether the member waits for a call of this kind by `peer`, which is not known to have issued all of them.
+  bool WaitsForCall(const Member& member, ring::CallKind kind, int32_t peer) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;

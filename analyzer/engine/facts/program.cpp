@@ -117,12 +117,19 @@ class Aligner {
   // Fills in the divergence of two differing programs in cases where only the members of communicators show it. The
   // rank's call is an extra one if the program is known to continue differently after the sibling's call.
   void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
-    if (c->same || c->divergence || !WentElsewhere(rank, (*c->b)[c->j], (*c->a)[c->i])) return;
+    if (c->same || c->divergence || !WentElsewhere(rank, *c->b, c->j, (*c->a)[c->i])) return;
     const bool known = Continuation(*c->a, c->i) + 1 < c->a->size();
     c->divergence = Divergence{
         .type = known ? Divergence::Type::kExtra : Divergence::Type::kSkipped, .rank = rank, .own = (*c->b)[c->j].op};
     c->divergence->sibling = (*c->a)[c->i].op;
     c->divergence->sibling_rank = sibling_rank;
+  }
+
+  // Returns which of two programs others expect here: 0 the first, 1 the second, -1 unknown.
+  int WhoStayed(int32_t first, int32_t second, const Comparison& c) const {
+    const bool first_left = WentElsewhere(first, *c.a, c.i, (*c.b)[c.j]);
+    const bool second_left = WentElsewhere(second, *c.b, c.j, (*c.a)[c.i]);
+    return first_left == second_left ? -1 : first_left;
   }
 
   // Returns which of two programs continues at this place as both did there earlier: 0 the first, 1 the second, -1
@@ -207,27 +214,45 @@ class Aligner {
     return {};
   }
 
-  // Returns whether members wait for the rank in the call that its siblings made. The rank itself must be in a call
-  // that most members of that communicator did not make.
-  bool WentElsewhere(int32_t rank_index, const Token& own, const Token& sibling) const {
-    const Rank& rank = model_.bundle.ranks[rank_index];
+  // Returns whether others wait for the rank in the call that its siblings made. The rank itself must wait in a later
+  // call that most of those concerned are not in.
+  bool WentElsewhere(int32_t rank_index, const Segment& own, size_t at, const Token& sibling) const {
     const Member* missing = model_.MemberOfKind(rank_index, sibling.klass);
-    if (missing == nullptr || !IsCollective(own.op->kind) || !IsCollective(sibling.op->kind)) return false;
-    const auto others = [&](uint32_t comm, const auto& made) {
-      const auto& members = model_.comms[comm].members;
-      return 2 * std::count_if(members.begin(), members.end(), [&](const Member& m) {
-               return m.rank_index >= 0 && m.rank_index != rank_index && m.membership != kNoIndex && made(m);
+    const auto waits = std::find_if(own.begin() + static_cast<std::ptrdiff_t>(at), own.end(),
+                                    [](const Token& t) { return IsUnfinished(t.op->state); });
+    return missing != nullptr && IsExpected(*missing, sibling) && waits != own.end() &&
+           MostAreNotIn(rank_index, *waits->op);
+  }
+
+  bool IsExpected(const Member& missing, const Token& call) const {
+    const auto& members = model_.comms[model_.CommOf(missing)].members;
+    const Membership& ms = model_.bundle.ranks[missing.rank_index].memberships[missing.membership];
+    if (IsPointToPoint(call.op->kind)) {
+      const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
+      return peer >= 0 && !members.empty() &&
+             model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
+    }
+    const int64_t next = ms.issued != kNone ? ms.issued + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+    return std::any_of(members.begin(), members.end(), [&](const Member& m) {
+      const Op* op = m.rank_index < 0 || m.membership == kNoIndex ? nullptr : model_.FindCollective(m, next);
+      return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
+    });
+  }
+
+  bool MostAreNotIn(int32_t rank_index, const Op& op) const {
+    if (IsPointToPoint(op.kind)) return model_.Met(rank_index, op) == false;
+    const auto is_in = [&](const Member& m) {
+      if (m.rank_index < 0 || m.rank_index == rank_index || m.membership == kNoIndex || m.arrived < op.seq)
+        return false;
+      const Op* theirs = model_.FindCollective(m, op.seq);
+      const auto& ops = model_.bundle.ranks[m.rank_index].ops;
+      const auto& units = model_.ranks[m.rank_index].in_flight;
+      return theirs == nullptr || std::none_of(units.begin(), units.end(), [&](const Unit& unit) {
+               return &ops[unit.ops[0]] < theirs && ops[unit.ops[0]].membership == m.membership;
              });
     };
-    const int64_t next = rank.memberships[missing->membership].issued + 1;
-    const auto waits = [&](const Member& m) {
-      const Op* op = model_.FindCollective(m, next);
-      return op != nullptr && op->kind == sibling.op->kind && IsUnfinished(op->state);
-    };
-    const uint32_t comm = model_.CommOf(rank, *own.op);
-    return others(model_.CommOf(*missing), waits) > 0 && others(comm, [&](const Member& m) {
-                                                           return m.arrived >= own.op->seq;
-                                                         }) < static_cast<ptrdiff_t>(model_.comms[comm].members.size());
+    const auto& members = model_.comms[model_.CommOf(model_.bundle.ranks[rank_index], op)].members;
+    return 2 * std::count_if(members.begin(), members.end(), is_in) < static_cast<ptrdiff_t>(members.size());
   }
 
   // Returns whether `a` also makes the remaining calls of `b`, only some of them later.
@@ -454,9 +479,12 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   const Aligner aligner(model, strands);
   for (const auto& [key, family] : families) {
     if (family.size() == 2) {
-      // If only two ranks differ, each is evidence against the other; then their earlier calls decide.
+      // If only two ranks differ, each is evidence against the other. Then the ranks that wait for one of them decide,
+      // or else their earlier calls.
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
-      const int keeps = c.same ? -1 : aligner.Precedent(c);
+      if (c.same) continue;
+      const int expected = aligner.WhoStayed(family[0].rank, family[1].rank, c);
+      const int keeps = expected < 0 ? aligner.Precedent(c) : expected;
       if (keeps < 0) continue;
       Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
       aligner.AskMembers(family[keeps].rank, family[1 - keeps].rank, &told);
@@ -464,7 +492,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       found.push_back(*told.divergence);
       found.back().siblings_agreeing = 1;
       found.back().family_size = 2;
-      found.back().by_history = true;
+      found.back().by_history = expected < 0;
       continue;
     }
     if (family.size() < 3) continue;

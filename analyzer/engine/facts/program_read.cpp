@@ -138,7 +138,8 @@ class Reader {
       const Membership& ms = rank.memberships[op.membership];
       Token t{&op, model_.comms[ms.comm].kind, 0, 0};
       if (IsPointToPoint(op.kind)) {
-        t.peer = op.root_or_peer - ms.member_rank;
+        t.peer =
+            model_.roles().Distance(ms.comm, ms.member_rank, op.root_or_peer, model_.comms[ms.comm].members.size());
         t.exchange = exchanges_[ms.comm] && op.group != 0;
         if (t.exchange) {
           const std::tuple<uint32_t, uint64_t, uint32_t> group = {op.membership, op.group, op.thread};

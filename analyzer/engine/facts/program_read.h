@@ -14,7 +14,7 @@ struct Token {
   const Op* op = nullptr;
   uint32_t klass : 31 = 0;    // interned class of the communicator
   uint32_t exchange : 1 = 0;  // one entry stands for all sends and receives of its group on that communicator
-  int32_t peer = 0;           // peer of a send or receive, relative to the rank
+  int32_t peer = 0;           // distance to the peer of a send or receive (Roles::Distance)
 };
 static_assert(sizeof(Token) <= 16);  // there is one token for every operation of the job
 

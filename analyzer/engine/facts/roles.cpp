@@ -1,5 +1,6 @@
 #include "analyzer/engine/facts/roles.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -34,34 +35,64 @@ std::vector<bool> FindExchanges(const Model& model) {
   return found;
 }
 
+using Neighbors = std::set<std::pair<int, int32_t>>;
+
+// Returns direction and distance of each peer with which the rank exchanges at least that often.
+Neighbors NeighborsOf(const Model& model, const Roles& roles, int32_t rank_index, uint32_t membership, size_t least) {
+  Neighbors neighbors;
+  const Membership& ms = model.bundle.ranks[rank_index].memberships[membership];
+  for (const auto& [key, lane] : model.ExchangesOf(rank_index).lanes) {
+    const auto& [of, kind, peer] = key;
+    if (of != membership || lane.size() < least) continue;
+    neighbors.insert(
+        {static_cast<int>(kind), roles.Distance(ms.comm, ms.member_rank, peer, model.comms[ms.comm].members.size())});
+  }
+  return neighbors;
+}
+
+// Returns how many members have the most common neighbors.
+size_t MostAlike(const Model& model, const Roles& roles, const std::vector<Member>& members) {
+  std::map<Neighbors, size_t> alike;
+  size_t most = 0;
+  for (const Member& m : members) {
+    if (m.rank_index >= 0 && m.membership != kNoIndex)
+      most = std::max(most, ++alike[NeighborsOf(model, roles, m.rank_index, m.membership, 1)]);
+  }
+  return most;
+}
+
 }  // namespace
 
 Roles FindRoles(const Model& model) {
-  Roles roles{{}, FindExchanges(model)};
+  Roles roles{{}, FindExchanges(model), std::vector<bool>(model.comms.size())};
+  constexpr size_t kRepeated = 2;  // a single call may be the fault
+  constexpr size_t kRing = 3;      // of two members, each is next to the other in both directions
+  for (size_t c = 0; c < model.comms.size(); ++c) {
+    const CommView& view = model.comms[c];
+    if (!view.used_for_p2p || roles.exchanges[c] || model.kinds[view.kind].size() > 1 || view.members.size() < kRing)
+      continue;
+    const size_t in_line = MostAlike(model, roles, view.members);
+    roles.rings[c] = true;
+    const size_t around = MostAlike(model, roles, view.members);
+    roles.rings[c] = around > in_line && 2 * around > view.members.size();
+  }
   // Kind of communicator; kind of call, or -1; member rank, or distance of the peer.
   using Role = std::set<std::tuple<uint32_t, int, int32_t>>;
   std::map<Role, uint32_t> known;
   for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
     Role role;
-    bool by_neighbors = false;
-    for (const Membership& ms : rank.memberships) {
+    for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
+      const Membership& ms = rank.memberships[m];
       const CommView& view = model.comms[ms.comm];
       const bool pipeline = view.used_for_p2p && !roles.exchanges[ms.comm];
       // If several communicators of one kind carry sends and receives, a rank's role includes its place in its own.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
-      by_neighbors |= pipeline && !place;
-    }
-    // Otherwise the rank's role is defined by its neighbors: the ranks that it exchanges with more than once.
-    if (by_neighbors) {
-      for (const auto& [key, lane] : model.ExchangesOf(static_cast<int32_t>(r)).lanes) {
-        const auto& [membership, kind, peer] = key;
-        const Membership& ms = rank.memberships[membership];
-        const uint32_t of = model.comms[ms.comm].kind;
-        if (lane.size() < 2 || model.kinds[of].size() > 1 || roles.exchanges[ms.comm]) continue;
-        role.insert({of, static_cast<int>(kind), peer - ms.member_rank});
-      }
+      // Otherwise the rank's role is defined by its neighbors.
+      if (!pipeline || place) continue;
+      for (const auto& [kind, distance] : NeighborsOf(model, roles, static_cast<int32_t>(r), m, kRepeated))
+        role.insert({view.kind, kind, distance});
     }
     roles.of_rank.push_back(known.try_emplace(std::move(role), static_cast<uint32_t>(known.size())).first->second);
   }

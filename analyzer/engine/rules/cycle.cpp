@@ -182,29 +182,6 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   });
 }
 
-// Returns the members without data of a cycle's operations, as global ranks, ascending.
-std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
-  std::set<int32_t> unseen;
-  for (const OpKey& key : circle) {
-    for (const Member& m : model.comms[key.first].members) {
-      if (m.rank_index < 0 && m.global_rank >= 0) unseen.insert(m.global_rank);
-    }
-  }
-  return unseen;
-}
-
-// Even if the order of a cycle's operations is unknown, they may wait for members without data.
-Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32_t>& unseen) {
-  Cause c = NoDataCause(facts, *unseen.begin());
-  c.missing.assign(unseen.begin(), unseen.end());
-  c.reason = REASON_NO_DATA_OTHERS_WAIT;
-  c.grade = kWaitedForWithoutData;
-  c.nodes = circle.nodes;
-  c.In(circle.comm, circle.op, circle.op_rank);
-  c.evidence = circle.evidence;
-  return c;
-}
-
 // All processes issued the calls in the same order, but the GPUs run them in different orders. The reason for a GPU's
 // order is not recorded.
 Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
@@ -335,8 +312,10 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
   if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
   // The order may not matter (with two threads, for example). In that case, a member without data may delay all the
   // others.
-  const std::set<int32_t> unseen = UnseenIn(facts.model, circle.collectives);
-  if (!unseen.empty()) return HeldByUnseen(facts, c, unseen);
+  std::set<uint32_t> comms;
+  for (const OpKey& key : circle.collectives) comms.insert(key.first);
+  HoldByUnseen(facts, comms, kWaitedForWithoutData, &c);
+  if (c.kind == RANK_NO_DATA) return c;
   c.grade = GRADE_OPEN;
   c.hypothesis = true;
   return c;

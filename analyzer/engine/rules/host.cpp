@@ -231,7 +231,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.moving = activity.moving == Moving::kYes ||
                (activity.stall == Stall::kCompilation && activity.moving == Moving::kUnknown);
     // If the place of the CPU thread is not recorded, its stack shows it.
-    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.grade = GRADE_STRONG;
+    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL;
     if (c.stall == Stall::kRendezvous) {
       c.grade = std::min(c.grade, GRADE_GOOD);
       c.AddRival(Rival::MEETS_OUTSIDE);

@@ -18,6 +18,21 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank) {
   return c;
 }
 
+void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c) {
+  std::set<int32_t> unseen;
+  for (const uint32_t comm : comms) {
+    for (const Member& m : facts.model.comms[comm].members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) unseen.insert(m.global_rank);
+    }
+  }
+  if (unseen.empty()) return;
+  c->kind = RANK_NO_DATA;
+  c->reason = REASON_NO_DATA_OTHERS_WAIT;
+  c->grade = grade;
+  c->ranks.clear();
+  c->missing.assign(unseen.begin(), unseen.end());
+}
+
 std::vector<Cause> FromMissing(const Facts& facts) {
   std::vector<Cause> causes;
   std::set<int32_t> missing;

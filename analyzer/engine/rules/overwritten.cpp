@@ -2,6 +2,7 @@
 // were overwritten.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,10 +41,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   // The counters may show the cause even if the records do not.
   if (!all.ranks.empty()) {
     Cause odd = FromCounts(facts);
-    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) {
-      return std::find(all.ranks.begin(), all.ranks.end(), r) != all.ranks.end();
-    });
-    if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
+    if (!odd.ranks.empty()) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
         if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
           odd.nodes.push_back(all.nodes[i]);
@@ -59,10 +57,14 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     all.kind = COLLECTIVE_STUCK;
     all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;
+    std::set<uint32_t> comms;
     // The ranks may be in the first operation of a communicator on which no rank has completed anything.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
-      for (const auto& [comm, seq] : facts.graph->QueueOf(v).lost) {
+      const Queue& queue = facts.graph->QueueOf(v);
+      if (queue.lost_exchange != kNoIndex) comms.insert(queue.lost_exchange);
+      for (const auto& [comm, seq] : queue.lost) {
+        comms.insert(comm);
         const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(v)];
         first[comm] +=
             std::any_of(rank.memberships.begin(), rank.memberships.end(),
@@ -72,11 +74,13 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     for (const auto& [comm, count] : first) {
       if (count == all.nodes.size()) all.first_lost = comm, all.op_rank = all.ranks[0];
     }
+    HoldByUnseen(facts, comms, GRADE_GUESS, &all);
+    all.hypothesis |= all.kind == RANK_NO_DATA;
     causes.push_back(std::move(all));
   }
   for (Cause& c : causes) {
     c.doubtful = true;
-    c.Add(Evidence::OLDER_IN_FLIGHT, c.ranks);
+    if (!c.ranks.empty()) c.Add(Evidence::OLDER_IN_FLIGHT, c.ranks);
   }
   return causes;
 }

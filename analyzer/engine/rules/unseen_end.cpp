@@ -13,7 +13,7 @@ constexpr Grade kMedium = GRADE_WEAK;
 // Returns whether it is unknown when the data was taken: the process is gone, or was recorded on another boot or host.
 // Or it is a framework's dump whose file lost its time.
 bool NobodySaw(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder) return rank.captured_ns == 0 && !rank.set_back && !rank.only_active;
+  if (rank.source == Source::kFlightRecorder) return rank.captured_ns == 0 && !rank.only_active;
   return EndUnseen(rank) ||
          (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
 }

@@ -149,7 +149,8 @@ TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
     EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // the rank may be about to arrive
     for (const int64_t seconds : {7, 30, 600}) {
       const Verdict stands = OfFiles(seconds, 1, set_before_last);
-      EXPECT_EQ(stands.verdict(), VERDICT_HUNG) << seconds << stands.DebugString();
+      // Long before the watchdog would give up, the missing rank may just need more time.
+      EXPECT_EQ(stands.verdict(), 2 * seconds < 600 ? VERDICT_LATE : VERDICT_HUNG) << seconds << stands.DebugString();
       ASSERT_EQ(stands.findings_size(), 1) << seconds << stands.DebugString();
       ASSERT_EQ(stands.findings(0).culprit_ranks_size(), 1);
       EXPECT_EQ(stands.findings(0).culprit_ranks(0), 1);

@@ -1,5 +1,6 @@
 // Tests which rank is named when ranks stand at different calls of several groups. The Flight Recorder dumps contain
 // completed calls.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +77,13 @@ class RoundDumps {
     for (size_t i = 0; i < entries.size(); ++i) entries[i].record_id = static_cast<int64_t>(i);
     if (entries.size() > keep) entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(keep));
   }
-  Bundle Load() const { return fr_test::LoadDumps({dumps_.begin(), dumps_.end()}); }
+  // The rank leaves no dump.
+  void Leave(size_t rank) { gone_ = rank; }
+  Bundle Load() const {
+    std::vector<std::optional<FrDump>> dumps(dumps_.begin(), dumps_.end());
+    if (gone_) dumps[*gone_].reset();
+    return fr_test::LoadDumps(dumps);
+  }
   Verdict Judge() const { return Analyze(Load()); }
 
  private:
@@ -96,6 +103,7 @@ class RoundDumps {
 
   std::vector<GroupOf> groups_;
   std::vector<FrDump> dumps_;
+  std::optional<size_t> gone_;
 };
 
 std::string NamedBy(const Verdict& v) {
@@ -235,6 +243,75 @@ TEST(Rounds, SendsAndReceivesAreCountedFromTheLastCallOfBoth) {
   ASSERT_NE(send, nullptr);
   EXPECT_EQ(send->state, OpState::kCompleted);
   EXPECT_TRUE(counted);
+}
+
+// Rank 0 collects from the others and answers them, twice. Rank `late` leaves out its second call, and the calls up to
+// number `done` of each rank are complete.
+RoundDumps Hub(int late, const std::vector<int>& done) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"hub", {0, 1, 2, 3}}});
+  for (size_t r = 0; r < 4; ++r) {
+    int made = 0;
+    for (int step = 0; step < 2; ++step) {
+      for (const bool answer : {false, true}) {
+        for (int leaf = 1; leaf < 4; ++leaf) {
+          if (r != 0 && static_cast<int>(r) != leaf) continue;
+          if (static_cast<int>(r) == late && step == 1 && !answer) continue;
+          const std::string peers = r == 0 ? std::to_string(leaf) : "0";
+          const bool sends = (r == 0) == answer;
+          job.Batch(r, 1, {(sends ? "send " : "recv ") + std::to_string(r) + (sends ? "->" : "<-") + peers},
+                    made++ < done[r]);
+        }
+      }
+      job.Call(r, 0, 1, step == 0);
+    }
+  }
+  return job;
+}
+
+// Rank 0 waits for rank 2 before it receives from rank 3 and answers.
+TEST(Rounds, ARankThatReceivesInTurnTookNoWrongPeer) {
+  EXPECT_THAT(NamedBy(Hub(2, {7, 3, 2, 2}).Judge()), ::testing::HasSubstr(" 2"));
+}
+
+// The record of what rank 0 waits in is overwritten, and rank 3 left no dump.
+TEST(Rounds, AMemberWithoutDataIsLikelierThanARankWhoseRecordIsGone) {
+  RoundDumps job = Hub(-1, {8, 3, 3, 2});
+  job.Leave(3);
+  job.Overwrite(0, 4);
+  const Verdict v = job.Judge();
+  EXPECT_EQ(NamedBy(v), "RANK_NO_DATA 3") << v.DebugString();
+}
+
+// Each rank sends to the next one around. In the last step, rank 1 sends past its neighbor.
+TEST(Rounds, RanksOfARingHaveOneRole) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"ring", {0, 1, 2, 3}}});
+  for (size_t r = 0; r < 4; ++r) {
+    job.Call(r, 0, 64);
+    for (int step = 0; step < 6; ++step) {
+      const bool last = step == 5;
+      const size_t to = (r + (last && r == 1 ? 2 : 1)) % 4, from = (r + 3) % 4;
+      const std::string me = std::to_string(r);
+      job.Batch(r, 1, {"send " + me + "->" + std::to_string(to), "recv " + me + "<-" + std::to_string(from)}, !last);
+    }
+    job.Call(r, 0, 1, false);
+  }
+  EXPECT_EQ(NamedBy(job.Judge()), "P2P_UNMATCHED 1");
+}
+
+// Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
+// Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
+TEST(Rounds, OfTwoRanksWithARoleTheOneThatOthersWaitForLeft) {
+  RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pipe", {0, 1}}, {"pipe", {2, 3}}});
+  for (size_t r = 0; r < 4; ++r) {
+    const std::vector<std::string> calls = r % 2 == 0 ? std::vector<std::string>{"send 0->1", "recv 0<-1"}
+                                                      : std::vector<std::string>{"recv 1<-0", "send 1->0"};
+    for (int step = 0; step < 12; ++step) {
+      for (const std::string& call : calls) job.Batch(r, 1 + r / 2, {call});
+    }
+    if (r != 3) job.Call(r, 0, 1, false);
+    if (r == 3) job.Batch(r, 2, {calls[0]}, false);
+  }
+  EXPECT_EQ(NamedBy(job.Judge()), "RANK_NOT_ARRIVED 3");
 }
 
 }  // namespace

@@ -73,9 +73,8 @@ struct FileData {
   std::vector<std::string> strings, shapes;  // the texts that Op's indexes refer to until the files are merged
   // The latest time_created_ns. Decides, with `progress_sum`, between several files of one rank.
   int64_t newest_ns = 0;
-  int64_t progress_sum = 0;  // sum of last_enqueued_collective
-  // The time at which the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
-  int64_t oldest_open_ns = 0, open_timeout_ns = 0;
+  int64_t progress_sum = 0;     // sum of last_enqueued_collective
+  int64_t oldest_open_ns = 0;   // time at which the oldest unfinished operation was recorded; 0 if unknown
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 

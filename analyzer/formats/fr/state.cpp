@@ -117,7 +117,7 @@ class StateJudge {
         continue;
       file_.oldest_open_ns = op.enter_ns;
       constexpr int64_t kMostMs = 1'000'000'000;
-      file_.open_timeout_ns = std::clamp<int64_t>(raw_[i].timeout_ms, 0, kMostMs) * 1'000'000;
+      rank_.timeout_ns = std::clamp<int64_t>(raw_[i].timeout_ms, 0, kMostMs) * 1'000'000;
     }
   }
 

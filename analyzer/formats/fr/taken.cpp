@@ -30,7 +30,7 @@ void SetTaken(int64_t written_ns, FileData* file) {
   Rank* const rank = &file->rank;
   const Op* const last = NewestOf(*rank);
   if (last == nullptr || written_ns <= 0) return;
-  const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
+  const int64_t waited = written_ns - file->oldest_open_ns, timeout = rank->timeout_ns;
   // The watchdog gave up on the oldest unfinished operation.
   const bool timed_out =
       file->oldest_open_ns > 0 && timeout > 0 && waited >= timeout && waited - timeout < kWatchdogIsLate;
@@ -43,8 +43,8 @@ void SetTaken(int64_t written_ns, FileData* file) {
 }
 
 bool TimedOut(const FileData& file) {
-  return file.rank.captured_ns > 0 && file.oldest_open_ns > 0 && file.open_timeout_ns > 0 &&
-         file.rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns;
+  return file.rank.captured_ns > 0 && file.oldest_open_ns > 0 && file.rank.timeout_ns > 0 &&
+         file.rank.captured_ns - file.oldest_open_ns >= file.rank.timeout_ns;
 }
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {

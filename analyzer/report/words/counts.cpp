@@ -10,11 +10,6 @@ std::optional<Words> CountWords(const Finding& finding) {
   Words words;
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
-    case REASON_COUNTED_EXCHANGES:
-      words.what = "made more or fewer sends and receives than ranks with the same role";
-      words.more = {{"; ", absl::StrCat(Pick(finding, "it is", "they are"), " in an operation whose record is gone")}};
-      words.advice = {"Look for a send or receive that is missing, extra or misdirected.", kLargerRing};
-      break;
     case REASON_COUNTED_PROGRAM:
       words.what = "made more or fewer calls than ranks with the same role ever make";
       words.more = {{": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added a call whose record is gone")}};

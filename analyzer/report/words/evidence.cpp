@@ -293,9 +293,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           detail.flag() ? ", which did not issue it: that work did not block its process"
                                         : ": the program does not wait for that work before that call");
     case Evidence::COUNTS_BEFORE:
-      return "on most ranks with the same role, the same number of collectives precedes each collective";
-    case Evidence::COUNTS_OF_SENDS:
-      return "most ranks with the same role issued as many collectives, but a different number of sends and receives";
+      return "on most ranks with the same role, the same number of calls of each kind precedes each call";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
