@@ -330,7 +330,7 @@ class LiveTest(BrowserTest):
             self.keep(f"live.{scheme}")
         rows = self.see("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
         self.assertEqual(rows[0], ["train", "hung", "2026-01-03 00:00:00", "63 of 641 silent agent", "0.0",
-                                   "tp_3 AllReduce #41, 5.0 swaits for ranks 3, 4, 7", "HUNGrank 3 (<b>, GPU 0): hangs"])
+                                   "tp_3 AllReduce #41, 5.0 swaits for ranks 3, 4, 7", "HUNGpossible cause: rank 3 (<b>, GPU 0): hangs"])
         self.assertTrue(rows[1][0].startswith("</td><script>"), rows[1])
         self.assertEqual(self.see("document.querySelectorAll('script, img, b').length"), 0)
         self.assertEqual(self.see("document.querySelector('meta[http-equiv=refresh]').content"), "3")
