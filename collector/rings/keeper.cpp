@@ -25,14 +25,11 @@ namespace {
 
 class KeeperProcess {
  public:
-  KeeperProcess(const LaunchPlan& plan, int fd, pid_t group) : plan_(plan), fd_(fd), group_(group) {}
+  KeeperProcess(const LaunchPlan& plan, int fd) : plan_(plan), fd_(fd) {}
 
   [[noreturn]] void Run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "lockstep-keeper");
-    // The keeper has its own process group, because it must clean up after a terminal's Ctrl-C or a kill of the job's
-    // group.
-    setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -42,6 +39,10 @@ class KeeperProcess {
     sigaddset(&child, SIGCHLD);
     const int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     for (size_t i = 0; i < plan_.environments.size(); ++i) StartOne(i);
+    // The keeper leaves the job's process group, because it must clean up after a terminal's Ctrl-C or a kill of the
+    // group. It leaves the session, too: at the end of a child whose parent is in another group of the same session,
+    // the kernel may send SIGHUP to a group that contains a stopped process.
+    setsid();
     KeeperEvent done;
     done.kind = KeeperEvent::kAllStarted;
     Send(done);
@@ -105,7 +106,6 @@ class KeeperProcess {
   }
 
   [[noreturn]] void Exec(size_t index, int report, pid_t keeper) {
-    setpgid(0, group_);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
     // If Yama allows ptrace only to ancestors, the watcher's helper may still examine the keeper.
@@ -143,7 +143,6 @@ class KeeperProcess {
 
   const LaunchPlan& plan_;
   const int fd_;
-  const pid_t group_;
   const pid_t watcher_ = getppid();
   std::vector<pid_t> pids_;
 };
@@ -184,7 +183,6 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot create a socket pair: ", strerror(errno)));
   }
-  const pid_t group = getpgrp();
   const pid_t pid = fork();
   if (pid < 0) {
     const int error = errno;
@@ -195,7 +193,7 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   if (pid == 0) {
     close(sockets[0]);
     (void)lock_fd;  // the child inherits the descriptor, and the lock with it
-    KeeperProcess(plan, sockets[1], group).Run();
+    KeeperProcess(plan, sockets[1]).Run();
   }
   close(sockets[1]);
   fcntl(sockets[0], F_SETFL, O_NONBLOCK);

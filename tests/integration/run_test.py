@@ -245,6 +245,12 @@ class RunTest(FolderTest):
         self.assertTrue(wait_for(lambda: not living(self.mark)))
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
+    def test_a_stopped_process_beside_the_job_is_not_hung_up(self):
+        """If the last member of a process group with a parent outside it ends while another is stopped, the kernel sends SIGHUP to the group."""
+        result = subprocess.run(["sh", "-c", f"sleep 1000 & kill -STOP $!; '{LOCKSTEP}' run -- true; echo $?; kill -KILL $!"], cwd=self.folder,
+                                start_new_session=True, capture_output=True, text=True, timeout=60, check=False, env=self.environment())
+        self.assertEqual((result.returncode, result.stdout), (0, "0\n"), result.stderr)
+
     def test_background_processes_of_the_command_are_ended(self):
         result = self.run_lockstep("run", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 0")
         self.assertEqual(result.returncode, 0)

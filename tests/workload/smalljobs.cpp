@@ -672,7 +672,7 @@ const std::vector<Case> kCases = {
     {"gather-count", Grouped, 8, {6}, "Gather", {}},
     {"group-open-at-end", Grouped, 8, {7}, "AllReduce", {}},
     {"ring-one-block-less", Ring, 8, {3}, "Send", {}},
-    {"ring-turned", Ring, 8, {5}, "Recv", {}},
+    {"ring-turned", Ring, 8, {5}, "Send", {}},
     {"ring-alone", Ring, 4, {0, 1, 2, 3}, "Send", {}},
     {"ring-alone-large", Ring, 4, {0, 1, 2, 3}, "Send", {}},
     {"healthy-dp", DataParallel, 8, {}, "", {}},
