@@ -29,12 +29,13 @@
 namespace lockstep {
 namespace {
 
-VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
+VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool may_move) {
   if (causes.empty()) return VERDICT_HEALTHY;
   const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
   if (verdict != VERDICT_UNSPECIFIED) return verdict;
-  // The data is from a live job, or a rank was working. Unless the job is known to be stuck, it may only be slow.
-  return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
+  // The data is from a live job or was taken early, or a rank was working. Unless the job is known to be stuck, it may
+  // only be slow.
+  return (may_move || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
 // Returns whether dumps of a framework were taken long before any watchdog would have given up. A rank that is waited

@@ -42,7 +42,7 @@ Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::Cal
   const Membership& ms = rank.memberships[membership];
   const bool exchange = ring::IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
   return {model.comms[ms.comm].kind, by_peer ? static_cast<int64_t>(kind) : -1 - int64_t{exchange},
-          by_peer ? peer - ms.member_rank : 0};
+          by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
 
 // Reads the rank's counts at up to `most` places; nothing if it is in two communicators of one kind.

@@ -494,7 +494,7 @@ std::optional<bool> Model::Met(int32_t rank_index, const Op& op) const {
 }
 
 bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) const {
-  if (member.rank_index < 0) return false;
+  if (member.rank_index < 0 || member.membership == kNoIndex) return false;
   const std::vector<Unit>& units = ranks[member.rank_index].in_flight;
   const auto any = [&](const Unit& unit, auto&& holds) {
     return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {

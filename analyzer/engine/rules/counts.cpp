@@ -25,8 +25,7 @@ Cause FromCounts(const Facts& facts) {
   return c;
 }
 
-// If one rank's counts never occur in the program of its role, that rank
-// closed the cycle.
+// If one rank's counts never occur in the program of its role, that rank closed the cycle.
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
