@@ -136,7 +136,7 @@ TEST_F(AnalyzeTest, HungJobNamesTheRankAndExitsOne) {
   const Outcome text = Run({Path("hung")});
   EXPECT_EQ(text.status, 1);
   EXPECT_EQ(text.err, "");
-  EXPECT_THAT(text.out, StartsWith("HUNG 31 s  rank 2 (node0, GPU 2) never entered AllReduce #8 on world."));
+  EXPECT_THAT(text.out, StartsWith("HUNG 31 s  rank 2 (node0, GPU 2) never called AllReduce #8 on world."));
   EXPECT_THAT(text.out, HasSubstr("AllReduce #8 on world"));
   const Outcome json = Run({"--format=json", Path("hung")});
   EXPECT_EQ(json.status, 1);

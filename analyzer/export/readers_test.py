@@ -189,7 +189,7 @@ class Readers(unittest.TestCase):
         self.assertEqual(len(arrows), 5)
         for waits, cause, row in arrows:
             self.assertRegex(waits, r"^waits for rank 3 in AllReduce #9")
-            self.assertRegex(cause, r"^HOST_STALL: never entered AllReduce #9")
+            self.assertRegex(cause, r"^HOST_STALL: never called AllReduce #9")
             self.assertRegex(row, r"^rank 3 gpu 1 pid 103")
 
     def test_perfetto_is_read_by_the_trace_processor(self):

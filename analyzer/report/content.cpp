@@ -328,7 +328,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     } else if (told || !waited.empty()) {
       content.headline = absl::StrCat(who, " were read", told || gap.empty() ? kNoCulprit : gap);
     } else {
-      content.headline = absl::StrCat(who, " were read, and their data shows no fault",
+      content.headline = absl::StrCat("not known whether the job hangs: ", who, " were read and show no fault",
                                       gap.empty() ? "; other data is missing or unreadable" : gap);
     }
     if (told) {

@@ -13,7 +13,7 @@ namespace lockstep {
 struct ReportContent {
   std::string verdict;              // "HUNG"
   std::string lasted;               // "18 s"; empty if unknown or nothing is stuck
-  std::string headline;             // "rank 5 (node03, GPU 1) never entered ..."
+  std::string headline;             // "rank 5 (node03, GPU 1) never called ..."
   std::string waiting;              // "7 other ranks are waiting for it."; may be empty
   std::string also;                 // "Also at fault: rank 20."; may be empty
   ReportBlock first;                // the root cause; has no title, because the headline names it

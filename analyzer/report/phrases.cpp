@@ -194,16 +194,18 @@ std::string Headline(const Finding& finding) { return Joined(HeadlineClauses(fin
 std::string AlsoText(const Verdict& verdict) {
   for (const bool certain : {true, false}) {
     std::set<int32_t> ranks;
+    const Culprit* last = nullptr;
     for (int i = 1; i < verdict.findings_size(); ++i) {
       const Finding& finding = verdict.findings(i);
-      if (Doubt(finding).empty() == certain)
-        ranks.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+      if (Doubt(finding).empty() != certain) continue;
+      ranks.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+      for (const Culprit& culprit : finding.culprits()) last = &culprit;
     }
-    if (ranks.empty()) continue;
     for (const int32_t rank : verdict.findings(0).culprit_ranks()) ranks.erase(rank);
-    if (!ranks.empty())
-      return absl::StrCat(certain ? "Also at fault: " : "Also suspected: ", RanksText({ranks.begin(), ranks.end()}, 30),
-                          ".");
+    if (ranks.empty()) continue;
+    const bool one = ranks.size() == 1 && last != nullptr && last->rank() == *ranks.begin();
+    return absl::StrCat(certain ? "Also at fault: " : "Also suspected: ",
+                        one ? CulpritText(*last, /*full=*/false) : RanksText({ranks.begin(), ranks.end()}, 30), ".");
   }
   return "";
 }

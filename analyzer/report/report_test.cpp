@@ -138,7 +138,7 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   const std::string text = ReportText(MakeHung(), bundle);
   const std::vector<std::string> lines = Lines(text);
   EXPECT_EQ(lines[0],
-            "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other ranks are waiting for");
+            "HUNG 31 s  rank 5 (node0, GPU 5): never called AllReduce #41 on dp_1. 7 other ranks are waiting for");
   EXPECT_THAT(lines, Contains("  group    dp_1, 4 ranks, id 00000000000000ab"));
   EXPECT_THAT(lines, Contains("  cause    host"));
   EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
@@ -160,7 +160,7 @@ TEST(Report, TheFirstScreenHasOneSizeAndNamesTheNextStep) {
     for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   }
   const std::vector<std::string> lines = Lines(VerdictText(MakeHung(), MakeBundle(8)));
-  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other");
+  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never called AllReduce #41 on dp_1. 7 other");
   EXPECT_EQ(lines[1], "           ranks are waiting for it.");
   EXPECT_EQ(lines[2], "  do       1. Look at the stacks.");
   EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {.width = 80, .color = true}),
@@ -206,9 +206,14 @@ TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
   EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also at fault: rank 6."));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("Also at fault: rank 6."));
   EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("Also at fault: rank 6."));
+  Culprit* culprit = second->mutable_culprits(0);
+  culprit->set_rank(6);
+  culprit->set_host("node1");
+  culprit->set_gpu(2);
+  EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also at fault: rank 6 (node1, GPU 2)."));
   second->set_hypothesis(true);
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("and do")));
-  EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also suspected: rank 6."));
+  EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also suspected: rank 6 (node1, GPU 2)."));
 }
 
 TEST(Report, OnlyAHangIsSaidToHang) {
@@ -276,12 +281,12 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   finding->mutable_common_factor()->set_culprits(32);
   finding->mutable_common_factor()->set_members(32);
   std::string text = ReportText(verdict, MakeBundle(8));
-  EXPECT_THAT(text, HasSubstr("all 32 ranks of switch leaf3 (8-39): never entered"));
+  EXPECT_THAT(text, HasSubstr("all 32 ranks of switch leaf3 (8-39): never called"));
   EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 (node1)\n           ranks 16-23 (node2)\n"));
   EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
   finding->mutable_common_factor()->set_culprits(31);
   text = ReportText(verdict, MakeBundle(8));
-  EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never entered"));
+  EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never called"));
 }
 
 TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
@@ -291,7 +296,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
     *finding = verdict.findings(0);
     finding->set_culprit_ranks(0, 10 + i);
     finding->mutable_culprits(0)->set_rank(10 + i);
-    finding->set_summary(absl::StrCat("never entered AllReduce #", 50 + i, " on dp_", i));
+    finding->set_summary(absl::StrCat("never called AllReduce #", 50 + i, " on dp_", i));
   }
   verdict.mutable_findings(12)->set_kind(P2P_UNMATCHED);
   verdict.mutable_findings(12)->set_summary("sends to nobody");
@@ -471,11 +476,11 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   finding->mutable_detail()->mutable_call()->set_text("AllReduce #41");
   finding->mutable_detail()->mutable_call()->set_on("dp_1");
   PutIntoWords(finding);
-  EXPECT_THAT(Headline(*finding), HasSubstr("for non-NCCL GPU work; it never entered AllReduce #41 on dp_1"));
+  EXPECT_THAT(Headline(*finding), HasSubstr("for non-NCCL GPU work; it never called AllReduce #41 on dp_1"));
   const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
   // The row `why` has the rest of the headline.
-  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      it never entered AllReduce #41 on dp_1"));
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      it never called AllReduce #41 on dp_1"));
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
 }
 
@@ -545,8 +550,9 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(
       ReportText(verdict, MakeBundle(7)),
-      StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data from rank 7"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
+      StartsWith("INCOMPLETE DATA  not known whether the job hangs: 8 ranks were read and show no fault; there is no\n"
+                 "  data from rank 7"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is\n  missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               HasSubstr("do       1. Add data from rank 7 to /incident and analyze again."));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("do       1. Add the missing or unreadable data"));
@@ -664,7 +670,7 @@ TEST(Report, HtmlDrawsWhatEachRankReached) {
   }
   bundle.ranks.erase(bundle.ranks.begin() + 3);  // no data
   const std::string html = ReportHtml(MakeHung(), bundle);
-  EXPECT_THAT(html, HasSubstr("title=\"#41: never entered\""));
+  EXPECT_THAT(html, HasSubstr("title=\"#41: never called\""));
   EXPECT_THAT(html, HasSubstr("title=\"#41: in flight\""));
   EXPECT_THAT(html, HasSubstr("title=\"#41: record overwritten\""));
   EXPECT_THAT(html, HasSubstr("title=\"#34-41: no data from the rank\""));

@@ -376,7 +376,7 @@ Verb Check() {
       .text =
           {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this installation "
            "has them. Then it compares the calls of all ranks and reports calls that a rank skipped, added, swapped or "
-           "issued with different arguments, groups without an end, sends without a receive, and cycles of ranks that "
+           "called with different arguments, groups without an end, sends without a receive, and cycles of ranks that "
            "can wait for each other. In later rounds it delays single ranks. Use it before a job gets GPUs, or in CI."},
       .examples = {{"lockstep check -n 8 -- ./train --steps 4", "8 ranks"},
                    {"lockstep check --seconds 120 -- mpirun -n 4 ./train", "the command starts the ranks itself"},

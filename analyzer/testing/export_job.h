@@ -137,7 +137,7 @@ inline Verdict MakeExportVerdict() {
   finding->set_kind(HOST_STALL);
   finding->add_culprit_ranks(3);
   finding->add_culprits()->set_rank(3);
-  finding->set_summary("never entered AllReduce #9 on world");
+  finding->set_summary("never called AllReduce #9 on world");
   ChainLink* link = finding->add_chain();
   for (int rank : {0, 1, 2, 4, 5}) link->add_ranks(rank);
   link->add_waits_for(3);

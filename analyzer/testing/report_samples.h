@@ -68,7 +68,7 @@ inline Verdict MakeHung() {
   finding->set_advice("1. Look at the stacks.\n2. Restart.");
   finding->add_advice_steps("Look at the stacks.");
   finding->add_advice_steps("Restart.");
-  finding->set_summary("never entered AllReduce #41 on dp_1");
+  finding->set_summary("never called AllReduce #41 on dp_1");
   finding->set_refuted_by("its own record of it");
   return verdict;
 }

@@ -25,7 +25,7 @@ constexpr size_t kMostEdges = 4000;
 
 const char* WhyText(Why why) {
   switch (why) {
-    case Why::kNotIssued: return "not issued";
+    case Why::kNotIssued: return "not called";
     case Why::kBehind: return "behind in its stream";
     case Why::kNotStarted: return "not started";
     case Why::kDead: return "dead";

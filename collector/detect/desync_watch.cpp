@@ -17,7 +17,7 @@ constexpr size_t kKeptRuns = 32;
 std::string DesyncWhere(const Desync& desync) {
   std::string text = absl::StrCat(
       "the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
-      desync.size, ") have issued different operations up to collective #", CountText(desync.seq));
+      desync.size, ") have called different operations up to collective #", CountText(desync.seq));
   if (desync.after > 0) absl::StrAppend(&text, ", and the same operations up to #", CountText(desync.after));
   return text;
 }

@@ -149,7 +149,7 @@ Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& lat
   if (decision.missing.empty()) decision.missing = late.input.missing;
   decision.doing = late.input.doing;
   decision.rule = late.hosts.empty() ? "behind" : "in flight";
-  decision.reason = late.hosts.empty() ? "members have not issued an operation that others have issued"
+  decision.reason = late.hosts.empty() ? "members have not called an operation that others have called"
                                        : "in flight for longer than usual";
   return decision;
 }

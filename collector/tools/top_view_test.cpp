@@ -114,7 +114,7 @@ TEST(TopViewTest, AllJobsAreListedWithTheirLastVerdicts) {
   moving.set_ranks(8);
   moving.set_ranks_expected(8);
   JobStatus hung = HungJob();
-  hung.mutable_last_incident()->set_text("HUNG: rank 1736 never entered Broadcast\nwhy: it is stopped");
+  hung.mutable_last_incident()->set_text("HUNG: rank 1736 never called Broadcast\nwhy: it is stopped");
   TopState state;
   state.now_real_ns = 15'000'000'000;
   state.job = 1;
@@ -123,7 +123,7 @@ TEST(TopViewTest, AllJobsAreListedWithTheirLastVerdicts) {
   EXPECT_THAT(list, HasSubstr("lockstep top  2 jobs"));
   EXPECT_THAT(list, HasSubstr("SLOWEST RANK\n  eval                moving       -         8/8     812 unknown\n"));
   EXPECT_THAT(list, HasSubstr("> llama-70b restart 2 hung       14s 4,088/4,096     0.0 1736 in tp_217\n"
-                              "    HUNG: rank 1736 never entered Broadcast\n"));
+                              "    HUNG: rank 1736 never called Broadcast\n"));
   EXPECT_THAT(list, Not(HasSubstr("it is stopped")));
   EXPECT_THAT(list, Not(HasSubstr("COMMUNICATOR")));
   state.all_jobs = false;

@@ -223,7 +223,7 @@ QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) co
   const int32_t silent =
       document.index().comms()[static_cast<size_t>(op.comm)].size - comms_[static_cast<size_t>(op.comm)].with_data;
   if (silent > 0) return QString("%1 members without data").arg(silent);
-  return "all members have entered it";
+  return "all members have called it";
 }
 
 QString WaitClassWord(const Document& document, int row) {

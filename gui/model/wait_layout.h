@@ -31,7 +31,7 @@ struct WaitNode {
 
 struct WaitArrow {
   int from = -1, to = -1;  // `from` waits for `to`
-  QStringList why;         // "not issued", "AllReduce #41 of dp"
+  QStringList why;         // "not called", "AllReduce #41 of dp"
   bool in_cycle = false;
 };
 

@@ -89,7 +89,7 @@ TEST(WaitLayoutTest, TheCauseOfAChainIsOnTheLeft) {
   const int cause = AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, "rank 0");
   const int apart = AddClass(&facts, WaitClass::NO_DATA, 32, 39, -1, "8 ranks without data");
   AddEdge(&facts, far, near, "behind in its stream");
-  AddEdge(&facts, near, cause, "not issued");
+  AddEdge(&facts, near, cause, "not called");
   const WaitGraph graph = BuildWaitGraph(facts, Name);
   ASSERT_EQ(graph.nodes.size(), 4u);
   const WaitLayout layout = LayOutWaitGraph(graph, Sizes(graph), 80, 20);
@@ -99,10 +99,10 @@ TEST(WaitLayoutTest, TheCauseOfAChainIsOnTheLeft) {
   EXPECT_EQ(layout.layer[static_cast<size_t>(far)], 2);
   EXPECT_EQ(layout.layer[static_cast<size_t>(apart)], -1);
   EXPECT_GT(layout.rect[static_cast<size_t>(apart)].top(), layout.rect[static_cast<size_t>(far)].bottom());
-  EXPECT_EQ(graph.arrows[1].why, (QStringList{"not issued", "AllReduce #41 of c2"}));
+  EXPECT_EQ(graph.arrows[1].why, (QStringList{"not called", "AllReduce #41 of c2"}));
   const QString text = WaitGraphText(graph);
   EXPECT_TRUE(text.startsWith("CAUSE: rank 0 (ranks 0), in the call")) << text.toStdString();
-  EXPECT_TRUE(text.contains("waits for rank 0: not issued")) << text.toStdString();
+  EXPECT_TRUE(text.contains("waits for rank 0: not called")) << text.toStdString();
 }
 
 TEST(WaitLayoutTest, ACycleSharesALayerAndShowsBothDirections) {
@@ -110,9 +110,9 @@ TEST(WaitLayoutTest, ACycleSharesALayerAndShowsBothDirections) {
   const int a = AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, "rank 0");
   const int b = AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, "rank 1");
   const int victim = AddClass(&facts, WaitClass::VICTIM, 2, 9, 2, "8 ranks");
-  AddEdge(&facts, a, b, "not issued", true);
-  AddEdge(&facts, b, a, "not issued", true);
-  AddEdge(&facts, victim, b, "not issued");
+  AddEdge(&facts, a, b, "not called", true);
+  AddEdge(&facts, b, a, "not called", true);
+  AddEdge(&facts, victim, b, "not called");
   const WaitGraph graph = BuildWaitGraph(facts, Name);
   const WaitLayout layout = LayOutWaitGraph(graph, Sizes(graph), 80, 20);
   ExpectSound(graph, layout);
@@ -168,7 +168,7 @@ TEST(WaitLayoutTest, TooManyClassesAreDrawnByCommunicatorAndThenByDistance) {
   const int cause = AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, "rank 0");
   for (int i = 1; i <= 600; ++i) {
     AddClass(&facts, WaitClass::VICTIM, i, i, i % 30, "victim");
-    AddEdge(&facts, i, i <= 30 ? cause : i - 30, "not issued");
+    AddEdge(&facts, i, i <= 30 ? cause : i - 30, "not called");
   }
   WaitGraph graph = BuildWaitGraph(facts, Name);
   EXPECT_EQ(graph.level, WaitGraph::Level::kCommunicators);

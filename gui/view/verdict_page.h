@@ -9,7 +9,7 @@ namespace lockstep::gui {
 
 // "HUNG"; "READING" while there is no verdict yet.
 QString VerdictWord(const Document& document);
-// "8 ranks, 31 s: rank 5 = ..: never entered ..", printable, not escaped.
+// "8 ranks, 31 s: rank 5 = ..: never called ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
 // "high", "medium", "low"; empty if nothing is claimed.
 QString VerdictSureness(const Document& document);

@@ -52,7 +52,7 @@ ViewFacts Chain() {
   AddClass(&facts, WaitClass::CAUSE, 5, 5, -1, -1, "rank 5", "elsewhere: train.py:88 load");
   AddClass(&facts, WaitClass::NO_DATA, 6, 7, -1, -1, "2 ranks without data", "");
   AddEdge(&facts, 0, 1, "behind in its stream");
-  AddEdge(&facts, 1, 2, "not issued");
+  AddEdge(&facts, 1, 2, "not called");
   return facts;
 }
 
@@ -62,7 +62,7 @@ TEST(WaitGraphViewTest, ALongChainIsReadableAndBeginsAtTheCause) {
   AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, -1, "rank 0", "elsewhere: train.py:88 load");
   for (int i = 1; i < 8; ++i) {
     AddClass(&facts, WaitClass::VICTIM, i, i, 0, i, "a rank that waits in AllReduce", "in the call");
-    AddEdge(&facts, static_cast<uint32_t>(i), static_cast<uint32_t>(i - 1), "not issued");
+    AddEdge(&facts, static_cast<uint32_t>(i), static_cast<uint32_t>(i - 1), "not called");
   }
   Navigator navigator;
   WaitGraphView view(&navigator);
@@ -148,9 +148,9 @@ TEST(WaitGraphViewTest, ACycleIsDrawnInTheAlarmColorAtEverySize) {
   AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, 1, "rank 0 in AllReduce #1 of tp", "in the call");
   AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, 1, "rank 1 in AllReduce #1 of dp", "in the call");
   AddClass(&facts, WaitClass::VICTIM, 2, 7, 2, 3, "6 ranks in AllReduce #3 of pp", "in the call");
-  AddEdge(&facts, 0, 1, "not issued", true);
-  AddEdge(&facts, 1, 0, "not issued", true);
-  AddEdge(&facts, 2, 1, "not issued");
+  AddEdge(&facts, 0, 1, "not called", true);
+  AddEdge(&facts, 1, 0, "not called", true);
+  AddEdge(&facts, 2, 1, "not called");
   Navigator navigator;
   WaitGraphView view(&navigator);
   view.SetDocument(Made(facts));

@@ -31,7 +31,7 @@ def hung_job(communicators):
             "hardware": ["30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."],
             "stages": [{"stage": stage, "ranks": ranks((stage * 2048, stage * 2048 + 2047))} for stage in range(2)],
             "hosts": [{"host": "dgx0217", "ranks": ranks((1736, 1743)), "troubled": 1}], "hostsTotal": 512,
-            "lastIncident": {"path": "/incidents/llama", "text": "HUNG: rank 1736 never entered Broadcast\nwhy: it is stopped"}}
+            "lastIncident": {"path": "/incidents/llama", "text": "HUNG: rank 1736 never called Broadcast\nwhy: it is stopped"}}
 
 
 @unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
@@ -98,7 +98,7 @@ class TopTest(FolderTest):
         self.start(columns=100, lines=30)
         self.see("tp_217")
         self.press("w")
-        self.see("rank 1736 never entered Broadcast", "why: it is stopped")
+        self.see("rank 1736 never called Broadcast", "why: it is stopped")
         self.press("s")
         self.see("STACKS", "  read")
         self.press("f", "7", "Enter")
@@ -141,7 +141,7 @@ class TopTest(FolderTest):
         healthy = {"job": {"job": "eval"}, "state": "moving", "ranks": 8, "ranksExpected": 8, "communicators": [{"id": 9, "name": "dp_eval", "size": 8}]}
         self.write("status", jobs=[healthy, hung_job(10)])
         self.start()
-        self.see("2 jobs", "> eval", "moving", "  llama-70b", "hung", "4,088/4,096", "1736 in tp_217", "    HUNG: rank 1736 never entered Broadcast")
+        self.see("2 jobs", "> eval", "moving", "  llama-70b", "hung", "4,088/4,096", "1736 in tp_217", "    HUNG: rank 1736 never called Broadcast")
         self.press("Down")
         self.see("  eval", "> llama-70b")
         self.press("d")

@@ -153,7 +153,7 @@ Answer Why(const OpenedIncident& incident, const Json& arguments) {
   });
   list(".c", finding.chain(), [](const ChainLink& link) { return "chain: " + link.text(); });
   list(".s", finding.call_sites(), [](const CallSite& site) {
-    return absl::StrCat(RanksText({site.ranks().begin(), site.ranks().end()}), " issued ", site.operation(), " at ",
+    return absl::StrCat(RanksText({site.ranks().begin(), site.ranks().end()}), " called ", site.operation(), " at ",
                         site.place());
   });
   list(".a", finding.alternatives(), [](const std::string& text) { return "another explanation: " + text; });

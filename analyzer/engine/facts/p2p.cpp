@@ -222,8 +222,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.usual_op = tell_sender ? recv : send;
     first.usual_rank = tell_sender ? to : from;
     auto text = [&](const Op& op) {
-      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype)
-                                             : absl::StrCat("count ", CountText(Elements(op)));
+      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : CountText(Elements(op));
     };
     first.odd_text = text(*first.odd_op);
     first.usual_text = text(*first.usual_op);

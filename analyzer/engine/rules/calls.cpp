@@ -22,8 +22,11 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
     const bool explained = m.why.kind() != Evidence::FACT;
     *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[c.op_rank], *m.odd_op);
     const bool sends = m.odd_op->kind == CallKind::kSend;
-    c.detail.set_name(absl::StrCat(m.odd_text, sends ? " sent" : " expected"));
-    c.detail.set_other_name(absl::StrCat(m.usual_text, sends ? " expected" : " sent"));
+    const auto side = [&](int32_t rank_index, bool sender, const std::string& what) {
+      return absl::StrCat("rank ", facts.bundle.ranks[rank_index].rank, sender ? " sends " : " expects ", what);
+    };
+    c.detail.set_name(side(c.op_rank, sends, m.odd_text));
+    c.detail.set_other_name(side(m.usual_rank, !sends, m.usual_text));
     c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
     c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : explained);
     if (explained) c.evidence.push_back({m.why, {c.op_rank, m.usual_rank}});

@@ -45,7 +45,7 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   return false;
 }
 
-// The rank never entered the call in which others wait, but its process does not appear to be stuck.
+// The rank never called the call in which others wait, but its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];

@@ -81,10 +81,10 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrdersAreAnInversion) {
     const Verdict first = Analyze(job.Run());
     Expect(first, ORDER_INVERSION, {0, 1});
     EXPECT_TRUE(
-        AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
+        AnyEvidence(first, "rank 0 called AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
         << first.DebugString();
     EXPECT_TRUE(
-        AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
+        AnyEvidence(first, "rank 1 called AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
         << first.DebugString();
   }
 }

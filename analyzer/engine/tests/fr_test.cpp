@@ -338,7 +338,7 @@ TEST(FlightRecorderBeyond, MembersOfAnUnlistedGroupAreUnknownIfDumpsAreMissing) 
   EXPECT_EQ(finding.kind(), COLLECTIVE_STUCK);
   EXPECT_TRUE(finding.hypothesis());
   EXPECT_LT(finding.confidence(), 0.5);
-  EXPECT_EQ(finding.summary(), "all members that left data entered all_reduce #3 on DATA, and none finishes it");
+  EXPECT_EQ(finding.summary(), "all members that left data called all_reduce #3 on DATA, and none finishes it");
   ASSERT_GE(finding.alternatives_size(), 1);
   EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is also a member and never arrived");
 }

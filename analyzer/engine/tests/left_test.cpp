@@ -201,7 +201,7 @@ TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
   EXPECT_EQ(v.findings(0).reason(), REASON_LEFT_OUT_OR_ADDED) << v.DebugString();
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5}));
   EXPECT_LE(v.findings(0).confidence(), 0.5);
-  EXPECT_NE(v.findings(0).summary().find("rank 4 issued"), std::string::npos) << v.findings(0).summary();
+  EXPECT_NE(v.findings(0).summary().find("rank 4 called"), std::string::npos) << v.findings(0).summary();
 }
 
 // The other ranks have not issued the call of all ranks, so rank 5 left its program.

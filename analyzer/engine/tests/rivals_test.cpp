@@ -198,7 +198,7 @@ TEST(Rivals, OfOneRankAndManyThatDifferByOneCallTheOneIsNamed) {
   ASSERT_GE(v.findings_size(), 1) << Show(v);
   EXPECT_EQ(v.findings(0).kind(), RANK_AHEAD) << Show(v);
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << Show(v);
-  EXPECT_NE(v.findings(0).summary().find("5 other members never issued"), std::string::npos) << Show(v);
+  EXPECT_NE(v.findings(0).summary().find("5 other members never called"), std::string::npos) << Show(v);
   // What the other ranks are doing now is not recorded.
   for (const Evidence& evidence : v.findings(0).evidence()) EXPECT_NE(evidence.kind(), Evidence::ENDED_BEFORE);
 }

@@ -80,9 +80,9 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
   if (const size_t sizes = text.find(kSizes); sizes != std::string_view::npos) {
     const std::string_view numbers = text.substr(sizes + kSizes.size());
     return Notice{.by = Notice::By::kGloo,
-                  .text = absl::StrCat(
-                      "ranks issued different calls: one received ", LeadingNumber(numbers).value_or(0),
-                      " bytes from a peer, and its own call expects ", NumberBehind(numbers, " vs ").value_or(0))};
+                  .text = absl::StrCat("ranks made different calls: one received ", LeadingNumber(numbers).value_or(0),
+                                       " bytes from a peer, and its own call expects ",
+                                       NumberBehind(numbers, " vs ").value_or(0))};
   }
   const size_t waiting = text.find("This thread has been waiting for");
   if (waiting != std::string_view::npos && Holds(text, "may be stuck"))

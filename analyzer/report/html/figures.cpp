@@ -200,7 +200,7 @@ void AppendStartUp(const Verdict& verdict, std::string* out) {
     if (c->last_rank() >= 0 && c->last_by_ns() > 0)
       absl::StrAppend(out, "; last: rank ", c->last_rank(), " by ", DurationText(c->last_by_ns()));
     if (c->communicator().size() > c->members_entered())
-      absl::StrAppend(out, "; ", c->members_entered(), " of ", c->communicator().size(), " entered");
+      absl::StrAppend(out, "; ", c->members_entered(), " of ", c->communicator().size(), " called it");
     if (c->serial()) absl::StrAppend(out, "; only began after another had finished");
     absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"", c->end_ns() > 0 ? "second" : "low",
                     "\" style=\"left:", Percent(left), ";width:", Percent(width), "\"></i></div></div>\n");

@@ -52,7 +52,7 @@ constexpr std::array<CellStyle, 12> kCells = {{
     {"e", "", "CPU thread inside the call"},
     {"f", "", "in flight"},
     {"m", "!", "call failed"},
-    {"n", "", "never entered"},
+    {"n", "", "never called"},
     {"x", "?", "no data from the rank"},
     {"m", "\u2260", "differs from its peers"},
 }};
@@ -393,7 +393,7 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
       }
       absl::StrAppend(&body, "<li>", text, " <span class=\"soft\">", StateWord(op.state));
       if (rank->captured_ns > op.enter_ns && op.enter_ns > 0)
-        absl::StrAppend(&body, ", entered ", DurationText(rank->captured_ns - op.enter_ns), " before the end");
+        absl::StrAppend(&body, ", called ", DurationText(rank->captured_ns - op.enter_ns), " before the end");
       absl::StrAppend(&body, "</span>");
       if (op.call_site < bundle.strings.size())
         absl::StrAppend(&body, " <code>", Escaped(bundle.strings[op.call_site], 160), "</code>");

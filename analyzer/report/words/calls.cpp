@@ -14,27 +14,27 @@ std::optional<Words> CallWords(const Finding& finding) {
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
   words.advice = {"Look for a branch on the rank or on local data before this call.", kWrongResults};
-  // `own` is "count 8", or "AllReduce" if the members issued different operations.
+  // `own` is "count 8", or "AllReduce" if the ranks called different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
-  const char* issued = kinds ? "issued " : "passed ";
+  const char* verb = kinds ? "called " : "passed ";
   const std::string in =
       absl::StrCat(kinds || finding.operation().empty() ? "collective" : finding.operation(), " ", call);
-  const std::string made = kinds ? absl::StrCat(issued, own, " ", call) : absl::StrCat(issued, own, " to ", in);
+  const std::string made = kinds ? absl::StrCat(verb, own, " ", call) : absl::StrCat(verb, own, " to ", in);
   switch (finding.reason()) {
     case REASON_UNLIKE_MEMBERS:
-      words.what = absl::StrCat(made, ", where ", CountText(detail.count()), " of ", CountText(detail.of()),
-                                " members ", issued, theirs);
+      words.what = absl::StrCat(made, ", where ", CountText(detail.count()), " of ", CountText(detail.of()), " ranks ",
+                                verb, theirs);
       break;
     case REASON_NO_MAJORITY:
       words.what = absl::StrCat("disagree in ", in, ": ", own, " against ", theirs);
       words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what = absl::StrCat(made, ", where other members, and ranks with the same role, ", issued, theirs);
+      words.what = absl::StrCat(made, ", where the other ranks in it, and ranks with the same role, ", verb, theirs);
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
-      words.what = absl::StrCat(issued, own, " where ", Counted(detail.count(), "rank", "ranks"),
-                                " with the same role ", issued, theirs, ", in ", call);
+      words.what = absl::StrCat(verb, own, " where ", Counted(detail.count(), "rank", "ranks"), " with the same role ",
+                                verb, theirs, ", in ", call);
       words.refuted_by = kByDesign;
       break;
     case REASON_UNLIKE_PEER:
@@ -42,7 +42,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
       words.what = absl::StrCat(!detail.flag() ? "disagree about "
                                 : splits       ? "passed wrong split sizes to an all-to-all: "
-                                               : "issued ",
+                                               : "called ",
                                 call, ": ", own, ", ", theirs);
       if (!detail.flag() || !splits)
         words.more = {{"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
@@ -64,10 +64,10 @@ std::optional<Words> CallWords(const Finding& finding) {
                                 ", where every other member sends as many elements as it receives");
       break;
     case REASON_CONTRADICTS_ITSELF:
-      words.what = absl::StrCat("issued ", call, " with ", own, ", where ", theirs, " was expected");
+      words.what = absl::StrCat("called ", call, " with ", own, ", where ", theirs, " was expected");
       break;
     case REASON_HASHES_DIFFER:
-      words.what = absl::StrCat("issued different calls from ", Pick(finding, "its", "their"), " peers on ",
+      words.what = absl::StrCat("made different calls from ", Pick(finding, "its", "their"), " peers on ",
                                 detail.name(), " between collectives #", CountText(detail.number()), " and #",
                                 CountText(detail.other_number()));
       words.more = {{"; ", "the records of these calls are gone"}};

@@ -18,17 +18,17 @@ std::optional<Words> CircleWords(const Finding& finding) {
   words.refuted_by = kCompletes;
   switch (finding.reason()) {
     case REASON_ORDERS_DIFFER:
-      words.what = "issued the same operations in different orders and wait for each other";
+      words.what = "called the same operations in different orders and wait for each other";
       words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in a different order from ", CountText(detail.count()),
+      words.what = absl::StrCat("called the same operations in a different order from ", CountText(detail.count()),
                                 " of ", CountText(detail.of()), " ranks");
       words.more = {{", and ", "all wait for each other"}};
       words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_GPU_ORDERS_DIFFER:
-      words.what = "issued the same operations on several streams, and their GPUs run them in different orders";
+      words.what = "called the same operations on several streams, and their GPUs run them in different orders";
       words.more = {{": ", "each GPU waits for the other"}};
       words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
       words.tells_apart =

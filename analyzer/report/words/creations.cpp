@@ -19,14 +19,14 @@ std::optional<Words> CreationWords(const Finding& finding) {
   words.refuted_by = "a record showing that the named ranks made that call";
   switch (finding.reason()) {
     case REASON_OTHER_UNIQUE_ID:
-      words.what = absl::StrCat("entered ", call, " with a different unique id (communicator ", detail.name(),
+      words.what = absl::StrCat("called ", call, " with a different unique id (communicator ", detail.name(),
                                 ") than the ", Counted(detail.count(), "rank that waits", "ranks that wait"), " for ",
                                 Pick(finding, "it", "them"), " (communicator ", detail.other_name(), ")");
       words.refuted_by = kTwoByDesign;
       words.advice = unique_id;
       break;
     case REASON_UNIQUE_IDS_DIFFER:
-      words.what = absl::StrCat("entered ", call, " with different unique ids");
+      words.what = absl::StrCat("called ", call, " with different unique ids");
       words.more = {{"; ", "the record does not show which is right"}};
       words.refuted_by = kTwoByDesign;
       words.advice = unique_id;
@@ -37,7 +37,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN) for the error."};
       break;
     case REASON_NEVER_CAME_TO_CREATION:
-      words.what = absl::StrCat("never entered ", call);
+      words.what = absl::StrCat("never called ", call);
       if (detail.flag()) words.more = {{"; ", Pick(finding, "its process is stopped", "their processes are stopped")}};
       words.advice = {LookStep(finding),
                       "Check that the launcher gave every rank the same world size and its own rank number."};
@@ -58,7 +58,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
         const bool one = finding.culprit_ranks_size() == 1, alone = detail.others_size() == 1;
         words.own_subject = true;
         words.what = absl::StrCat(one ? "" : absl::StrCat(CountText(detail.count()), " of "),
-                                  RankNames(finding.culprit_ranks()), " never entered ", call);
+                                  RankNames(finding.culprit_ranks()), " never called ", call);
         words.more = {{"; ", absl::StrCat(RankNames(detail.others()), alone ? " waits there" : " wait there",
                                           ", and all other ranks wait for ", alone ? "it" : "them")}};
         words.refuted_by = "a rank that can still make the call";
@@ -67,7 +67,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       }
       words.own_subject = true;
       words.what = absl::StrCat("no record shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
-                                " members entered ", call);
+                                " ranks called ", call);
       words.more = {{"; ", "the record does not show their ranks"}};
       words.refuted_by = "records of the missing members";
       words.advice = {"Compare the intended list of members with the ranks that wait."};

@@ -95,24 +95,24 @@ std::string EnteredText(const Detail& detail) {
   if (detail.has_of()) {
     who = detail.count() == detail.of()
               ? "every member"
-              : absl::StrCat(CountText(detail.count()), " of ", CountText(detail.of()), " members");
+              : absl::StrCat(CountText(detail.count()), " of ", CountText(detail.of()), " ranks");
   } else if (detail.count() > 1) {
-    return absl::StrCat("both ranks issued their side of ", CallText(detail.call()));
+    return absl::StrCat("both ranks called their side of ", CallText(detail.call()));
   }
-  return absl::StrCat(who, " entered ", CallText(detail.call()));
+  return absl::StrCat(who, " called ", CallText(detail.call()));
 }
 
 std::string WaitsInText(const Detail& detail) {
   const bool one = detail.calls_size() == 1;
-  const char* verb = !one ? " issued " : detail.ranks_size() == 1 ? " waits in " : " wait in ";
+  const char* verb = !one ? " called " : detail.ranks_size() == 1 ? " waits in " : " wait in ";
   const auto add = [&](std::string* out, const CallRef& call) {
     absl::StrAppend(
         out, one && !detail.flag() ? absl::StrCat(call.text(), SiteText(call), " on ", call.on()) : CallAndSite(call));
   };
   return absl::StrCat(RankNames(detail.ranks()), verb, absl::StrJoin(detail.calls(), ", then ", add),
                       !detail.flag()             ? ""
-                      : detail.ranks_size() == 1 ? "; it has not issued the call that the other ranks are in"
-                                                 : "; they have not issued the call that the other ranks are in");
+                      : detail.ranks_size() == 1 ? "; it has not made the call that the other ranks are in"
+                                                 : "; they have not made the call that the other ranks are in");
 }
 
 std::string GroupSizesText(const Detail& detail) {
@@ -242,19 +242,19 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(rank, detail.flag() ? " runs " : " has not started ", CallAndSite(detail.call()),
                           detail.has_number() ? absl::StrCat(", stream ", detail.number()) : "");
     case Evidence::IN_BOTH:
-      return absl::StrCat(RankNames(ranks), " are members of both communicators, and all issued both operations",
+      return absl::StrCat(RankNames(ranks), " are members of both communicators, and all called both operations",
                           absl::StrJoin(detail.calls(), "",
                                         [](std::string* out, const CallRef& call) { out->append(SiteText(call)); }));
     case Evidence::WENT_ON:
       return absl::StrCat(rank, " continued to further calls on ", comm,
                           "; no rank waits there yet, because the other finding stopped the ranks first");
     case Evidence::COMPLETED_LATER:
-      return absl::StrCat(n_of, " members completed operations that they issued later; the named ranks did not");
+      return absl::StrCat(n_of, " ranks completed later operations; the named ranks did not");
     case Evidence::KNOWN_BY_USE: return "the members of that group are known only from its operations";
     case Evidence::ONLY_EXCHANGE:
       return absl::StrCat(rank, " and its peer exchange data with other ranks, but with each other only in this call");
     case Evidence::NO_GPU_STARTED:
-      return absl::StrCat(ranks.empty() ? "all members" : rank, " issued ", CallText(detail.call()),
+      return absl::StrCat(ranks.empty() ? "all members" : rank, " called ", CallText(detail.call()),
                           " but no GPU has started it; all NCCL work queued before it is complete");
     case Evidence::NETWORK_STEP: return absl::StrCat(rank, " ", NetworkStepText(evidence));
     case Evidence::MORE_STEPS:
@@ -265,7 +265,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::SIGNALS_ASKED:
       return absl::StrCat(rank, "'s WaitSignal calls ask for ", n, " signals from member ", detail.number(), " in all");
     case Evidence::SIGNALS_SENT:
-      return absl::StrCat(own, " has issued ", n, " PutSignal and Signal calls to member ", detail.number());
+      return absl::StrCat(own, " has made ", n, " PutSignal and Signal calls to member ", detail.number());
     case Evidence::HELD_BY_NOTHING:
       return "a rank with the same role reached that call; all its earlier calls are complete or wait for the named "
              "ranks, so no other finding explains the delay";
@@ -279,25 +279,25 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat("in earlier steps, ", rank, " and ", RankAt(ranks, 1), " both made the call that ",
                           RankAt(ranks, 1), " made here now");
     case Evidence::ROLE_ISSUED:
-      return absl::StrCat(n_of, kSameRole, "issued ", detail.name(), " there; ", rank, " issued ",
+      return absl::StrCat(n_of, kSameRole, "called ", detail.name(), " there; ", rank, " called ",
                           !detail.has_other_name()                                ? "nothing"
                           : detail.flag() && detail.other_name() == detail.name() ? "the same call from another line"
                                                                                   : detail.other_name(),
                           " instead");
     case Evidence::ROLE_CONTINUED: return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
-    case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "issued these calls in the usual order");
-    case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "issued the other call");
+    case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "made these calls in the usual order");
+    case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "made the other call");
     case Evidence::ROLE_DID_NOT_WAIT:
-      return absl::StrCat(Counted(count, "rank", "ranks"), " with the same role issued ", CallText(detail.call()),
+      return absl::StrCat(Counted(count, "rank", "ranks"), " with the same role called ", CallText(detail.call()),
                           " while the same work was unfinished as on ", rank,
-                          detail.flag() ? ", which did not issue it: that work did not block its process"
+                          detail.flag() ? ", which did not call it: that work did not block its process"
                                         : ": the program does not wait for that work before that call");
     case Evidence::COUNTS_BEFORE:
       return "on most ranks with the same role, the same number of calls of each kind precedes each call";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
-                          " never issued; ", Counted(count, "rank waits", "ranks wait"), " for ",
+                          " never called; ", Counted(count, "rank waits", "ranks wait"), " for ",
                           detail.others_size() == 1 ? "it" : "them", ", directly or through others");
     case Evidence::SIZES_OF_OTHERS:
       return absl::StrCat("the sizes of several other ranks do not match ",
@@ -314,7 +314,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           " and expects ", CountText(detail.other_number()));
     // Creation of communicators.
     case Evidence::IN_CREATION:
-      return absl::StrCat(detail.has_of() ? absl::StrCat(n_of, " members") : Counted(count, "member", "members"),
+      return absl::StrCat(detail.has_of() ? absl::StrCat(n_of, " ranks") : Counted(count, "rank", "ranks"),
                           count == 1 ? " waits in " : " wait in ", CallText(detail.call()),
                           evidence.has_duration_ns() ? ", the first for " + Tenths(evidence.duration_ns()) : "");
     case Evidence::NEWEST_GROUP:

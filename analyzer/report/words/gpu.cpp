@@ -79,12 +79,12 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_ERROR_IN_OPERATION:
       words.what = detail.name();
       words.more = {
-          {"; ", absl::StrCat("all ", CountText(detail.of()), " members entered ", call, ", which does not finish")}};
+          {"; ", absl::StrCat("all ", CountText(detail.of()), " ranks called ", call, ", which does not finish")}};
       words.advice = {gpu_state, drain};
       words.refuted_by = kByEnd;
       break;
     case REASON_GPU_STOPPED_AFTER:
-      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call);
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed no operation after ", call);
       words.more = {
           {"; ", "the GPUs of the other members completed later operations, and all members wait in this one"}};
       words.rivals = {kNetworkBetween, kGpuInside};

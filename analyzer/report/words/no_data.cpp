@@ -49,10 +49,10 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.advice = started;
       break;
     case REASON_NO_DATA_IN_CREATION:
-      words.what = absl::StrCat("left no data, and nothing shows that ", Pick(finding, "it", "they"), " entered ",
+      words.what = absl::StrCat("left no data, and nothing shows that ", Pick(finding, "it", "they"), " called ",
                                 CallText(detail.call()));
       words.more = {{": ", absl::StrCat(Pick(finding, "it was", "they were"), " not started, or the data is missing")}};
-      words.refuted_by = "data showing that the rank entered";
+      words.refuted_by = "data showing that the rank called it";
       words.advice = started;
       break;
     default: return std::nullopt;

@@ -23,22 +23,22 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:
-      words.what = absl::StrCat("issued an extra ", call, ", which no rank with the same role issued");
+      words.what = absl::StrCat("called an extra ", call, ", which no rank with the same role called");
       words.advice = {kExtra};
       break;
     case REASON_REORDERED:
-      words.what = absl::StrCat("issued ", call, " out of order");
-      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers issued ", other, " there")}};
+      words.what = absl::StrCat("called ", call, " out of order");
+      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers called ", other, " there")}};
       words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_NO_OTHER_SIDE:
-      words.what = absl::StrCat("issued ", call, ", which has no matching call");
-      words.more = {{"; ", absl::StrCat("ranks with the same role issued ", other, " there")}};
+      words.what = absl::StrCat("called ", call, ", which has no matching call");
+      words.more = {{"; ", absl::StrCat("ranks with the same role called ", other, " there")}};
       words.refuted_by = "a record of a matching call on the other side";
       words.advice = {"Compare the peer that it computes there with its neighbors' peers."};
       break;
     case REASON_NEW_PEER:
-      words.what = absl::StrCat("issued ", CallAndSite(detail.call()), ", which has no matching call");
+      words.what = absl::StrCat("called ", CallAndSite(detail.call()), ", which has no matching call");
       words.more = {
           {": ", "most likely it used the wrong peer, and other ranks wait for the call that it should have made"}};
       words.refuted_by = "a matching call later in that rank's program";
@@ -46,10 +46,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_AHEAD:
       words.what = absl::StrCat(
-          "issued ", call,
+          "called ", call,
           detail.count() == 0   ? ", which has no matching call, and no other rank is in an operation"
-          : detail.count() == 1 ? ", which another member never issued"
-                                : absl::StrCat(", which ", CountText(detail.count()), " other members never issued"));
+          : detail.count() == 1 ? ", which another member never called"
+                                : absl::StrCat(", which ", CountText(detail.count()), " other members never called"));
       words.rivals = {detail.flag() ? "all other members ended a step too early"
                                     : "all other members are stuck outside NCCL, and would have made the call"};
       words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";
@@ -63,7 +63,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_LEFT_OUT:
       words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call, " and the calls after it");
       words.more = {{", and ", absl::StrCat(Pick(finding, "waits", "wait"), " in ", other)}};
-      words.rivals = {"the named ranks issue these operations in a different order from the others"};
+      words.rivals = {"the named ranks call these operations in a different order from the others"};
       if (detail.count() == 0)
         words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
                                                                ", which the others never call"));
@@ -73,11 +73,11 @@ std::optional<Words> ProgramWords(const Finding& finding) {
                       "If no rank should make the call that it waits in, remove that call.", kSameSteps};
       break;
     case REASON_LEFT_OUT_OR_ADDED:
-      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
+      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " called ", call, ", and ",
                                 RankNames(detail.others()), " did not");
       words.more = {{"; ", "either some ranks added the call, or the others skipped it"}};
       words.tells_apart = "whether the program of these ranks makes that call at this place";
-      words.refuted_by = "records in which all of these ranks issue that call";
+      words.refuted_by = "records in which all of these ranks make that call";
       words.advice = {"Find the condition around that call that differs between them.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
@@ -88,7 +88,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Compare its calls with those of a rank with the same role.", LookStep(finding)};
       break;
     case REASON_WAITS_TOO_EARLY:
-      words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued");
+      words.what = absl::StrCat("never called ", call, ", which ranks with the same role called");
       words.more = {{"; ", absl::StrCat(Pick(finding, "it ", "they "),
                                         detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
                                                              "wait for their GPUs where the others did not wait")

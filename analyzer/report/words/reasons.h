@@ -45,11 +45,11 @@ std::string ForText(const Detail& detail);
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
-// "; it never entered AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
+// "; it never called AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
 std::vector<Clause> AndNeverEntered(const Finding& finding);
-// "never entered ..." alone.
+// "never called ..." alone.
 std::string NeverEntered(const Finding& finding);
-// "; the others issued it in step() at train.py:288": the code in which other ranks issued the finding's operation.
+// "; the others called it in step() at train.py:288": the code in which other ranks issued the finding's operation.
 // Empty if it was not recorded.
 std::vector<Clause> WhereOthersIssued(const Finding& finding);
 
@@ -59,8 +59,8 @@ inline const char* Pick(const Finding& finding, const char* one, const char* sev
   return Several(finding) ? several : one;
 }
 
-inline constexpr char kEntered[] = "a record showing that the rank issued the call";
-inline constexpr char kNotArrived[] = "a record showing that one member never entered the operation";
+inline constexpr char kEntered[] = "a record showing that the rank made the call";
+inline constexpr char kNotArrived[] = "a record showing that one member never called the operation";
 inline constexpr char kNetworkBetween[] = "the network between these ranks failed";
 inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck inside the operation";
 inline constexpr char kWhichGpuOrLink[] =

@@ -38,7 +38,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
     case REASON_ALL_IN:
       words.own_subject = true;
       words.what = absl::StrCat(call, " does not finish, although ",
-                                detail.flag() ? "both sides issued it" : "all members entered it");
+                                detail.flag() ? "both sides called it" : "all members called it");
       if (detail.count() > 0) {
         words.more = {{"; ", absl::StrCat("data does not arrive on ", Counted(detail.count(), "link", "links"),
                                           " between them")}};
@@ -53,8 +53,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       break;
     case REASON_ALL_SEEN_IN:
       words.own_subject = true;
-      words.what = absl::StrCat("all members that left data entered ", call, ", and none finishes it");
-      words.refuted_by = "a record showing that a member without data never entered the operation";
+      words.what = absl::StrCat("all members that left data called ", call, ", and none finishes it");
+      words.refuted_by = "a record showing that a member without data never called the operation";
       words.advice = {"Add the data of the missing ranks and analyze again.", "The others may wait for one of them.",
                       "Otherwise suspect the network between these ranks, or one of their GPUs."};
       break;
@@ -71,10 +71,10 @@ std::optional<Words> StuckWords(const Finding& finding) {
       break;
     case REASON_STUCK_SIBLINGS:
       words.what = "are stuck in several communicators of the same kind";
-      words.more = {{": ", "all members of each entered the operation, and none finishes it"}};
+      words.more = {{": ", "all members of each called the operation, and none finishes it"}};
       if (!detail.name().empty()) {
         words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
-                                  " operations of different communicators, which all members entered");
+                                  " operations of different communicators, which all members called");
         words.more = {{"; ", absl::StrCat("they share ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
         words.advice = {"Read the error counters of the ports there and of the switch.",

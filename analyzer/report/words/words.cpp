@@ -44,7 +44,7 @@ std::string NeverEntered(const Finding& finding) {
   // With ranks, the call is the other side of their send or receive.
   return detail.ranks_size() > 0
              ? absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", call)
-             : absl::StrCat("never entered ", call);
+             : absl::StrCat("never called ", call);
 }
 
 std::vector<Clause> AndNeverEntered(const Finding& finding) {
@@ -66,7 +66,7 @@ std::vector<Clause> WhereOthersIssued(const Finding& finding) {
   if (most == nullptr || most->place().empty()) return {};
   return {{"; ",
            absl::StrCat(sites == 1 ? "others" : Counted(most->ranks_size(), "other rank", "other ranks"),
-                        " issued it in ", PlaceText(most->place())),
+                        " called it in ", PlaceText(most->place())),
            /*repeated=*/true}};
 }
 
@@ -92,7 +92,7 @@ RivalWords WordsOf(const Rival& rival) {
               ""};
     case Rival::GPU_ORDER:
       return {absl::StrCat("the GPUs of the ", CountText(detail.count()), " members run this call and ",
-                           CallText(detail.call()), " in different orders; all members issued both"),
+                           CallText(detail.call()), " in different orders; all members called both"),
               "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
               "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
     case Rival::OTHER_STREAM:
@@ -140,7 +140,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {"the fault is in another port or link between these ranks",
               "NCCL's profiler with network steps, or the ports' own counters"};
     case Rival::ORDER_IN_CIRCLE:
-      return {"another rank in the cycle issued its calls in the wrong order",
+      return {"another rank in the cycle made its calls in the wrong order",
               "a longer record (a larger ring), or a dump taken earlier"};
     default: return {};
   }

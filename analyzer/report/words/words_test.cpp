@@ -287,7 +287,7 @@ TEST(WordsTest, WhatIsKnownOfTheCallIsSaid) {
   finding.mutable_detail()->set_duration_ns(12'000'000'000);
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "never entered AllReduce #7 on tp_3; it has been outside NCCL for 12 s and is not waiting for a GPU");
+            "never called AllReduce #7 on tp_3; it has been outside NCCL for 12 s and is not waiting for a GPU");
   finding.mutable_detail()->Clear();
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(), "is outside NCCL and not waiting for a GPU");
@@ -303,23 +303,23 @@ TEST(WordsTest, ASummaryContinuesItsRankOrHasASubject) {
 
 TEST(WordsTest, SplitsNameBothSides) {
   Finding finding = Of(REASON_SPLITS_UNLIKE_PEER, 2);
-  finding.mutable_detail()->set_name("count 231,248 sent");
-  finding.mutable_detail()->set_other_name("count 165,200 expected");
+  finding.mutable_detail()->set_name("rank 1 sends 231,248");
+  finding.mutable_detail()->set_other_name("rank 2 expects 165,200");
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "disagree about AllReduce #7 on tp_3: count 231,248 sent, count 165,200 expected; the record does not show "
-            "which side has the wrong split sizes");
+            "disagree about AllReduce #7 on tp_3: rank 1 sends 231,248, rank 2 expects 165,200; the record "
+            "does not show which side has the wrong split sizes");
   finding.mutable_detail()->set_flag(true);
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "passed wrong split sizes to an all-to-all: AllReduce #7 on tp_3: count 231,248 sent, count 165,200 "
-            "expected");
+            "passed wrong split sizes to an all-to-all: AllReduce #7 on tp_3: rank 1 sends 231,248, rank 2 expects "
+            "165,200");
 }
 
 TEST(WordsTest, LargeNumbersHaveSeparators) {
   Evidence evidence = Filled(Evidence::IN_CREATION, 24'575);
   evidence.mutable_detail()->set_of(24'576);
-  EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 members wait in AllReduce #7 on tp_3, the first for 2.5 s");
+  EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 ranks wait in AllReduce #7 on tp_3, the first for 2.5 s");
 }
 
 TEST(WordsTest, ProcessesThatEndedDifferentlyAreSaidOneByOne) {

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const DesyncFacts kPair = {
-    "the ranks of communicator tp_2 (size 2) have issued different operations up to collective #1,440, and the same "
+    "the ranks of communicator tp_2 (size 2) have called different operations up to collective #1,440, and the same "
     "operations up to #1,424; ranks 4-5 differ from the others, but the hashes alone do not show which side is wrong",
     0x94bd,
     1440,
@@ -19,7 +19,7 @@ const DesyncFacts kPair = {
     2,
     {4, 5},
     true,
-    "the ranks of communicator tp_2 (size 2) have issued different operations up to collective #1,440, and the same "
+    "the ranks of communicator tp_2 (size 2) have called different operations up to collective #1,440, and the same "
     "operations up to #1,424"};
 
 Finding Skipped(const char* comm, int64_t seq, int32_t rank) {

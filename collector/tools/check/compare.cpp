@@ -84,7 +84,7 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
       *faults = {
           {"ADDED_CALL",
            waiting,
-           absl::StrCat(RankWord(waiting), " issued nccl", ring::CallName(creation.call), " of ",
+           absl::StrCat(RankWord(waiting), " called nccl", ring::CallName(creation.call), " of ",
                         CommText(bundle, bundle.comms[comm]), ", which ", absent.size(), " other members did not"),
            {}}};
       return;
@@ -92,13 +92,13 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     for (Fault& fault : *faults) {
       if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
           std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
-        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never entered", where), fault.calls};
+        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never called", where), fault.calls};
       } else if (absent.empty() && !possible.empty() &&
                  ((fault.kind == FindingName(INIT_INCOMPLETE) && fault.ranks.empty()) || fault.ranks == waiting ||
                   fault.ranks == possible)) {
         fault = {FindingName(INIT_INCOMPLETE),
                  possible,
-                 absl::StrCat(creation.unnamed, " of ", RankWord(possible), " never entered", where),
+                 absl::StrCat(creation.unnamed, " of ", RankWord(possible), " never called", where),
                  {}};
       }
     }
@@ -163,14 +163,14 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         absl::StrCat(d.siblings_agreeing, " of the ", d.family_size, " ranks with the same role");
     switch (d.type) {
       case Type::kSkipped:
-        fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
+        fault.text = absl::StrCat("skipped a call: ", others, " call ", theirs.call, " there");
         break;
       case Type::kExtra:
-        fault.text = absl::StrCat("issued an extra call: ", others, " issue no ",
+        fault.text = absl::StrCat("made an extra call: ", others, " call no ",
                                   d.own == nullptr ? "call" : fault.calls.back().call, " there");
         break;
-      case Type::kChanged: fault.text = absl::StrCat("issued a different call from ", others); break;
-      case Type::kReordered: fault.text = absl::StrCat("issued its calls in a different order from ", others); break;
+      case Type::kChanged: fault.text = absl::StrCat("made a different call from ", others); break;
+      case Type::kReordered: fault.text = absl::StrCat("made its calls in a different order from ", others); break;
     }
   }
   for (auto& [key, fault] : found) {
