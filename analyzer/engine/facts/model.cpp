@@ -556,22 +556,23 @@ std::string OpName(const Bundle& bundle, const Op& op) {
   return ring::CallName(op.kind);
 }
 
-std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
-  std::string text = OpName(bundle, op);
+std::string NumberedName(const Bundle& bundle, const Op& op) {
+  std::string name = OpName(bundle, op);
+  if (IsPointToPoint(op.kind) && (name.find("->") != std::string::npos || name.find("<-") != std::string::npos))
+    name = op.kind == CallKind::kSend ? "send" : "recv";
   // Calls that are not operations are not counted.
   const bool counted = op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)));
-  const std::string number = counted ? absl::StrCat(" #", op.seq) : "";
+  return counted ? absl::StrCat(name, " #", op.seq) : name;
+}
+
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
+  std::string text = NumberedName(bundle, op);
   if (IsPointToPoint(op.kind) && op.root_or_peer >= 0 && op.membership != kNoIndex) {
     const Communicator& comm = bundle.comms[rank.memberships[op.membership].comm];
     int32_t peer = -1;
     if (static_cast<size_t>(op.root_or_peer) < comm.members.size()) peer = comm.members[op.root_or_peer];
     const char* side = op.kind == CallKind::kSend ? "to" : "from";
-    if (text.find("->") != std::string::npos || text.find("<-") != std::string::npos) {
-      text = op.kind == CallKind::kSend ? "send" : "recv";
-    }
-    absl::StrAppend(&text, number, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
-  } else {
-    text += number;
+    absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
   }
   if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
     absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");

@@ -175,6 +175,7 @@ void SetCondition(const Rank& rank, HostState host, Culprit* culprit);
 
 // "AllReduce" or the framework's own name for the operation.
 std::string OpName(const Bundle& bundle, const Op& op);
+std::string NumberedName(const Bundle& bundle, const Op& op);  // "AllReduce #41", "Send #7"
 // "AllReduce #41", "Send #7 to rank 3"; "AllReduce #41 (replay 412 of graph 1)".
 std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
 // Returns the launch of a CUDA graph that issued the operation, and that graph, or null.

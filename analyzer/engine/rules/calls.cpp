@@ -22,6 +22,7 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
     const bool explained = m.why.kind() != Evidence::FACT;
     *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[c.op_rank], *m.odd_op);
     const bool sends = m.odd_op->kind == CallKind::kSend;
+    c.detail.mutable_call()->set_text(NumberedName(facts.bundle, *m.odd_op));
     const auto side = [&](int32_t rank_index, bool sender, const std::string& what) {
       return absl::StrCat("rank ", facts.bundle.ranks[rank_index].rank, sender ? " sends " : " expects ", what);
     };
