@@ -25,6 +25,7 @@
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words/verdict.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
@@ -38,6 +39,9 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (may_move || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
+// PyTorch's timeout of an NCCL operation, unless the program sets another. Older dumps do not contain it.
+constexpr int64_t kDefaultTimeout = 10 * kMinute;
+
 // Returns whether dumps of a framework were taken long before any watchdog would have given up. A rank that is waited
 // for may then be in a long evaluation or checkpoint. Calls that differ show a hang at any time.
 bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
@@ -45,9 +49,10 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   bool early = false;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.timeout_ns == 0 || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    if (rank.source != Source::kFlightRecorder || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    const int64_t timeout_ns = rank.timeout_ns > 0 ? rank.timeout_ns : kDefaultTimeout;
     for (const Unit& unit : model.ranks[r].in_flight) {
-      if (2 * (rank.captured_ns - unit.enter_ns) >= rank.timeout_ns) return false;
+      if (rank.captured_ns - unit.enter_ns >= timeout_ns / 2) return false;
     }
     early = true;
   }

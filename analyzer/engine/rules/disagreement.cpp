@@ -10,15 +10,14 @@ namespace lockstep {
 
 using ring::IsCollective;
 
-// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
-// the majority of the members decides, if there is one.
+// An odd member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed
+// call, the majority of the members decides, if there is one.
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
   std::vector<Cause> here;
-  for (const Member& member : facts.model.comms[m.comm].members) {
-    const Divergence* d = member.rank_index >= 0 ? facts.DivergenceOf(member.rank_index) : nullptr;
+  for (const int32_t r : m.odd_ranks) {
+    const Divergence* d = facts.DivergenceOf(r);
     if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(facts, *d));
   }
-  if (m.sender >= 0 && here.empty()) return {FromMismatch(facts, m)};
   if (here.empty()) here.push_back(FromMismatch(facts, m));
   return here;
 }

@@ -1,9 +1,9 @@
 // Determines which ranks without data, although others wait for them, are most likely victims, too.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
@@ -32,10 +32,14 @@ std::set<uint32_t> WaitedIn(const Facts& facts, uint32_t node) {
 // ranks without data are most likely where their own peers are. These peers must have completed all operations with
 // them and wait elsewhere.
 std::set<uint32_t> SilentVictims(const Facts& facts) {
-  std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
+  struct Waited {
+    uint32_t node;
+    std::set<uint32_t> comms;
+  };
+  absl::flat_hash_map<int32_t, Waited> waited;  // indexed by the rank without data
   for (const auto& sink : facts.graph->sinks) {
     if (sink.size() == 1 && facts.graph->Kind(sink[0]) == WaitGraph::NodeKind::kMissing)
-      waited[sink[0]] = WaitedIn(facts, sink[0]);
+      waited[facts.graph->MissingRank(sink[0])] = {sink[0], WaitedIn(facts, sink[0])};
   }
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
@@ -48,17 +52,14 @@ std::set<uint32_t> SilentVictims(const Facts& facts) {
   }
   const auto inner = static_cast<uint32_t>(std::max_element(used.begin(), used.end()) - used.begin());
   const bool waited_there = std::any_of(waited.begin(), waited.end(), [&](const auto& of) {
-    return std::any_of(of.second.begin(), of.second.end(),
+    return std::any_of(of.second.comms.begin(), of.second.comms.end(),
                        [&](uint32_t c) { return facts.model.comms[c].kind == inner; });
   });
   if (!waited_there) return victims;
   for (const uint32_t c : facts.model.kinds[inner]) {
-    const CommView& view = facts.model.comms[c];
-    for (const auto& [node, comms] : waited) {
-      const int32_t rank = facts.graph->MissingRank(node);
-      const bool member =
-          std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.global_rank == rank; });
-      if (member && !comms.contains(c)) victims.insert(node);
+    for (const Member& m : facts.model.comms[c].members) {
+      const auto of = waited.find(m.global_rank);
+      if (of != waited.end() && !of->second.comms.contains(c)) victims.insert(of->second.node);
     }
   }
   return victims;

@@ -118,14 +118,16 @@ TEST(Age, AnOperationLaterThanTheDumpIsNotYoung) {
 }
 
 // Four ranks' files, whose newest operation began `seconds` before they were written. Rank `left_out` never arrived.
-// The clock of rank 2 was set back before its file was written, or before its last record.
-Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
+// The clock of rank 2 was set back before its file was written, or before its last record. `old` files contain no
+// timeout.
+Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last, bool old = false) {
   fr_test::DumpFolder folder;
   for (int rank = 0; rank < 4; ++rank) {
     const int64_t back = rank == 2 ? 8 * kSecond : 0;
     const int64_t entered = kNow - seconds * kSecond;
     FrDump dump;
     dump.groups = {{.ranks = {0, 1, 2, 3}}};
+    dump.single_seq = old;
     for (int seq : {1, 2, 3}) {
       dump.entries.push_back(
           {.seq = seq, .state = "completed", .retired = true, .created_ns = entered - (4 - seq) * kSecond / 10});
@@ -155,6 +157,15 @@ TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
       ASSERT_EQ(stands.findings(0).culprit_ranks_size(), 1);
       EXPECT_EQ(stands.findings(0).culprit_ranks(0), 1);
     }
+  }
+}
+
+TEST(Age, WithoutATimeoutInTheFilesPyTorchsDefaultCounts) {
+  for (const int64_t seconds : {30, 200, 310}) {
+    const Verdict v = OfFiles(seconds, 1, false, /*old=*/true);
+    EXPECT_EQ(v.verdict(), seconds < 300 ? VERDICT_LATE : VERDICT_HUNG) << seconds << v.DebugString();
+    ASSERT_EQ(v.findings_size(), 1) << seconds;
+    EXPECT_EQ(v.findings(0).culprit_ranks(0), 1);
   }
 }
 
