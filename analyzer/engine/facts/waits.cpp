@@ -380,7 +380,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
       front.front = Front::kWaits;
       // A GPU that reaches an operation starts it even if ranks are missing there. If it did not start it, its own
       // earlier work blocks it, and no rank without data is needed as an explanation.
-      if (k == passed && NotStarted(rank_index, queue.units[k]) &&
+      if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
         out.clear();

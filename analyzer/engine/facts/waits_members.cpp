@@ -137,6 +137,15 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
   });
 }
 
+bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
+  const std::vector<Membership>& memberships = model_.bundle.ranks[rank_index].memberships;
+  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+    if (ms.completed == kUnknown || ms.started <= ms.completed || ms.member_rank < 0) return false;
+    const int64_t next = ms.completed != kNone ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+    return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], next) == nullptr;
+  });
+}
+
 const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq, bool absent_only) {
   auto [it, fresh] = collectives_.try_emplace({2 * uint64_t{comm} + absent_only, seq});
   if (!fresh) return it->second;

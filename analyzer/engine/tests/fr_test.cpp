@@ -584,5 +584,23 @@ INSTANTIATE_TEST_SUITE_P(All, RecordedTrace,
                            return name;
                          });
 
+// Rank 1's ring holds only unfinished calls. Its GPU is in one of the pair's calls that is no longer recorded, so no
+// kernel outside NCCL blocks it.
+TEST(FlightRecorderBeyond, TheGpuMayBeInACallWithoutARecord) {
+  FrDump one, two;
+  const FrGroup world = {.ranks = {0, 1, 2}, .enqueued = 2, .started = 1, .completed = 1};
+  one.groups = {world, {.name = "1", .desc = "pair", .ranks = {0, 1}, .pg_id = 1, .enqueued = 3, .started = 1}};
+  two.groups = {world};
+  for (const int64_t seq : {2, 3}) {
+    one.entries.push_back({.seq = seq, .pg = "1", .desc = "pair", .pg_id = 1, .record_id = seq + 1});
+  }
+  one.entries.push_back({.seq = 2, .record_id = 5});
+  two.entries.push_back({.seq = 2, .record_id = 5});
+  const Verdict v = Analyze(fr_test::LoadDumps(std::vector<std::optional<FrDump>>{std::nullopt, one, two}));
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA) << v.DebugString();
+  EXPECT_THAT(v.findings(0).culprit_ranks(), ::testing::ElementsAre(0));
+}
+
 }  // namespace
 }  // namespace lockstep
