@@ -25,17 +25,28 @@ Cause FromCounts(const Facts& facts) {
   return c;
 }
 
-// If one rank's counts never occur in the program of its role, that rank closed the cycle.
+// If one rank's counts never occur in the program of its role, that rank closed the cycle, even if others of the cycle
+// seem to have skipped a call.
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
-  if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2) return;
+  const bool left_out = c.reason == REASON_LEFT_OUT;
+  if (!left_out && (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2)) return;
+  std::vector<int32_t> among = c.ranks;
+  if (left_out) {
+    for (const uint32_t node : c.nodes) among.push_back(facts.graph->RankOf(node));
+    std::sort(among.begin(), among.end());
+    among.erase(std::unique(among.begin(), among.end()), among.end());
+  }
   const Cause odd = FromCounts(facts);
-  if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
+  if (odd.ranks.empty() || odd.ranks == c.ranks ||
+      !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
+    return;
+  if (left_out) c.evidence.clear();
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
   c.reason = odd.reason;
   c.detail = odd.detail;
-  c.detail.set_of(static_cast<int64_t>(c.ranks.size() - odd.ranks.size()));
+  c.detail.set_of(static_cast<int64_t>(among.size() - odd.ranks.size()));
   c.rivals = {};
   c.AddRival(Rival::ORDER_IN_CIRCLE);
   c.ranks = odd.ranks;

@@ -602,5 +602,47 @@ TEST(FlightRecorderBeyond, TheGpuMayBeInACallWithoutARecord) {
   EXPECT_THAT(v.findings(0).culprit_ranks(), ::testing::ElementsAre(0));
 }
 
+// Replicas of two ranks, whose leaders meet between rounds. Rank 3 makes its replica's broadcast on the group of all
+// ranks, so its leader never gets to the others.
+TEST(FlightRecorderBeyond, ACallOnTheWrongGroupIsFoundByTheCounts) {
+  constexpr int32_t kOdd = 3;
+  std::vector<std::optional<FrDump>> dumps;
+  for (int32_t rank = 0; rank < 8; ++rank) {
+    const bool leads = rank % 2 == 0, behind = rank / 2 == kOdd / 2, odd = rank == kOdd;
+    const int64_t round = behind ? 1 : 2, gathers = 41 * round - 1;
+    const std::string name = std::to_string(1 + rank / 2);
+    FrDump dump;
+    dump.groups = {{.ranks = {0, 1, 2, 3, 4, 5, 6, 7}, .enqueued = odd ? 5 : 4, .completed = 4},
+                   {.name = name,
+                    .desc = "replica",
+                    .ranks = {rank / 2 * 2, rank / 2 * 2 + 1},
+                    .pg_id = 1,
+                    .enqueued = odd ? gathers : gathers + 1,
+                    .completed = gathers}};
+    const auto add = [&](const char* op, int64_t seq, const std::string& pg, const char* desc, int64_t id, bool done) {
+      dump.entries.push_back({.op = op,
+                              .seq = seq,
+                              .pg = pg,
+                              .desc = desc,
+                              .pg_id = id,
+                              .state = done ? "completed" : "scheduled",
+                              .retired = done,
+                              .record_id = 50 * round + static_cast<int64_t>(dump.entries.size())});
+    };
+    for (int64_t seq = gathers - 8; seq < gathers; ++seq) add("nccl:all_reduce", seq, name, "replica", 1, true);
+    add("nccl:gather", gathers, name, "replica", 1, true);
+    if (leads) {
+      dump.groups.push_back(
+          {.name = "9", .desc = "outer", .ranks = {0, 2, 4, 6}, .pg_id = 2, .enqueued = round, .completed = 1});
+      add("nccl:all_reduce", round, "9", "outer", 2, behind);
+    }
+    add("nccl:broadcast", odd ? 5 : gathers + 1, odd ? "0" : name, odd ? "default_pg" : "replica", odd ? 0 : 1, false);
+    dumps.push_back(std::move(dump));
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_THAT(v.findings(0).culprit_ranks(), ::testing::ElementsAre(kOdd)) << v.DebugString();
+}
+
 }  // namespace
 }  // namespace lockstep
