@@ -68,8 +68,8 @@ class Navigator : public QObject {
   void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }
-  void Back();
-  void Forward();
+  void Back() { GoAlong(&back_, &forward_); }
+  void Forward() { GoAlong(&forward_, &back_); }
   // For another document: forgets everything.
   void Reset(Place place = {});
 
@@ -80,6 +80,7 @@ class Navigator : public QObject {
 
  private:
   void Show(Place place);
+  void GoAlong(std::vector<Place>* from, std::vector<Place>* to);
 
   Place place_;
   std::vector<Place> back_, forward_;  // at most kMost entries each
