@@ -51,7 +51,7 @@ lockstep_folder(analyzer/browser/serve USES analyzer/util/http analyzer/settings
 lockstep_folder(analyzer/engine/replay USES analyzer/report analyzer/report/words analyzer/settings analyzer/formats/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
-lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)
+lockstep_folder(collector/common USES analyzer/settings analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(collector/common/metrics USES analyzer/util/http analyzer/util)
 lockstep_folder(collector/host USES collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/wire USES collector/common analyzer/settings analyzer/util proto)

@@ -1,7 +1,6 @@
 #include "analyzer/report/before.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -23,18 +22,7 @@ constexpr size_t kMostHosts = 32, kMostPlaces = 8, kMostName = 256;
 constexpr size_t kMostAnswer = size_t{64} * 1024;
 constexpr size_t kMostManifest = size_t{64} << 20;
 
-std::string Text(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
-}
-
-int64_t Number(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  if (at == json.end() || !at->is_number_integer()) return 0;
-  if (at->is_number_unsigned() && at->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-    return 0;
-  return std::max<int64_t>(at->get<int64_t>(), 0);
-}
+int64_t Number(const Json& json, const char* name) { return std::max<int64_t>(JsonInteger(json, name), 0); }
 
 std::string DayText(int64_t real_ns) {
   const std::string day = UtcText(real_ns, "%Y-%m-%d");
@@ -101,25 +89,24 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
 Before TakeBefore(std::string_view answer) {
   Before taken;
   const Json json = ParseJson<Json>(answer);
-  if (json.is_object()) taken.unknown = Printable(Text(json, "error"), 300);
+  taken.unknown = Printable(JsonText(json, "error"), 300);
   if (!taken.unknown.empty()) return taken;
-  const auto list = json.is_object() ? json.find("before") : json.end();
-  if (!json.is_object() || list == json.end() || !list->is_array()) {
+  if (!JsonMember(json, "before").is_array()) {
     taken.unknown = "cannot parse the archive's answer";
     return taken;
   }
-  for (const Json& item : *list) {
+  for (const Json& item : JsonList(json, "before")) {
     if (!item.is_object() || taken.items.size() >= kMostHosts + kMostPlaces) continue;
     Before::Item before;
-    before.what = Text(item, "what");
+    before.what = JsonText(item, "what");
     if (before.what != "host" && before.what != "code place") continue;
-    before.name = Printable(Text(item, "name"), kMostName);
+    before.name = Printable(JsonText(item, "name"), kMostName);
     before.incidents = Number(item, "incidents");
     before.culprit_of = std::min(Number(item, "culprit_of"), before.incidents);
     if (before.incidents == 0) continue;  // an empty archive has no information
     if (before.culprit_of > 0) {
       before.last_real_ns = Number(item, "last_real_ns");
-      before.last_kind = Printable(Text(item, "last_kind"), 40);
+      before.last_kind = Printable(JsonText(item, "last_kind"), 40);
     }
     before.text = Sentence(before);
     taken.items.push_back(std::move(before));
@@ -153,18 +140,15 @@ std::vector<BestEver> AskBest(const std::string& url, const Verdict& verdict, in
   const Json json =
       ParseJson<Json>(Ask("best", url, question.dump(-1, ' ', true, Json::error_handler_t::replace), limit_ns, &why));
   std::vector<BestEver> best;
-  const auto list = json.is_object() ? json.find("best") : json.end();
-  if (!json.is_object() || list == json.end() || !list->is_array()) return {};
-  for (const Json& item : *list) {
+  for (const Json& item : JsonList(json, "best")) {
     if (!item.is_object() || best.size() == kMostSpeeds) continue;
     BestEver& one = best.emplace_back();
-    one.operation = Text(item, "operation");
+    one.operation = JsonText(item, "operation");
     one.size_class = static_cast<uint64_t>(Number(item, "size_class"));
     one.ranks = static_cast<int32_t>(std::min<int64_t>(Number(item, "ranks"), INT32_MAX));
     one.hosts = static_cast<int32_t>(std::min<int64_t>(Number(item, "hosts"), INT32_MAX));
     one.incidents = Number(item, "incidents");
-    const auto rate = item.find("bus_bytes_per_s");
-    if (rate != item.end() && rate->is_number()) one.bus_bytes_per_s = rate->get<double>();
+    one.bus_bytes_per_s = JsonReal(item, "bus_bytes_per_s");
     if (!(one.bus_bytes_per_s > 0 && one.bus_bytes_per_s < 1e15)) best.pop_back();
   }
   return best;
@@ -191,7 +175,7 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
 
 int64_t CapturedRealNs(const std::string& folder) {
   const Json json = ParseJson<Json>(ReadWholeFile(folder + "/manifest.json", kMostManifest).value_or(""));
-  return json.is_object() ? Number(json, "captured_real_ns") : 0;
+  return Number(json, "captured_real_ns");
 }
 
 }  // namespace lockstep

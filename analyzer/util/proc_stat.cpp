@@ -1,12 +1,23 @@
 #include "analyzer/util/proc_stat.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/small_file.h"
+#include "analyzer/util/time_units.h"
 
 namespace lockstep {
+
+int64_t ProcStat::StartedRealNs() const {
+  const int64_t tick = kSecond / std::max(1L, sysconf(_SC_CLK_TCK));
+  return RealtimeNs() - ClockNs(CLOCK_BOOTTIME) + static_cast<int64_t>(start_ticks) * tick;
+}
 
 std::optional<ProcStat> ParseProcStat(const std::string& text) {
   // The name may contain anything, including parentheses, so the fields start after the last one.

@@ -20,6 +20,7 @@ struct ProcStat {
   uint64_t start_ticks = 0;
   int wait_status = -1;  // for a zombie, as returned by waitpid; -1 if not visible to this process
   bool ended() const { return state == 'Z' || state == 'X'; }
+  int64_t StartedRealNs() const;  // by the wall clock
 };
 // Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread is gone.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);

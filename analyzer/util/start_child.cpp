@@ -105,6 +105,13 @@ absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int o
   return failed(error);
 }
 
+void EndCompanion(pid_t pid, int64_t limit_ns) {
+  kill(pid, SIGTERM);
+  for (const int64_t end = MonotonicNs() + limit_ns; waitpid(pid, nullptr, WNOHANG) == 0; poll(nullptr, 0, 10)) {
+    if (MonotonicNs() > end) kill(pid, SIGKILL);
+  }
+}
+
 absl::Status ChildResult::Ended() const {
   if (WIFSIGNALED(status)) return absl::InternalError(absl::StrCat("it was killed by signal ", WTERMSIG(status)));
   if (WEXITSTATUS(status) == 0) return absl::OkStatus();

@@ -259,6 +259,17 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   EXPECT_EQ(facts.ranks(3).evidence().threads_size(), 1);
 }
 
+TEST(ViewFactsTest, MergedStacksOfLowerRanksJoinThoseOfHigherOnes) {
+  Bundle bundle = Job(1, 1, 4, 3).Run();
+  bundle.ranks[2].process.python_stack = {"main (train.py:1)"};
+  ViewFacts facts = BuildViewFacts(bundle);
+  MergedStacks merged;
+  merged.stacks = {{{"main (train.py:1)"}, {0, 3}}};
+  AddMergedStacks(merged, &facts);
+  ASSERT_EQ(facts.stacks_size(), 1);
+  EXPECT_EQ(Ranks(facts.stacks(0).ranks()), (std::vector<int32_t>{0, 2, 3}));
+}
+
 TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
   Job job(2, 1, 4, 5);
   job.ranks[2].host_fault_at = job.Find(2, "dp", 3);

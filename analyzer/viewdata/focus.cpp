@@ -11,6 +11,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/state.h"
@@ -113,7 +114,7 @@ class Picture {
     for (const CallMismatch& mismatch : facts.mismatches()) {
       if (mismatch.point_to_point() || mismatch.comm() != comm_) continue;
       for (const CallMismatch::Group& group : mismatch.groups()) {
-        if (!group.reference()) differs_[mismatch.sequence()].push_back(&group.ranks());
+        if (!group.reference()) differs_[mismatch.sequence()].Unite(Ranks::Of(group.ranks()));
       }
     }
   }
@@ -165,13 +166,7 @@ class Picture {
   ViewState StateOf(int32_t rank_index, const Op& op) const {
     const Rank& rank = model_.bundle.ranks[static_cast<size_t>(rank_index)];
     const auto differs = differs_.find(op.seq);
-    if (collective_ && differs != differs_.end()) {
-      for (const RankRuns* runs : differs->second) {
-        for (int i = 0; i + 1 < runs->bounds_size(); i += 2) {
-          if (rank.rank >= runs->bounds(i) && rank.rank <= runs->bounds(i + 1)) return ViewState::kMismatch;
-        }
-      }
-    }
+    if (collective_ && differs != differs_.end() && differs->second.Contains(rank.rank)) return ViewState::kMismatch;
     const Membership& m = rank.memberships[op.membership];
     if (!IsInFlight(op.state) && op.state != OpState::kFailed && collective_ && m.completed >= op.seq)
       return ViewState::kCompleted;
@@ -380,8 +375,8 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // indexed by number: ranks with another call
-  std::vector<Line> lines_;                                             // one line for each row
+  absl::flat_hash_map<int64_t, Ranks> differs_;  // indexed by number: ranks with another call
+  std::vector<Line> lines_;                      // one line for each row
   std::vector<bool> in_comm_;
 };
 

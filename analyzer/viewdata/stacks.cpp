@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/report/state.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/facts.h"
@@ -75,21 +76,13 @@ const ThreadStack* ThreadOf(const Rank& rank) {
 }  // namespace
 
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
-  const auto expanded = [](const RankRuns& runs) {
-    std::vector<int32_t> ranks;
-    for (int i = 0; i + 1 < runs.bounds_size(); i += 2) {
-      for (int64_t rank = runs.bounds(i); rank <= runs.bounds(i + 1); ++rank)
-        ranks.push_back(static_cast<int32_t>(rank));
-    }
-    return ranks;
-  };
-  absl::flat_hash_set<int32_t> has_own, has_python;
+  Ranks has_own;
+  absl::flat_hash_set<int32_t> has_python;
   absl::flat_hash_map<std::pair<int32_t, std::string>, int32_t> children;
   for (int i = 0; i < facts->stacks_size(); ++i) {
     const StackNode& node = facts->stacks(i);
     children.try_emplace({node.parent(), node.frame()}, i);
-    if (node.parent() >= 0) continue;
-    for (const int32_t rank : expanded(node.ranks())) has_own.insert(rank);
+    if (node.parent() < 0) has_own.Unite(Ranks::Of(node.ranks()));
   }
   std::vector<Path> paths;
   for (const MergedStack& stack : merged.stacks) {
@@ -111,7 +104,7 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
         std::any_of(path.begin(), path.end(), [](const auto& frame) { return frame.second == StackFrame::PYTHON; });
     std::vector<int32_t> ranks;
     for (const int32_t rank : merged.stacks[s].ranks) {
-      if (!has_own.contains(rank) && (python || !has_python.contains(rank))) ranks.push_back(rank);
+      if (!has_own.Contains(rank) && (python || !has_python.contains(rank))) ranks.push_back(rank);
     }
     if (ranks.empty()) continue;
     int32_t at = -1;
@@ -134,8 +127,9 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
   }
   for (auto& [node, ranks] : added) {
     RankRuns* runs = facts->mutable_stacks(node)->mutable_ranks();
-    const std::vector<int32_t> before = expanded(*runs);
+    const std::vector<int32_t> before = Ranks::Of(*runs).List();
     ranks.insert(ranks.end(), before.begin(), before.end());
+    runs->Clear();
     SetRuns(std::move(ranks), runs);
   }
   constexpr size_t kMostRefused = 8;

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "analyzer/formats/load/load.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/rank_set.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/host/environment.h"
 #include "collector/host/proc.h"

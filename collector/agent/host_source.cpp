@@ -18,8 +18,8 @@
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"
@@ -112,10 +112,7 @@ struct HostSource::Ring {
 HostSource::HostSource(const HostSourceOptions& options, Spool* spool)
     : options_(options), began_ns_(MonotonicNs()), spool_(spool) {}
 
-HostSource::~HostSource() {
-  workshop_.reset();
-  for (auto& [key, ring] : rings_) close(ring->file.fd);
-}
+HostSource::~HostSource() = default;
 
 absl::StatusOr<std::unique_ptr<HostSource>> HostSource::Make(const HostSourceOptions& options, Spool* spool) {
   std::unique_ptr<HostSource> source(new HostSource(options, spool));
@@ -153,12 +150,9 @@ void HostSource::AdoptSaved() {
     FoundRing found;
     found.path = absl::StrCat(spool_->rings_folder(), "/", name);
     found.name = name;
-    found.fd = open(found.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    found.fd.reset(open(found.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct stat info {};
-    if (found.fd < 0 || fstat(found.fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-      if (found.fd >= 0) close(found.fd);
-      continue;
-    }
+    if (!found.fd.ok() || fstat(found.fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     found.device = info.st_dev;
     found.inode = info.st_ino;
     const std::vector<std::string> parts = absl::StrSplit(name, '.');
@@ -205,7 +199,6 @@ void HostSource::Adopt(FoundRing found) {
   }
   if (known || of_user >= options_.most_rings_of_user) {
     ++counters_.refused;
-    close(found.fd);
     return;
   }
   auto ring = std::make_unique<Ring>();
@@ -227,7 +220,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
   options.in_flight = in_flight;
   ring::Snapshot digest;
   std::string error;
-  if (!ring::ReadRing(ring->file.fd, options, &digest, &error)) return false;
+  if (!ring::ReadRing(ring->file.fd.get(), options, &digest, &error)) return false;
   const size_t bytes = SnapshotBytes(digest);
   User& user = users_[ring->file.uid];
   if (user.bytes - ring->bytes + bytes > options_.most_bytes_of_user) {
@@ -265,7 +258,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
 
 void HostSource::SampleMarks(Ring* ring) {
   if (!ring->alive) return;
-  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->file.fd, ring->file.uid);
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->file.fd.get(), ring->file.uid);
   if (ring->marks != nullptr) ring->marks->Know(ring->digest);
 }
 
@@ -376,9 +369,10 @@ void HostSource::Save(Ring* ring) {
   const std::string end = process.life == Life::kKilled   ? absl::StrCat("k", process.signal)
                           : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
                                                           : "g0";
-  spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
-                                               info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-",
-                                               info.start_ticks, ".", end, "-", process.ended_mono_ns, ".ring"));
+  spool_->SaveRing(ring->file.fd.get(),
+                   absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
+                                info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-", info.start_ticks, ".",
+                                end, "-", process.ended_mono_ns, ".ring"));
   ++counters_.saved;
 }
 
@@ -460,7 +454,6 @@ void HostSource::Remove(uint64_t key) {
   }
   if (ring->second->job != nullptr) ring->second->job->changed = true;
   users_[ring->second->file.uid].bytes -= ring->second->bytes;
-  close(ring->second->file.fd);
   rings_.erase(ring);
 }
 
@@ -616,7 +609,7 @@ void HostSource::Inspect(size_t index, const std::vector<WantedLook>& looks) {
     const auto found = rings_.find(static_cast<uint64_t>(wanted.slot));
     if (found == rings_.end() || found->second->job != shown_[index] || !found->second->alive) continue;
     Ring* const ring = found->second.get();
-    ring->look.Continue(ring->pid, BusiestThread(ring->digest), &ring->process, ring->file.fd,
+    ring->look.Continue(ring->pid, BusiestThread(ring->digest), &ring->process, ring->file.fd.get(),
                         {QuietRanks::kMostLooks, QuietRanks::kLookEvery, wanted.since_ns, false});
   }
 }
@@ -722,8 +715,8 @@ void HostSource::Gather(const CollectRequest& request) {
     // Ranks without a number are numbered from all rings of the job, so all rings are read.
     if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
     WorkRing work;
-    work.fd = fcntl(ring->file.fd, F_DUPFD_CLOEXEC, 3);
-    if (work.fd < 0) continue;
+    work.fd.reset(fcntl(ring->file.fd.get(), F_DUPFD_CLOEXEC, 3));
+    if (!work.fd.ok()) continue;
     work.path = ring->file.path;
     work.rank = ring->rank;
     work.pid = ring->alive ? ring->pid : 0;

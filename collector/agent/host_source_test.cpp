@@ -14,7 +14,7 @@
 #include <functional>
 #include <optional>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/host/proc.h"
 #include "collector/testing/ring.h"
 #include "recorder/ring/reader.h"
@@ -56,13 +56,13 @@ class HostSourceTest : public support::FolderTest {
     FoundRing ring;
     ring.path = Path(name);
     ring.name = name + ".ring";
-    ring.fd = open(ring.path.c_str(), O_RDONLY | O_CLOEXEC);
+    ring.fd.reset(open(ring.path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat info {};
-    ASSERT_EQ(fstat(ring.fd, &info), 0);
+    ASSERT_EQ(fstat(ring.fd.get(), &info), 0);
     ring.uid = user.value_or(info.st_uid);
     ring.device = info.st_dev;
     ring.inode = info.st_ino;
-    source_->Adopt(ring);
+    source_->Adopt(std::move(ring));
   }
   bool Wait(const std::function<bool()>& done) {
     const int64_t end = MonotonicNs() + 30 * kSecond;

@@ -20,12 +20,12 @@
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/common/own_programs.h"
-#include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
 #include "collector/host/host_network.h"
@@ -49,16 +49,6 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   return name;
 }
 
-// Returns a separate descriptor, or an empty one on failure.
-UniqueFd OwnFd(int of) { return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)); }
-
-void CloseAll(std::vector<WorkRing>* rings) {
-  for (WorkRing& ring : *rings) {
-    if (ring.fd >= 0) close(ring.fd);
-    ring.fd = -1;
-  }
-}
-
 class Workshop final : public HostWorkshop {
  public:
   Workshop(const WorkshopOptions& options, Spool* spool) : options_(options), spool_(spool) {}
@@ -71,7 +61,6 @@ class Workshop final : public HostWorkshop {
     work_.notify_all();
     for (std::thread& thread : threads_) thread.join();
     if (examiner_.joinable()) examiner_.join();
-    for (WorkOrder& order : dumps_) CloseAll(&order.rings);
   }
 
   absl::Status Begin() {
@@ -92,7 +81,8 @@ class Workshop final : public HostWorkshop {
       open.request = order.request;
       for (const WorkRing& ring : order.rings) {
         if (tasks_.size() >= kMostOrders) break;
-        tasks_.push_back({request, ring.rank, ring.pid, ring.process, std::make_shared<UniqueFd>(OwnFd(ring.fd))});
+        tasks_.push_back(
+            {request, ring.rank, ring.pid, ring.process, UniqueFd(fcntl(ring.fd.get(), F_DUPFD_CLOEXEC, 3))});
         ++open.left;
       }
       if (open.left == 0) Finish(request);
@@ -101,9 +91,7 @@ class Workshop final : public HostWorkshop {
                        spool_->Knows(request, FileNameOf(options_.host, phase));
     const bool stacks_alone = phase == CollectRequest::EVIDENCE && order.request.ranks().first().empty() &&
                               !order.request.merged().first().empty();
-    if (again || stacks_alone || order.rings.empty()) {
-      CloseAll(&order.rings);
-    } else {
+    if (!again && !stacks_alone && !order.rings.empty()) {
       making_.insert(key);
       dumps_.push_back(std::move(order));
     }
@@ -137,7 +125,7 @@ class Workshop final : public HostWorkshop {
     int32_t rank = -1;
     pid_t pid = 0;
     Process process;
-    std::shared_ptr<UniqueFd> ring;
+    UniqueFd ring;
   };
 
   void Wake() { event_.Signal(); }
@@ -225,7 +213,7 @@ class Workshop final : public HostWorkshop {
       }
       EvidenceReport report;
       if (task.pid > 0 && options_.gather) {
-        report = options_.gather(task.pid, task.ring->get());
+        report = options_.gather(task.pid, task.ring.get());
       } else {
         Rank rank;
         rank.process = task.process;
@@ -265,7 +253,6 @@ class Workshop final : public HostWorkshop {
         dumps_.erase(next);
       }
       const absl::Status status = MakeDump(&order);
-      CloseAll(&order.rings);
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
@@ -293,7 +280,7 @@ class Workshop final : public HostWorkshop {
       input.path = ring.path;
       input.process = std::move(ring.process);
       std::string error;
-      if (!ring::ReadRing(ring.fd, {}, &input.snapshot, &error)) {
+      if (!ring::ReadRing(ring.fd.get(), {}, &input.snapshot, &error)) {
         if (!ring.at_end) continue;
         input.snapshot = std::move(*ring.at_end);
         input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/agent/spool.h"
 #include "collector/rings/mark_sampler.h"
 #include "proto/evidence.pb.h"
@@ -28,7 +29,7 @@ struct WorkshopOptions {
 };
 
 struct WorkRing {
-  int fd = -1;  // owned by this object
+  UniqueFd fd;
   std::string path;
   int32_t rank = -1;
   pid_t pid = 0;        // the process's PID on this host; 0 after its exit

@@ -2,11 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,16 +115,7 @@ void OwnCollector::Tick(int64_t mono_ns) {
 
 void OwnCollector::End(int64_t limit_ns) {
   if (pid_ <= 0) return;
-  kill(pid_, SIGTERM);
-  for (const int64_t end = MonotonicNs() + limit_ns; waitpid(pid_, nullptr, WNOHANG) == 0;) {
-    if (MonotonicNs() > end) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-      break;
-    }
-    const timespec pause{0, 20 * kMs};
-    nanosleep(&pause, nullptr);
-  }
+  EndCompanion(pid_, limit_ns);
   pid_ = -1;
 }
 

@@ -9,10 +9,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/rank_set.h"
 #include "collector/detect/progress.h"
 
 namespace lockstep {

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/agent/source.h"
 #include "collector/agent/user_share.h"
-#include "collector/common/rank_set.h"
 #include "collector/detect/lateness.h"
 #include "collector/evidence/stack_tree.h"
 #include "collector/wire/frame.h"

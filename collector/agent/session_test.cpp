@@ -11,7 +11,7 @@
 #include <set>
 
 #include "absl/strings/escaping.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 
 namespace lockstep {
 namespace {

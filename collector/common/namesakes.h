@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 
 namespace lockstep {
 

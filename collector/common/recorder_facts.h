@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep {

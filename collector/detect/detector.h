@@ -22,7 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"

@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/gap_history.h"
 #include "collector/detect/lateness.h"
 #include "recorder/ring/snapshot.h"

@@ -2,7 +2,7 @@
 #include <bit>
 #include <utility>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/progress.h"
 #include "proto/wire.pb.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "proto/evidence.pb.h"
 
 namespace lockstep {

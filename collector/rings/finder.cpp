@@ -71,14 +71,10 @@ int OpenInRoot(int root, const std::string& path) {
   return static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
 }
 
+// The owner and the thread share it; the last one frees it.
 class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
-
-  // The owner and the thread share it; the last one frees it.
-  ~Finder() {
-    for (const FoundRing& ring : found_) close(ring.fd);
-  }
 
   absl::Status Begin() {
     if (!event_.ok() || !stop_event_.ok())
@@ -313,8 +309,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (seen_.size() >= kMostSeen) return refuse(&RingFinderCounters::refused_many);
     }
     FoundRing ring;
-    ring.fd = open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (ring.fd < 0) return;
+    ring.fd.reset(open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!ring.fd.ok()) return;
     ring.path = absl::StrCat(folder, "/", name);
     ring.name = name;
     ring.uid = info.st_uid;
@@ -323,7 +319,6 @@ class Finder : public std::enable_shared_from_this<Finder> {
     std::lock_guard lock(mutex_);
     if (found_.size() >= kMostWaiting) {  // the agent does not keep up; a later scan finds these files again
       ++counters_.refused_many;
-      close(ring.fd);
       return;
     }
     seen_.insert(key);

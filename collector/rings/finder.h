@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 
@@ -32,7 +33,7 @@ struct RingFinderOptions {
 };
 
 struct FoundRing {
-  int fd = -1;       // the receiver must close it
+  UniqueFd fd;
   std::string path;  // for messages; for a container, the path inside it
   std::string name;  // without the folder
   uid_t uid = 0;

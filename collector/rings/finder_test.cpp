@@ -35,10 +35,6 @@ namespace fs = std::filesystem;
 class RingFinderTest : public support::FolderTest {
  protected:
   void SetUp() override { options_.folders = {folder_ + "/rings"}; }
-  void TearDown() override {
-    finder_.reset();
-    for (const auto& [name, ring] : found_) close(ring.fd);
-  }
   void Start() {
     absl::StatusOr<std::unique_ptr<RingFinder>> finder = RingFinder::Start(options_);
     ASSERT_TRUE(finder.ok()) << finder.status();
@@ -48,7 +44,7 @@ class RingFinderTest : public support::FolderTest {
   bool Wait(const std::function<bool()>& done) {
     const int64_t end = MonotonicNs() + 30 * kSecond;
     for (;;) {
-      for (FoundRing ring; finder_->Next(&ring);) found_[ring.name] = ring;
+      for (FoundRing ring; finder_->Next(&ring);) found_[ring.name] = std::move(ring);
       if (done()) return true;
       if (MonotonicNs() > end) return false;
       pollfd wait{finder_->fd(), POLLIN, 0};
@@ -89,7 +85,7 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   EXPECT_EQ(found_["c.ring"].path, folder_ + "/rings/job.1/c.ring");
   EXPECT_EQ(found_["c.ring"].uid, geteuid());
   char text[6];
-  EXPECT_EQ(pread(found_["c.ring"].fd, text, 6, 0), 6);
+  EXPECT_EQ(pread(found_["c.ring"].fd.get(), text, 6, 0), 6);
   // After a job, nothing is left to watch.
   fs::remove_all(folder_ + "/rings/job.1");
   File("rings/job.2/d.ring");
@@ -169,7 +165,7 @@ TEST_F(RingFinderTest, ARingInMemoryIsFoundByItsLinkAndOutlivesItsProcess) {
   close(ready[0]);
   close(ready[1]);
   char text[10] = {};
-  EXPECT_EQ(pread(found_["right.ring"].fd, text, 9, 0), 9);
+  EXPECT_EQ(pread(found_["right.ring"].fd.get(), text, 9, 0), 9);
   EXPECT_STREQ(text, "in memory");
   EXPECT_EQ(found_["right.ring"].path, job + "right.ring");
   EXPECT_EQ(found_.size(), 1u) << "the finder followed a link to something other than a memory file of its name";
@@ -351,7 +347,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndSurviveIt) {
   // The container has ended. Its folders are closed, but its rings are still open.
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 0; }));
   char text[4];
-  EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
+  EXPECT_EQ(pread(found_["chosen.ring"].fd.get(), text, 4, 0), 4);
 }
 
 // A container's creator enters the namespace before it has its own /dev/shm or root.

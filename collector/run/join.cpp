@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -64,14 +62,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
 Join::~Join() { EndAgent(); }
 
 void Join::EndAgent() {
-  if (agent_ > 0) {
-    kill(agent_, SIGTERM);
-    const int64_t until = MonotonicNs() + 10 * kSecond;
-    while (waitpid(agent_, nullptr, WNOHANG) == 0) {
-      if (MonotonicNs() > until) kill(agent_, SIGKILL);
-      usleep(10'000);
-    }
-  }
+  if (agent_ > 0) EndCompanion(agent_, 10 * kSecond);
   agent_ = 0;
   spool_.reset();
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/tools/top_view.h"
 #include "proto/wire.pb.h"
 

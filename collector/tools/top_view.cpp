@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
-#include "collector/common/rank_set.h"
 #include "collector/tools/top_lists.h"
 #include "collector/tools/top_text.h"
 

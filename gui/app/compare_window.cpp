@@ -1,4 +1,5 @@
 #include "gui/app/compare_window.h"
+#include "gui/model/safe_text.h"
 
 #include <QApplication>
 #include <QEvent>
@@ -118,8 +119,8 @@ void CompareWindow::Title() {
   }
   difference_->setText(a.empty() && b.empty() ? QString("the same ranks in both")
                                               : QString("only left: %1; only right: %2")
-                                                    .arg(a.empty() ? "none" : RankIntervals::Of(a).Text(40),
-                                                         b.empty() ? "none" : RankIntervals::Of(b).Text(40)));
+                                                    .arg(a.empty() ? "none" : RankList(Ranks::Of(a), 40),
+                                                         b.empty() ? "none" : RankList(Ranks::Of(b), 40)));
 }
 
 }  // namespace lockstep::gui

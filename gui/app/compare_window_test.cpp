@@ -32,16 +32,16 @@ TEST_F(CompareTest, BothSidesShowTheSamePlace) {
   EXPECT_EQ(b.comm < 0 ? QString() : left->CommName(a.comm), b.comm < 0 ? QString() : right->CommName(b.comm));
   // The same in the other direction.
   Selection selection;
-  selection.ranks = RankIntervals::Of(1, 2);
+  selection.ranks = Ranks::Between(1, 2);
   both->side(1)->navigator()->Select(selection);
-  EXPECT_EQ(both->side(0)->navigator()->selection().ranks, RankIntervals::Of(1, 2));
+  EXPECT_EQ(both->side(0)->navigator()->selection().ranks, Ranks::Between(1, 2));
   Place place = both->side(0)->navigator()->place();
   place.grouping = RowGrouping::kHost;
   both->side(0)->navigator()->Go(place);
   EXPECT_EQ(both->side(1)->navigator()->place().grouping, RowGrouping::kHost);
   both->linked()->setChecked(false);
   both->side(0)->navigator()->Select({});
-  EXPECT_EQ(both->side(1)->navigator()->selection().ranks, RankIntervals::Of(1, 2));
+  EXPECT_EQ(both->side(1)->navigator()->selection().ranks, Ranks::Between(1, 2));
   EXPECT_TRUE(both->windowTitle().contains(" and "));
 }
 

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 QByteArray DescribeJson(const Document& document, const Selection& selection) {
   QJsonArray ranks;
-  for (const int32_t rank : selection.ranks.Ranks(200'000)) ranks.append(rank);
+  for (const int32_t rank : selection.ranks.List(200'000)) ranks.append(rank);
   const QJsonObject object{{"title", document.title()},
                            {"ranks", ranks},
                            {"communicator", CommIdentity(document, selection.comm)},

@@ -114,8 +114,8 @@ QString SelectionText(const Document& document, const Selection& selection) {
     }
   } else if (!selection.ranks.empty()) {
     const int64_t count = selection.ranks.size();
-    parts << (count == 1 ? QString("rank %1").arg(selection.ranks.first())
-                         : QString("%1 ranks: %2").arg(Count(count), selection.ranks.Text(40)));
+    parts << (count == 1 ? QString("rank %1").arg(selection.ranks.front())
+                         : QString("%1 ranks: %2").arg(Count(count), RankList(selection.ranks, 40)));
   }
   if (selection.comm >= 0 && selection.record < 0) {
     const QString name = document.CommName(selection.comm);

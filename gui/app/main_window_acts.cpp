@@ -160,7 +160,7 @@ void MainWindow::JoinGoing() {
       if (rank >= 0) ranks.push_back(rank);
     }
     if (ranks.empty()) return Say("The members of this communicator are unknown");
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
     selection.record = selection.record_rank = -1;
     navigator_.Select(std::move(selection));
   });
@@ -169,7 +169,7 @@ void MainWindow::JoinGoing() {
   on(Id::kUnfilter, [this] { search_->SetFilters({}); });
   on(Id::kPin, [this] {
     Place place = navigator_.place();
-    place.pinned = place.pinned.Union(place.selection.ranks);
+    place.pinned.Unite(place.selection.ranks);
     if (place == navigator_.place()) return Say("No rank is selected, or it is already pinned");
     navigator_.Go(std::move(place));
   });
@@ -344,7 +344,7 @@ void MainWindow::StepAnomaly(int by) {
 
 void MainWindow::StepRecord(int by) {
   Selection selection = navigator_.selection();
-  const int32_t rank = selection.record_rank >= 0 ? selection.record_rank : selection.ranks.first();
+  const int32_t rank = selection.record_rank >= 0 ? selection.record_rank : selection.ranks.front();
   const int row = document_->RowOf(rank);
   if (row < 0) return Say("No rank with data is selected");
   const int64_t count = document_->OpCount(row);
@@ -366,7 +366,7 @@ void MainWindow::StepRecord(int by) {
   if (record < 0 || record >= count) return Say(record < 0 ? "This is the oldest record" : "This is the newest record");
   const IndexOp op = document_->OpAt(row, record);
   selection = {};
-  selection.ranks = RankIntervals::Of(rank, rank);
+  selection.ranks = Ranks::Between(rank, rank);
   selection.record_rank = rank;
   selection.record = record;
   selection.comm = document_->CommOf(op);
@@ -388,7 +388,7 @@ void MainWindow::Clear() {
 }
 
 void MainWindow::FilterBySelection(bool exclude) {
-  const RankIntervals& ranks = navigator_.selection().ranks;
+  const Ranks& ranks = navigator_.selection().ranks;
   if (ranks.empty()) return Say("No rank is selected");
   if (ranks.runs().size() > 1000) return Say("There are too many separate ranks for a filter");
   QStringList runs;
@@ -479,14 +479,14 @@ void MainWindow::OpenFind() {
   items.reserve(static_cast<size_t>(document_->rank_count() + document_->comm_count()));
   for (int row = 0; row < document_->rank_count(); ++row) {
     Selection selection;
-    selection.ranks = RankIntervals::Of(document_->RankAt(row), document_->RankAt(row));
+    selection.ranks = Ranks::Between(document_->RankAt(row), document_->RankAt(row));
     const QString host = document_->HostAt(row);
     items.push_back({QString("rank %1").arg(document_->RankAt(row)), host, select(std::move(selection))});
     if (!host.isEmpty()) hosts[host].push_back(document_->RankAt(row));
   }
   for (auto it = hosts.constBegin(); it != hosts.constEnd(); ++it) {
     Selection selection;
-    selection.ranks = RankIntervals::Of(it.value());
+    selection.ranks = Ranks::Of(it.value());
     items.push_back({it.key(), QString("host of %1 ranks").arg(it.value().size()), select(std::move(selection))});
   }
   for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {

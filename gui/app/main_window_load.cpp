@@ -257,8 +257,7 @@ void MainWindow::UpdateStatus() {
     selected_->clear();
     return;
   }
-  const int64_t missing =
-      document_->facts().missing().empty() ? 0 : RankIntervals::Of(document_->facts().missing(0)).size();
+  const int64_t missing = document_->facts().missing().empty() ? 0 : Ranks::Of(document_->facts().missing(0)).size();
   status_->setText(QString("%1 ranks, %2 records, %3 missing")
                        .arg(Count(document_->rank_count()), Big(document_->index().operations()), Count(missing)));
 }

@@ -100,7 +100,7 @@ TEST_F(WindowTest, TheKeyForTheNextAnomalySelectsTheCulprit) {
   EXPECT_TRUE(window->navigator()->selection().empty());
   Key(window.get(), "]");
   EXPECT_EQ(window->navigator()->selection(), document_->AnomalyAt(0));
-  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(window->anomaly(), 0);
   for (int i = 1; i < document_->anomaly_count() + 3; ++i) Key(window.get(), "]");
   EXPECT_EQ(window->anomaly(), document_->anomaly_count() - 1);
@@ -137,16 +137,16 @@ TEST_F(WindowTest, SearchesAndFiltersWhileTheUserTypes) {
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->search()->count_text(), "3 ranks");
   QTest::keyClick(window->search()->field(), Qt::Key_Return);
-  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(2, 2));
+  EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(2, 2));
   QTest::keyClick(window->search()->field(), Qt::Key_Return);
-  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(3, 3));
+  EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(3, 3));
   QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ShiftModifier);
   QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ShiftModifier);
-  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(4, 4));
+  EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(4, 4));
   QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ControlModifier);
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
-  EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
+  EXPECT_EQ(window->navigator()->place().filtered, Ranks::Between(2, 4));
   // The search field accepts letters that are shortcuts of the window.
   QTest::keyClicks(window->search()->field(), "wasd]?");
   EXPECT_EQ(window->search()->field()->text(), "wasd]?");
@@ -172,11 +172,11 @@ TEST_F(WindowTest, FiltersPinsAndMembersOfTheSelection) {
   const auto window = MakeOpen();
   Key(window.get(), "]");
   Key(window.get(), "P");
-  EXPECT_EQ(window->navigator()->place().pinned, RankIntervals::Of(5, 5));
+  EXPECT_EQ(window->navigator()->place().pinned, Ranks::Between(5, 5));
   Key(window.get(), "X");
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->navigator()->place().filters, QStringList("-rank:5"));
-  EXPECT_EQ(window->navigator()->place().filtered.Text(), "0-4, 6-7");
+  EXPECT_EQ(window->navigator()->place().filtered, Ranks({0, 1, 2, 3, 4, 6, 7}));
   Key(window.get(), "Shift+X");
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_TRUE(window->navigator()->place().filters.isEmpty());
@@ -246,7 +246,7 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
     EXPECT_EQ(window->navigator()->place().matrix_mode, MatrixMode::kJob);
     ASSERT_NE(matrix->data(), nullptr);
     EXPECT_GT(matrix->data()->cells->columns, 0);
-    EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(21, 21));
+    EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(21, 21));
     const QString details = window->view("Details")->CopyText();
     EXPECT_TRUE(details.contains("rank 21")) << details.toStdString();
     EXPECT_FALSE(details.contains("Members at #")) << details.toStdString();
@@ -354,7 +354,7 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   ASSERT_NE(palette, nullptr);
   QTest::keyClicks(palette->field(), "rank 3");
   QTest::keyClick(palette->field(), Qt::Key_Return);
-  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(3, 3));
+  EXPECT_EQ(window->navigator()->selection().ranks, Ranks::Between(3, 3));
 }
 
 TEST_F(WindowTest, HelpListsEveryKey) {
@@ -580,7 +580,7 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->navigator()->place().grouping, RowGrouping::kState);
   EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
-  EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
+  EXPECT_EQ(window->navigator()->place().filtered, Ranks::Between(2, 4));
   Key(window.get(), "Ctrl+Shift+L");
   EXPECT_FALSE(window->dock("Details")->isHidden());
   EXPECT_EQ(window->tabs()->currentIndex(), 0);

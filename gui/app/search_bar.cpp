@@ -203,10 +203,10 @@ void SearchBar::Step(int by) {
     const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(selection.comm)]);
     std::vector<int32_t> ranks(members.begin(), members.end());
     ranks.erase(std::remove_if(ranks.begin(), ranks.end(), [](int32_t rank) { return rank < 0; }), ranks.end());
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
   } else {
     const QueryHit& hit = result_.hits[static_cast<size_t>(at_ - comms)];
-    selection.ranks = RankIntervals::Of(hit.rank, hit.rank);
+    selection.ranks = Ranks::Between(hit.rank, hit.rank);
     if (hit.record >= 0) {
       const IndexOp op = document_->OpAt(document_->RowOf(hit.rank), hit.record);
       selection.record_rank = hit.rank;
@@ -237,10 +237,10 @@ void SearchBar::SetFilters(const QStringList& filters) {
   cancel_filter_ = std::make_shared<std::atomic<bool>>(false);
   filtering_ = true;
   pool_.start([this, number, document = document_, queries = std::move(queries), kept, cancel = cancel_filter_] {
-    RankIntervals ranks;
+    Ranks ranks;
     for (size_t i = 0; i < queries.size(); ++i) {
-      const RankIntervals found = RunQuery(*document, queries[i], cancel.get()).ranks;
-      ranks = i == 0 ? found : ranks.Intersection(found);
+      const Ranks found = RunQuery(*document, queries[i], cancel.get()).ranks;
+      ranks = i == 0 ? found : ranks.Common(found);
     }
     QMetaObject::invokeMethod(
         this,
@@ -274,7 +274,7 @@ void SearchBar::GoToRank() {
     Q_EMIT Message(QString("There is no data from rank %1").arg(rank_->text()));
     return;
   }
-  selection.ranks = RankIntervals::Of(std::move(known));
+  selection.ranks = Ranks::Of(std::move(known));
   navigator_->Select(std::move(selection));
 }
 

@@ -17,13 +17,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/proc_stat.h"
 #include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"
@@ -105,15 +107,8 @@ void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
 
 // Milliseconds since the kernel started the program; -1 if unknown.
 double SinceStartMs() {
-  QFile file("/proc/self/stat");
-  if (!file.open(QIODevice::ReadOnly)) return -1;
-  const QByteArray text = file.readAll();
-  const QList<QByteArray> fields = text.mid(text.lastIndexOf(')') + 2).split(' ');
-  if (fields.size() < 20) return -1;
-  const double started = fields[19].toDouble() / static_cast<double>(sysconf(_SC_CLK_TCK));
-  timespec now = {};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 - started) * 1e3;
+  const std::optional<ProcStat> stat = ReadProcStat(getpid());
+  return !stat ? -1 : static_cast<double>(RealtimeNs() - stat->StartedRealNs()) / 1e6;
 }
 
 void PrintFirstPaint(const QElapsedTimer& since_main) {

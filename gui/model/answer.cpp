@@ -17,16 +17,9 @@ const Finding* FindingAt(const Document& document, int finding) {
   return finding >= 0 && finding < document.verdict().findings_size() ? &document.verdict().findings(finding) : nullptr;
 }
 
-template <typename Ranks>
-RankIntervals RanksIn(const Ranks& ranks) {
-  return RankIntervals::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
-}
-
-bool InRuns(const RankRuns& runs, int32_t rank) {
-  for (int i = 0; i + 1 < runs.bounds_size(); i += 2) {
-    if (rank >= runs.bounds(i) && rank <= runs.bounds(i + 1)) return true;
-  }
-  return false;
+template <typename List>
+Ranks RanksIn(const List& ranks) {
+  return Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
 }
 
 // Rows at the same code location become one site.
@@ -34,10 +27,9 @@ void AddRows(const Focus* focus, bool culprits, std::vector<AnswerSite>* sites) 
   std::map<std::string, std::vector<int32_t>> at;
   for (int i = 0; focus != nullptr && i < focus->rows_size(); ++i) {
     const Focus::Row& row = focus->rows(i);
-    if (row.culprit() == culprits && !row.site().empty())
-      at[row.site()].push_back(RankIntervals::Of(row.ranks()).first());
+    if (row.culprit() == culprits && !row.site().empty()) at[row.site()].push_back(Ranks::Of(row.ranks()).front());
   }
-  for (auto& [place, ranks] : at) sites->push_back({RankIntervals::Of(std::move(ranks)), "", place, culprits});
+  for (auto& [place, ranks] : at) sites->push_back({Ranks::Of(std::move(ranks)), "", place, culprits});
 }
 
 }  // namespace
@@ -59,7 +51,7 @@ std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int3
   const auto& nodes = facts.stacks();
   std::vector<bool> in(static_cast<size_t>(nodes.size())), inner(in.size());
   for (int n = 0; n < nodes.size(); ++n) {
-    in[static_cast<size_t>(n)] = InRuns(nodes[n].ranks(), rank);
+    in[static_cast<size_t>(n)] = Ranks::Of(nodes[n].ranks()).Contains(rank);
     if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0 && nodes[n].parent() < n)
       inner[static_cast<size_t>(nodes[n].parent())] = true;
   }
@@ -77,7 +69,7 @@ std::vector<AnswerStack> CulpritStacks(const Document& document, int number) {
   std::vector<AnswerStack> out;
   const Finding* finding = FindingAt(document, number);
   if (finding == nullptr) return out;
-  const RankIntervals culprits = RanksIn(finding->culprit_ranks());
+  const Ranks culprits = RanksIn(finding->culprit_ranks());
   for (const int32_t rank : finding->culprit_ranks()) {
     for (std::vector<const StackNode*>& nodes : StacksOf(document.facts(), rank)) {
       google::protobuf::RepeatedPtrField<Frame> frames;
@@ -87,7 +79,7 @@ std::vector<AnswerStack> CulpritStacks(const Document& document, int number) {
         frame->set_kind(node->kind());
       }
       AnswerStack& stack = out.emplace_back();
-      stack.ranks = RankIntervals::Of(nodes.front()->ranks()).Intersection(culprits);
+      stack.ranks = Ranks::Of(nodes.front()->ranks()).Common(culprits);
       stack.own = CodeFrame(frames);
       stack.frames = std::move(nodes);
     }
@@ -109,12 +101,12 @@ std::vector<AnswerSite> SitesOf(const Document& document, int number) {
   std::vector<AnswerSite> calls, out;
   const Finding* finding = FindingAt(document, number);
   if (finding == nullptr) return out;
-  const RankIntervals culprits = RanksIn(finding->culprit_ranks());
+  const Ranks culprits = RanksIn(finding->culprit_ranks());
   bool named = false;
   for (const CallSite& site : finding->call_sites()) {
     if (calls.size() >= kMostSites) break;
-    RankIntervals ranks = RanksIn(site.ranks());
-    const bool culprit = !ranks.Intersection(culprits).empty();
+    Ranks ranks = RanksIn(site.ranks());
+    const bool culprit = ranks.Intersects(culprits);
     named |= culprit;
     calls.push_back({std::move(ranks), site.operation(), site.place(), culprit});
   }
@@ -130,7 +122,7 @@ Selection FocusSelection(const Focus& focus, int row, int column) {
   Selection selection;
   if (row < 0 || row >= focus.rows_size()) return selection;
   const Focus::Row& at = focus.rows(row);
-  selection.ranks = RankIntervals::Of(at.ranks());
+  selection.ranks = Ranks::Of(at.ranks());
   if (at.cells().empty()) return selection;
   selection.comm = focus.comm();
   const bool call =

@@ -18,7 +18,7 @@ bool HasAnswer(const Document& document);
 std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int32_t rank);
 
 struct AnswerStack {
-  RankIntervals ranks;  // the named ranks in this stack
+  Ranks ranks;  // the named ranks in this stack
   std::vector<const StackNode*> frames;
   int own = -1;  // the frame of the user's code; -1 if there is none
 };
@@ -28,7 +28,7 @@ std::vector<AnswerStack> CulpritStacks(const Document& document, int finding);
 QString NoStackBecause(const Document& document, int finding);
 
 struct AnswerSite {
-  RankIntervals ranks;
+  Ranks ranks;
   std::string operation, place;  // operation is empty if the site is not a call, but where the rank's code currently is
   bool culprit = false;
 };

@@ -87,7 +87,7 @@ int ColumnsFor(int rows, int64_t wanted) {
 // Members that made a different call at one position in a communicator.
 struct Deviation {
   int64_t seq = 0;
-  RankIntervals ranks;
+  Ranks ranks;
 };
 
 absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& document) {
@@ -98,7 +98,7 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
     const bool known = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.reference(); });
     Deviation deviation{mismatch.sequence(), {}};
     for (const auto& group : groups) {
-      if (!known || !group.reference()) deviation.ranks = deviation.ranks.Union(RankIntervals::Of(group.ranks()));
+      if (!known || !group.reference()) deviation.ranks.Unite(Ranks::Of(group.ranks()));
     }
     out[mismatch.comm()].push_back(std::move(deviation));
   }
@@ -190,7 +190,7 @@ std::vector<Line> JobLines(const Document& document, uint64_t* most) {
     *most = std::max(*most, document.index().ranks()[static_cast<size_t>(row)].ops);
   }
   for (const RankRuns& runs : document.facts().missing()) {
-    const RankIntervals missing = RankIntervals::Of(runs);
+    const Ranks missing = Ranks::Of(runs);
     for (const auto& [first, last] : missing.runs()) {
       for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
         if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
@@ -415,7 +415,7 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
   const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
   const int place = document.RowOf(rank);
   if (place >= 0) document.index().WillNeed(static_cast<size_t>(place));
-  if (rank >= 0) selection.ranks = RankIntervals::Of(rank, rank);
+  if (rank >= 0) selection.ranks = Ranks::Between(rank, rank);
   if (matrix.mode == MatrixMode::kCommunicator) {
     selection.comm = matrix.comm;
     selection.seq_first = selection.seq_last = matrix.first_seq + column;

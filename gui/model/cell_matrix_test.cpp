@@ -52,7 +52,7 @@ class Oracle {
       bool reference = false;
       for (const auto& group : mismatch.groups()) reference |= group.reference();
       for (const auto& group : mismatch.groups()) {
-        if (RankIntervals::Of(group.ranks()).Contains(rank) && !(reference && group.reference())) return true;
+        if (Ranks::Of(group.ranks()).Contains(rank) && !(reference && group.reference())) return true;
       }
     }
     return false;

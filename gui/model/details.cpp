@@ -28,17 +28,13 @@ int64_t Apart(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-QString Ranks(const RankIntervals& ranks) {
-  return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns));
-}
-
-Selection OfRanks(RankIntervals ranks) {
+Selection OfRanks(Ranks ranks) {
   Selection selection;
   selection.ranks = std::move(ranks);
   return selection;
 }
 
-Selection OfComm(int32_t comm, int64_t seq, RankIntervals ranks = {}) {
+Selection OfComm(int32_t comm, int64_t seq, Ranks ranks = {}) {
   Selection selection = OfRanks(std::move(ranks));
   selection.comm = comm;
   selection.seq_first = selection.seq_last = seq < 0 ? -1 : seq;
@@ -55,7 +51,7 @@ class Maker {
   void Rank(int row);
   void Stacks(int row);
   void RankWithoutData(int32_t rank);
-  void Several(const RankIntervals& ranks, const std::atomic<bool>* cancel);
+  void Several(const Ranks& ranks, const std::atomic<bool>* cancel);
   void Comm(int32_t comm);
   void Time(const Selection& selection);
   void Nothing();
@@ -115,7 +111,7 @@ void Maker::Operation(int row, int64_t record) {
                           : ring::IsCollective(op.kind)      ? "root"
                                                              : "peer";
     if (peer >= 0) {
-      Linked(label, QString("rank %1").arg(peer), OfRanks(RankIntervals::Of(peer, peer)));
+      Linked(label, QString("rank %1").arg(peer), OfRanks(Ranks::Between(peer, peer)));
     } else {
       Line(label, QString("member %1, rank unknown").arg(op.peer));
     }
@@ -153,7 +149,7 @@ void Maker::Peers(int32_t comm, int64_t seq) {
   Begin(QString("Members at #%1 of %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
   for (const auto& [state, ranks] : groups) {
     Linked(QString::fromLatin1(ViewStateName(state)),
-           QString("%1: %2").arg(Count(ranks.size()), ranks.Text(kRankColumns)), OfComm(comm, seq, ranks));
+           QString("%1: %2").arg(Count(ranks.size()), RankList(ranks, kRankColumns)), OfComm(comm, seq, ranks));
     details_.sections.back().lines.back().mark = state;
   }
   int shown = 0;
@@ -161,8 +157,9 @@ void Maker::Peers(int32_t comm, int64_t seq) {
     if (mismatch.point_to_point() || mismatch.comm() != comm || mismatch.sequence() != seq) continue;
     for (const CallMismatch::Group& group : mismatch.groups()) {
       if (shown++ >= kMostMismatches) break;
-      const RankIntervals ranks = RankIntervals::Of(group.ranks());
-      Linked(Plain(mismatch.field(), 24), Plain(group.value(), 80) + ": " + Ranks(ranks), OfComm(comm, seq, ranks));
+      const Ranks ranks = Ranks::Of(group.ranks());
+      Linked(Plain(mismatch.field(), 24), Plain(group.value(), 80) + ": " + RanksText(ranks, kRankColumns),
+             OfComm(comm, seq, ranks));
     }
   }
 }
@@ -227,13 +224,14 @@ void Maker::Rank(int row) {
     if (facts->wait_class() >= 0 && facts->wait_class() < document_.facts().classes_size()) {
       const WaitClass& wait = document_.facts().classes(facts->wait_class());
       Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait.label(), 160),
-             OfRanks(RankIntervals::Of(wait.ranks())));
+             OfRanks(Ranks::Of(wait.ranks())));
       for (const WaitEdge& edge : document_.facts().edges()) {
         if (static_cast<int>(edge.from()) != facts->wait_class() ||
             edge.to() >= static_cast<uint32_t>(document_.facts().classes_size()))
           continue;
-        const RankIntervals ranks = RankIntervals::Of(document_.facts().classes(static_cast<int>(edge.to())).ranks());
-        Linked("waits for", Ranks(ranks) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)),
+        const Ranks ranks = Ranks::Of(document_.facts().classes(static_cast<int>(edge.to())).ranks());
+        Linked("waits for",
+               RanksText(ranks, kRankColumns) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)),
                OfRanks(ranks));
       }
     }
@@ -243,7 +241,7 @@ void Maker::Rank(int row) {
   }
   for (const InFlightOp& op : columns_->in_flight()) {
     if (op.row != row || !op.oldest) continue;
-    Selection selection = OfComm(op.comm, op.comm < 0 ? -1 : op.seq, RankIntervals::Of(rank.rank, rank.rank));
+    Selection selection = OfComm(op.comm, op.comm < 0 ? -1 : op.seq, Ranks::Between(rank.rank, rank.rank));
     selection.record_rank = rank.rank;
     selection.record = op.record;
     QString text = OpWords(document_, op.kind, op.seq, op.comm);
@@ -259,8 +257,8 @@ void Maker::Rank(int row) {
     for (int r = 0; r < document_.rank_count(); ++r) {
       if (document_.index().ranks()[static_cast<size_t>(r)].host == rank.host) there.push_back(document_.RankAt(r));
     }
-    const RankIntervals ranks = RankIntervals::Of(std::move(there));
-    Linked("host", host + " (" + Ranks(ranks) + ")", OfRanks(ranks));
+    const Ranks ranks = Ranks::Of(std::move(there));
+    Linked("host", host + " (" + RanksText(ranks, kRankColumns) + ")", OfRanks(ranks));
   }
   if (rank.gpu >= 0 || (facts != nullptr && !facts->gpu_pci().empty())) {
     const QString pci = facts == nullptr ? QString() : Plain(facts->gpu_pci(), 32);
@@ -302,7 +300,7 @@ void Maker::Rank(int row) {
                                         : QString(", completed #%1").arg(m.completed);
     }
     Linked(Plain(document_.CommName(static_cast<int32_t>(m.comm)), 40), text,
-           OfComm(static_cast<int32_t>(m.comm), m.issued, RankIntervals::Of(rank.rank, rank.rank)));
+           OfComm(static_cast<int32_t>(m.comm), m.issued, Ranks::Between(rank.rank, rank.rank)));
   }
   if (memberships.empty()) details_.sections.pop_back();
 }
@@ -320,14 +318,14 @@ void Maker::RankWithoutData(int32_t rank) {
 }
 
 // Adds shared and different values: each value with its ranks, rarest first.
-void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel) {
+void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
   std::vector<int> rows;
   for (int row = 0; row < document_.rank_count(); ++row) {
     if (ranks.Contains(document_.RankAt(row))) rows.push_back(row);
   }
   const int64_t without = ranks.size() - static_cast<int64_t>(rows.size());
   Begin(QString("%1 ranks").arg(Count(ranks.size())));
-  Linked("ranks", ranks.Text(kRankColumns * 2), OfRanks(ranks));
+  Linked("ranks", RankList(ranks, kRankColumns * 2), OfRanks(ranks));
   if (without > 0) Line("without data", Count(without)).mark = ViewState::kNoData;
   if (rows.empty()) return;
   using Value = QString (*)(const Document&, const IncidentColumns&, int);
@@ -415,9 +413,9 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
         Line("", QString("and %1 more values").arg(values.size() - kMostValues));
         break;
       }
-      const RankIntervals these = RankIntervals::Of(who);
-      Linked(shown++ == 0 ? label : "", (text.isEmpty() ? QString("not known") : text) + ": " + Ranks(these),
-             OfRanks(these));
+      const Ranks these = Ranks::Of(who);
+      Linked(shown++ == 0 ? label : "",
+             (text.isEmpty() ? QString("not known") : text) + ": " + RanksText(these, kRankColumns), OfRanks(these));
     }
   }
 }
@@ -436,11 +434,12 @@ void Maker::Comm(int32_t comm) {
   if (known.empty()) {
     for (const CommMember& member : columns_->Members(comm)) members.push_back(document_.RankAt(member.row));
   }
-  const RankIntervals all = RankIntervals::Of(std::move(members));
-  Linked("members", QString("%1: %2").arg(entry.size).arg(all.Text(kRankColumns)), OfRanks(all));
+  const Ranks all = Ranks::Of(std::move(members));
+  Linked("members", QString("%1: %2").arg(entry.size).arg(RankList(all, kRankColumns)), OfRanks(all));
   if (entry.size > is.with_data) {
-    const RankIntervals who = RankIntervals::Of(std::move(silent));
-    const QString text = Count(entry.size - is.with_data) + (who.empty() ? QString() : ": " + who.Text(kRankColumns));
+    const Ranks who = Ranks::Of(std::move(silent));
+    const QString text =
+        Count(entry.size - is.with_data) + (who.empty() ? QString() : ": " + RankList(who, kRankColumns));
     Line("without data", text).mark = ViewState::kNoData;
   }
   if (is.min_completed != kUnknown) {
@@ -456,9 +455,9 @@ void Maker::Comm(int32_t comm) {
     Linked("in flight",
            QString("#%1").arg(is.in_flight_seq) + (is.age_ns < 0 ? QString() : ", for " + Duration(is.age_ns)),
            OfComm(comm, is.in_flight_seq));
-    const RankIntervals missing = columns_->Missing(document_, comm, is.in_flight_seq);
+    const Ranks missing = columns_->Missing(document_, comm, is.in_flight_seq);
     if (!missing.empty()) {
-      Linked("missing", Ranks(missing), OfComm(comm, is.in_flight_seq, missing));
+      Linked("missing", RanksText(missing, kRankColumns), OfComm(comm, is.in_flight_seq, missing));
       details_.sections.back().lines.back().mark = ViewState::kMissing;
     }
   } else {
@@ -505,8 +504,8 @@ int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq)
   return -1;
 }
 
-std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
-                                                           int32_t comm, int64_t seq) {
+std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
+                                                   int32_t comm, int64_t seq) {
   if (comm < 0 || comm >= document.comm_count() || seq < 0) return {};
   const IndexReader& index = document.index();
   const IndexComm& entry = index.comms()[static_cast<size_t>(comm)];
@@ -518,13 +517,13 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
     if (const IndexMembership* m = document.MembershipOf(member.row, comm); m != nullptr && m->member_rank >= 0)
       row_of_member[m->member_rank] = member.row;
   }
-  RankIntervals odd;
+  Ranks odd;
   for (const CallMismatch& mismatch : document.facts().mismatches()) {
     if (mismatch.point_to_point() || mismatch.comm() != comm || mismatch.sequence() != seq) continue;
     const bool reference = std::any_of(mismatch.groups().begin(), mismatch.groups().end(),
                                        [](const auto& group) { return group.reference(); });
     for (const CallMismatch::Group& group : mismatch.groups()) {
-      if (!reference || !group.reference()) odd = odd.Union(RankIntervals::Of(group.ranks()));
+      if (!reference || !group.reference()) odd.Unite(Ranks::Of(group.ranks()));
     }
   }
   std::array<std::vector<int32_t>, static_cast<size_t>(ViewState::kCount)> ranks;
@@ -550,9 +549,9 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
     if (odd.Contains(rank)) state = std::max(state, ViewState::kMismatch);
     ranks[static_cast<size_t>(state)].push_back(rank);
   }
-  std::vector<std::pair<ViewState, RankIntervals>> out;
+  std::vector<std::pair<ViewState, Ranks>> out;
   for (size_t s = ranks.size(); s-- > 0;) {
-    if (!ranks[s].empty()) out.emplace_back(static_cast<ViewState>(s), RankIntervals::Of(std::move(ranks[s])));
+    if (!ranks[s].empty()) out.emplace_back(static_cast<ViewState>(s), Ranks::Of(std::move(ranks[s])));
   }
   return out;
 }
@@ -564,7 +563,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
   Maker maker(d, columns);
   const bool one_seq = selection.seq_first >= 0 && selection.seq_first == selection.seq_last;
   const int32_t comm = selection.comm < d.comm_count() ? selection.comm : -1;
-  int row = selection.ranks.size() == 1 ? d.RowOf(selection.ranks.first()) : -1;
+  int row = selection.ranks.size() == 1 ? d.RowOf(selection.ranks.front()) : -1;
   int64_t record = -1;
   if (selection.record >= 0 && d.RowOf(selection.record_rank) >= 0) {
     row = d.RowOf(selection.record_rank);
@@ -583,7 +582,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
   if (row >= 0) {
     maker.Rank(row);
   } else if (selection.ranks.size() == 1) {
-    maker.RankWithoutData(selection.ranks.first());
+    maker.RankWithoutData(selection.ranks.front());
   } else if (selection.ranks.size() > 1) {
     maker.Several(selection.ranks, cancel);
   }

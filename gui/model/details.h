@@ -41,8 +41,8 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
 // Returns the state of each member at one collective, worst first; among equal states, those with fewer members first.
-std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
-                                                           int32_t comm, int64_t seq);
+std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
+                                                   int32_t comm, int64_t seq);
 
 // Returns lines of label, tab and text.
 QString DetailsText(const Details& details);

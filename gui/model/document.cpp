@@ -114,7 +114,7 @@ Selection Document::AnomalyAt(int i) const {
   Selection selection;
   if (i < 0 || i >= facts_.anomalies_size()) return selection;
   const Anomaly& anomaly = facts_.anomalies(i);
-  selection.ranks = RankIntervals::Of(anomaly.ranks());
+  selection.ranks = Ranks::Of(anomaly.ranks());
   selection.comm = anomaly.comm();
   if (HasColumns(anomaly.comm())) selection.seq_first = selection.seq_last = anomaly.sequence();
   return selection;
@@ -132,7 +132,7 @@ Selection Document::EvidenceLink(int finding, int evidence) const {
   if (finding < 0 || finding >= verdict().findings_size()) return {};
   if (evidence >= 0 && evidence < verdict().findings(finding).evidence_size()) {
     const auto& ranks = verdict().findings(finding).evidence(evidence).ranks();
-    if (!ranks.empty()) selection.ranks = RankIntervals::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
+    if (!ranks.empty()) selection.ranks = Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
   }
   return selection;
 }

@@ -26,7 +26,7 @@ TEST(DocumentTest, AHangFromABundle) {
   EXPECT_EQ(d.RowOf(99), -1);
   EXPECT_EQ(d.verdict().verdict(), VERDICT_HUNG);
   ASSERT_GE(d.anomaly_count(), 1);
-  EXPECT_EQ(d.AnomalyAt(0).ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(d.AnomalyAt(0).ranks, Ranks::Between(5, 5));
   const int32_t comm = d.AnomalyAt(0).comm;
   ASSERT_GE(comm, 0);
   EXPECT_NE(d.MembershipOf(5, comm), nullptr);

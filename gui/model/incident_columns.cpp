@@ -14,7 +14,7 @@ namespace {
 
 bool StopAsked(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
-ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, int row) {
+ViewState MarkOfClass(const Document& document, const Ranks& culprits, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {
     const RankFacts& rank = facts.ranks(row);
@@ -32,10 +32,6 @@ ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, i
     }
   }
   return culprits.Contains(document.RankAt(row)) ? ViewState::kMissing : ViewState::kCompleted;
-}
-
-QString MissingText(const RankIntervals& missing) {
-  return QString(missing.size() == 1 ? "rank %1" : "ranks %1").arg(missing.Text(40));
 }
 
 }  // namespace
@@ -64,10 +60,9 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
 }
 
 bool IncidentColumns::Build(const Document& document, const std::atomic<bool>* cancel) {
-  RankIntervals culprits;
+  Ranks culprits;
   for (const Finding& finding : document.verdict().findings())
-    culprits = culprits.Union(
-        RankIntervals::Of(std::vector<int32_t>(finding.culprit_ranks().begin(), finding.culprit_ranks().end())));
+    culprits.Unite(Ranks::Of(std::vector<int32_t>(finding.culprit_ranks().begin(), finding.culprit_ranks().end())));
   marks_.resize(static_cast<size_t>(document.rank_count()));
   for (int row = 0; row < document.rank_count(); ++row)
     marks_[static_cast<size_t>(row)] = MarkOfClass(document, culprits, row);
@@ -190,7 +185,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     op.waits = text->second;
     if (!fresh) continue;
     visits += static_cast<int64_t>(Members(comm).size());
-    waits_.push_back(MissingText(Missing(document, comm, op.seq)));
+    waits_.push_back(RanksText(Missing(document, comm, op.seq), 40));
   }
   return true;
 }
@@ -201,18 +196,18 @@ std::span<const CommMember> IncidentColumns::Members(int32_t comm) const {
   return {members_.data() + first, last - first};
 }
 
-RankIntervals IncidentColumns::Missing(const Document& document, int32_t comm, int64_t seq) const {
+Ranks IncidentColumns::Missing(const Document& document, int32_t comm, int64_t seq) const {
   std::vector<int32_t> ranks;
   for (const CommMember& member : Members(comm)) {
     if (seq >= 0 && member.issued != kUnknown && member.issued < seq) ranks.push_back(document.RankAt(member.row));
   }
-  return RankIntervals::Of(std::move(ranks));
+  return Ranks::Of(std::move(ranks));
 }
 
 QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) const {
   const InFlightOp& op = in_flight_[in_flight];
   if (op.waits >= 0) return waits_[static_cast<size_t>(op.waits)];
-  if (op.missing > 0) return MissingText(Missing(document, op.comm, op.seq));
+  if (op.missing > 0) return RanksText(Missing(document, op.comm, op.seq), 40);
   if (!op.oldest && op.state != OpState::kStarted) {
     size_t first = in_flight;
     while (first > 0 && in_flight_[first - 1].row == op.row) --first;

@@ -56,7 +56,7 @@ class IncidentColumns {
   // Returns ranks with data, in order.
   std::span<const CommMember> Members(int32_t comm) const;
   // Returns ranks of members with data that have not issued the collective.
-  RankIntervals Missing(const Document& document, int32_t comm, int64_t seq) const;
+  Ranks Missing(const Document& document, int32_t comm, int64_t seq) const;
   // Returns a rank's mark: that of its class, or of the findings that name it.
   ViewState MarkOf(int row) const { return marks_[static_cast<size_t>(row)]; }
   // Returns what an operation in flight waits for, as text.

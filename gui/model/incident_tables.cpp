@@ -66,7 +66,7 @@ class CommRows : public Rows {
       case kMissing: return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
       case kMissingRanks: {
         QString text =
-            is.missing == 0 ? QString() : columns().Missing(document(), row, is.in_flight_seq).Text(kListColumns);
+            is.missing == 0 ? QString() : RankList(columns().Missing(document(), row, is.in_flight_seq), kListColumns);
         if (comm.size > is.with_data)
           text += QString("%1%2 without data").arg(text.isEmpty() ? "" : "; ").arg(comm.size - is.with_data);
         return text;
@@ -110,7 +110,7 @@ class CommRows : public Rows {
     return selection;
   }
   bool Shows(int row, const Selection& selection) const override { return selection.comm == row; }
-  bool Among(int row, const RankIntervals& ranks) const override {
+  bool Among(int row, const Ranks& ranks) const override {
     const auto members = columns().Members(row);
     return std::any_of(members.begin(), members.end(),
                        [&](const CommMember& member) { return ranks.Contains(document().RankAt(member.row)); });
@@ -122,9 +122,9 @@ class RankRows : public Rows {
   enum Column { kRank, kHost, kGpu, kClass, kState, kLag, kInFlight, kStage, kPid, kLost, kClock, kFile };
   RankRows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns)
       : Rows(std::move(document), std::move(columns)) {
-    RankIntervals missing;
-    for (const RankRuns& runs : facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
-    missing_ = missing.Ranks(kMostMissing);
+    Ranks missing;
+    for (const RankRuns& runs : facts().missing()) missing.Unite(Ranks::Of(runs));
+    missing_ = missing.List(kMostMissing);
     left_out_ = missing.size() - static_cast<int64_t>(missing_.size());
   }
 
@@ -183,11 +183,11 @@ class RankRows : public Rows {
     Selection selection;
     std::vector<int32_t> ranks;
     for (const int row : rows) ranks.push_back(RankOf(row));
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
     return selection;
   }
   bool Shows(int row, const Selection& selection) const override { return selection.ranks.Contains(RankOf(row)); }
-  bool Among(int row, const RankIntervals& ranks) const override { return ranks.Contains(RankOf(row)); }
+  bool Among(int row, const Ranks& ranks) const override { return ranks.Contains(RankOf(row)); }
   QString note() const override {
     return left_out_ > 0 ? QString("%1 more ranks without data").arg(left_out_) : QString();
   }
@@ -214,7 +214,7 @@ class MismatchRows : public Rows {
       case kComm: return Plain(document().CommName(mismatch.comm()), 120);
       case kSeq: return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
       case kField: return Plain(mismatch.field(), 40);
-      case kOdd: return Odd(mismatch).Text(kListColumns);
+      case kOdd: return RankList(Odd(mismatch), kListColumns);
       case kGroups: {
         QStringList groups;
         for (const CallMismatch::Group& group : mismatch.groups()) {
@@ -222,9 +222,7 @@ class MismatchRows : public Rows {
             groups.append(QString("and %1 more").arg(mismatch.groups_size() - kMostGroups));
             break;
           }
-          const RankIntervals ranks = RankIntervals::Of(group.ranks());
-          groups.append(QString(ranks.size() == 1 ? "%1 on rank %2" : "%1 on ranks %2")
-                            .arg(Plain(group.value(), 60), ranks.Text(24)));
+          groups.append(QString("%1 on %2").arg(Plain(group.value(), 60), RanksText(Ranks::Of(group.ranks()), 24)));
         }
         return groups.join("; ");
       }
@@ -251,9 +249,9 @@ class MismatchRows : public Rows {
            (selection.seq_first < 0 || (!mismatch.point_to_point() && selection.seq_first <= mismatch.sequence() &&
                                         mismatch.sequence() <= selection.seq_last));
   }
-  bool Among(int row, const RankIntervals& ranks) const override {
+  bool Among(int row, const Ranks& ranks) const override {
     for (const CallMismatch::Group& group : facts().mismatches(row).groups()) {
-      if (!RankIntervals::Of(group.ranks()).Intersection(ranks).empty()) return true;
+      if (Ranks::Of(group.ranks()).Intersects(ranks)) return true;
     }
     return false;
   }
@@ -261,14 +259,14 @@ class MismatchRows : public Rows {
  private:
   static constexpr int kMostGroups = 8;
   // Returns the ranks that differ from the reference, or from the largest group.
-  static RankIntervals Odd(const CallMismatch& mismatch) {
+  static Ranks Odd(const CallMismatch& mismatch) {
     const auto& groups = mismatch.groups();
     auto reference =
         std::find_if(groups.begin(), groups.end(), [](const CallMismatch::Group& group) { return group.reference(); });
     if (reference == groups.end()) reference = groups.begin();
-    RankIntervals odd;
+    Ranks odd;
     for (auto group = groups.begin(); group != groups.end(); ++group) {
-      if (group != reference) odd = odd.Union(RankIntervals::Of(group->ranks()));
+      if (group != reference) odd.Unite(Ranks::Of(group->ranks()));
     }
     return odd;
   }
@@ -313,7 +311,7 @@ class InFlightRows : public Rows {
     Selection selection;
     std::vector<int32_t> ranks;
     for (const int row : rows) ranks.push_back(document().RankAt(At(row).row));
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
     if (rows.size() != 1) return selection;
     const InFlightOp& op = At(rows.front());
     selection.comm = op.comm;
@@ -333,9 +331,7 @@ class InFlightRows : public Rows {
       return false;
     return !selection.ranks.empty() || selection.comm >= 0;
   }
-  bool Among(int row, const RankIntervals& ranks) const override {
-    return ranks.Contains(document().RankAt(At(row).row));
-  }
+  bool Among(int row, const Ranks& ranks) const override { return ranks.Contains(document().RankAt(At(row).row)); }
   QString note() const override {
     const int64_t more = columns().in_flight_total() - count();
     return more > 0 ? QString("%1 newer ones of the same ranks are left out").arg(more) : QString();

@@ -87,7 +87,7 @@ void IncidentTree::SetDocument(DocumentPtr document) {
   Q_EMIT Settled();
 }
 
-void IncidentTree::SetFilter(const QString& words, bool limited, const RankIntervals& among) {
+void IncidentTree::SetFilter(const QString& words, bool limited, const Ranks& among) {
   if (words == words_ && limited == limited_ && (!limited || among == among_)) return;
   words_ = words;
   limited_ = limited;
@@ -241,11 +241,11 @@ IncidentTree::Node IncidentTree::NodeOf(const QModelIndex& index) const {
 Selection IncidentTree::SelectionOf(const QModelIndex& index) const {
   Selection selection;
   const Node node = NodeOf(index);
-  if (node.rank >= 0) selection.ranks = RankIntervals::Of(node.rank, node.rank);
+  if (node.rank >= 0) selection.ranks = Ranks::Between(node.rank, node.rank);
   if (node.level == Level::kHost) {
     std::vector<int32_t> ranks;
     for (const int32_t row : nodes_->RowsOf(node.host)) ranks.push_back(shown_document_->RankAt(row));
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
   }
   if (node.comm >= 0) {
     selection.comm = node.comm;

@@ -35,7 +35,7 @@ class IncidentTree : public QAbstractItemModel {
   void SetDocument(DocumentPtr document);
   // Words that must all match: a number matches a rank; other words match a part of a host's or communicator's name,
   // ignoring case.
-  void SetFilter(const QString& words, bool limited, const RankIntervals& among);
+  void SetFilter(const QString& words, bool limited, const Ranks& among);
   bool Idle() const { return !work_.busy(); }
 
   Node NodeOf(const QModelIndex& index) const;
@@ -77,7 +77,7 @@ class IncidentTree : public QAbstractItemModel {
   std::vector<bool> fetched_hosts_, fetched_comms_;  // indexed by number
   QString words_;
   bool limited_ = false;
-  RankIntervals among_;
+  Ranks among_;
   LatestJob work_;
 };
 

@@ -53,7 +53,7 @@ TEST(IncidentTreeTest, StaysConsistentThroughResets) {
       nodes = 0;
       FetchAll(&model, {}, &nodes);
     }
-    model.SetFilter("", true, RankIntervals::Of(0, 1));
+    model.SetFilter("", true, Ranks::Between(0, 1));
     ASSERT_TRUE(Settles(model));
     nodes = 0;
     FetchAll(&model, {}, &nodes);
@@ -80,7 +80,7 @@ TEST(IncidentTreeTest, ANumberIsARank) {
     const int32_t comm = model.NodeOf(model.index(row, 0, comms)).comm;
     EXPECT_NE(document->MembershipOf(5, comm), nullptr);
   }
-  EXPECT_EQ(model.SelectionOf(host).ranks, RankIntervals::Of(0, 7)) << "a host must select all of its ranks";
+  EXPECT_EQ(model.SelectionOf(host).ranks, Ranks::Between(0, 7)) << "a host must select all of its ranks";
 }
 
 }  // namespace

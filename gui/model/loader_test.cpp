@@ -105,7 +105,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     EXPECT_FALSE(loader.loading());
     EXPECT_EQ(heard.opened->rank_count(), 8);
     EXPECT_EQ(heard.opened->verdict().verdict(), VERDICT_HUNG);
-    EXPECT_EQ(heard.opened->AnomalyAt(0).ranks, RankIntervals::Of(5, 5));
+    EXPECT_EQ(heard.opened->AnomalyAt(0).ranks, Ranks::Between(5, 5));
     EXPECT_TRUE(fs::exists(folder_ / "incident" / "index.lsi"));
     EXPECT_FALSE(heard.phases.isEmpty());
     printf("longest gap of the window's thread: %lld ms\n", static_cast<long long>(heard.longest));

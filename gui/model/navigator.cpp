@@ -40,21 +40,11 @@ void Navigator::Scroll(Place place) {
   Show(std::move(place));
 }
 
-void Navigator::Back() {
-  if (back_.empty()) return;
-  forward_.push_back(place_);
-  Place place = std::move(back_.back());
-  back_.pop_back();
-  scrolling_ = false;
-  Show(std::move(place));
-  Q_EMIT HistoryChanged();
-}
-
-void Navigator::Forward() {
-  if (forward_.empty()) return;
-  back_.push_back(place_);
-  Place place = std::move(forward_.back());
-  forward_.pop_back();
+void Navigator::GoAlong(std::vector<Place>* from, std::vector<Place>* to) {
+  if (from->empty()) return;
+  to->push_back(place_);
+  Place place = std::move(from->back());
+  from->pop_back();
   scrolling_ = false;
   Show(std::move(place));
   Q_EMIT HistoryChanged();

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "gui/model/rank_intervals.h"
+#include "analyzer/model/rank_set.h"
 
 namespace lockstep::gui {
 
 // Every field is optional. Ranks are global ranks, `comm` is an index into the document's communicators, and times are
 // job time: the rank's clock plus its offset, in nanoseconds.
 struct Selection {
-  RankIntervals ranks;
+  Ranks ranks;
   int32_t comm = -1;
   int64_t seq_first = -1, seq_last = -1;  // sequence numbers of `comm`
   int64_t time_begin = 0, time_end = -1;  // empty if the end is before the start
@@ -43,10 +43,10 @@ struct Place {
   int32_t matrix_comm = -1;  // shown in communicator mode
   RowGrouping grouping = RowGrouping::kRank;
   Viewport matrix, timeline;
-  QStringList filters;     // queries (chips) that must all match, as typed
-  RankIntervals filtered;  // ranks that pass them; meaningless without filters
-  RankIntervals pinned;    // they stay at the top of pictures by rank
-  int finding = 0;         // the finding that the answer explains
+  QStringList filters;  // queries (chips) that must all match, as typed
+  Ranks filtered;       // ranks that pass them; meaningless without filters
+  Ranks pinned;         // they stay at the top of pictures by rank
+  int finding = 0;      // the finding that the answer explains
   bool operator==(const Place&) const = default;
 };
 
@@ -68,8 +68,8 @@ class Navigator : public QObject {
   void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }
-  void Back();
-  void Forward();
+  void Back() { GoAlong(&back_, &forward_); }
+  void Forward() { GoAlong(&forward_, &back_); }
   // For another document: forgets everything.
   void Reset(Place place = {});
 
@@ -80,6 +80,7 @@ class Navigator : public QObject {
 
  private:
   void Show(Place place);
+  void GoAlong(std::vector<Place>* from, std::vector<Place>* to);
 
   Place place_;
   std::vector<Place> back_, forward_;  // at most kMost entries each

@@ -16,7 +16,7 @@ struct Told {
 
 Selection OfRank(int32_t rank) {
   Selection selection;
-  selection.ranks = RankIntervals::Of(rank, rank);
+  selection.ranks = Ranks::Between(rank, rank);
   return selection;
 }
 

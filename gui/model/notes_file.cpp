@@ -34,16 +34,15 @@ int32_t RankOrNone(int64_t value) {
   return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value);
 }
 
-RankIntervals Ranks(const QJsonArray& array) {
-  RankRuns runs;
+Ranks RanksIn(const QJsonArray& array) {
+  Ranks ranks;
   for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
     const int32_t first = RankOrNone(Integer(array[i], -1)), last = RankOrNone(Integer(array[i + 1], -1));
     // Accepts only ascending runs, because sorting a hostile file could be slow.
-    if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
-    runs.add_bounds(first);
-    runs.add_bounds(last);
+    if (first < 0 || last < first || (!ranks.empty() && first <= ranks.back())) continue;
+    ranks.AddRun(first, last);
   }
-  return RankIntervals::Of(runs);
+  return ranks;
 }
 
 }  // namespace
@@ -79,7 +78,7 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
     Mark mark;
     mark.text = entry.value("text").toString().left(kMostMarkText);
     mark.made = entry.value("made").toString().left(40);
-    mark.ranks = Ranks(entry.value("ranks").toArray());
+    mark.ranks = RanksIn(entry.value("ranks").toArray());
     mark.comm = entry.value("communicator").toString().left(4096);
     mark.seq_first = Integer(entry.value("first_sequence"), -1);
     mark.seq_last = Integer(entry.value("last_sequence"), -1);

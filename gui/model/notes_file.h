@@ -10,14 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "gui/model/rank_intervals.h"
+#include "analyzer/model/rank_set.h"
 
 namespace lockstep::gui {
 
 struct Mark {
   QString text;
   QString made;  // creation time, ISO 8601, UTC
-  RankIntervals ranks;
+  Ranks ranks;
   QString comm;  // its identity, which stays the same if an index is created again; empty if there is none
   int64_t seq_first = -1, seq_last = -1;
   int64_t time_begin = 0, time_end = -1;

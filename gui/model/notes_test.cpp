@@ -30,7 +30,7 @@ TEST_F(NotesTest, NotesAreReadBack) {
   Mark mark;
   mark.text = QString::fromUtf8("look: \"here\"\n\xc3\xa4");
   mark.made = "2026-01-02T03:04:05Z";
-  mark.ranks = RankIntervals::Of({1, 2, 3, 9});
+  mark.ranks = Ranks::Of({1, 2, 3, 9});
   mark.comm = "0xabc";
   mark.seq_first = 4;
   mark.seq_last = 9'007'199'254'740'993;
@@ -62,7 +62,7 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
   auto notes = ReadNotes(Path());
   ASSERT_TRUE(notes.ok()) << notes.status();
   ASSERT_EQ(notes->marks.size(), 2u);
-  EXPECT_EQ(notes->marks[0].ranks, RankIntervals::Of(3, 3));
+  EXPECT_EQ(notes->marks[0].ranks, Ranks::Between(3, 3));
   EXPECT_EQ(notes->marks[0].record, -1);
   EXPECT_EQ(notes->marks[0].record_rank, -1);
   EXPECT_EQ(notes->marks[1].text.size(), kMostMarkText);
@@ -115,7 +115,7 @@ TEST_F(NotesTest, AMarkRestoresItsSelection) {
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok());
   Selection selection;
-  selection.ranks = RankIntervals::Of(1, 2);
+  selection.ranks = Ranks::Between(1, 2);
   selection.comm = 0;
   selection.seq_first = 1;
   selection.seq_last = 2;

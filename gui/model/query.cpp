@@ -61,8 +61,8 @@ std::vector<Word> Split(const QString& text) {
   return words;
 }
 
-absl::StatusOr<RankIntervals> ParseNumbers(const QString& name, const QString& text) {
-  RankIntervals out;
+absl::StatusOr<Ranks> ParseNumbers(const QString& name, const QString& text) {
+  std::vector<Ranks::Run> runs;
   for (const QString& part : text.split(',')) {
     const qsizetype dash = part.indexOf('-');
     bool ok = false, ok_last = true;
@@ -71,9 +71,9 @@ absl::StatusOr<RankIntervals> ParseNumbers(const QString& name, const QString& t
     if (!ok || !ok_last || first < 0 || last < first || last > std::numeric_limits<int32_t>::max()) {
       return Wrong(QString("%1:%2: give numbers, as in %1:7 or %1:0-63,128").arg(name, text));
     }
-    out.Add(static_cast<int32_t>(first), static_cast<int32_t>(last));
+    runs.push_back({static_cast<int32_t>(first), static_cast<int32_t>(last)});
   }
-  return out;
+  return Ranks::OfRuns(std::move(runs));
 }
 
 absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& comparison, const QString& value) {

@@ -22,9 +22,9 @@ struct QueryTerm {
   Key key = Key::kAny;
   Compare compare = Compare::kMatches;
   bool excludes = false;
-  QString text;           // the pattern; for state: and class:, the word
-  RankIntervals numbers;  // for rank:, seq: and stage: with numbers
-  int64_t number = 0;     // for comparisons
+  QString text;        // the pattern; for state: and class:, the word
+  Ranks numbers;       // for rank:, seq: and stage: with numbers
+  int64_t number = 0;  // for comparisons
 };
 
 using Query = std::vector<QueryTerm>;
@@ -37,7 +37,7 @@ struct QueryHit {
   int64_t record = -1;  // -1 for the rank itself
 };
 struct QueryResult {
-  RankIntervals ranks;         // ranks with a match
+  Ranks ranks;                 // ranks with a match
   std::vector<int32_t> comms;  // communicators that match by themselves
   std::vector<QueryHit> hits;  // the first kMostHits, by rank
   int64_t hit_count = 0;       // total number

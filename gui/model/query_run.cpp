@@ -43,11 +43,11 @@ struct Prepared {
   std::vector<std::array<bool, 256>> state_matches;  // indexed by term: states of an operation that match a state: word
   std::vector<int64_t> first_missing;  // indexed by communicator: the lowest number that a member has not issued
   std::vector<int64_t> highest;        // indexed by communicator: the highest number that any member has issued
-  std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // indexed by communicator: ranks and number
+  std::vector<std::vector<std::pair<Ranks, int64_t>>> mismatched;  // indexed by communicator: ranks and number
   bool any_records = false;
 };
 
-void ForRows(const Document& d, const RankIntervals& ranks, std::vector<bool>* rows) {
+void ForRows(const Document& d, const Ranks& ranks, std::vector<bool>* rows) {
   for (int row = 0; row < d.rank_count(); ++row) {
     if (ranks.Contains(d.RankAt(row))) (*rows)[static_cast<size_t>(row)] = true;
   }
@@ -119,7 +119,7 @@ Prepared Prepare(const Document& d, const Query& query) {
           if (mismatch.comm() < 0 || mismatch.comm() >= d.comm_count()) continue;
           for (const CallMismatch::Group& group : mismatch.groups()) {
             if (group.reference()) continue;
-            p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(RankIntervals::Of(group.ranks()),
+            p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(Ranks::Of(group.ranks()),
                                                                             mismatch.sequence());
           }
         }
@@ -135,7 +135,7 @@ Prepared Prepare(const Document& d, const Query& query) {
       for (const auto& [word, kind] : kClasses) {
         if (term.text != word) continue;
         for (const WaitClass& wait : d.facts().classes()) {
-          if (wait.kind() == kind) ForRows(d, RankIntervals::Of(wait.ranks()), &p.row_marked[t]);
+          if (wait.kind() == kind) ForRows(d, Ranks::Of(wait.ranks()), &p.row_marked[t]);
         }
       }
     }
@@ -302,7 +302,7 @@ class Row {
         const int64_t number = term.number;
         int64_t a = 0, b = kHighest;
         switch (term.compare) {
-          case Compare::kMatches: a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].second; break;
+          case Compare::kMatches: a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].last; break;
           case Compare::kBelow: b = number == std::numeric_limits<int64_t>::min() ? number : number - 1; break;
           case Compare::kAtMost: b = number; break;
           case Compare::kAbove: a = number == kHighest ? number : number + 1; break;
@@ -378,7 +378,7 @@ void ScanRows(const Prepared& p, int begin, int end, const std::atomic<bool>* ca
     Row(p, row).Scan(result, static_cast<size_t>(kMostHits));
     if (result->hit_count > before) ranks.push_back(p.document->RankAt(row));
   }
-  result->ranks = RankIntervals::Of(std::move(ranks));
+  result->ranks = Ranks::Of(std::move(ranks));
 }
 
 }  // namespace
@@ -410,7 +410,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   }
   for (std::thread& thread : threads) thread.join();
   for (QueryResult& part : found) {
-    result.ranks = result.ranks.Union(part.ranks);
+    result.ranks.Unite(part.ranks);
     result.hit_count += part.hit_count;
     const size_t room = static_cast<size_t>(kMostHits) - result.hits.size();
     result.hits.insert(result.hits.end(), part.hits.begin(),

@@ -88,14 +88,14 @@ class QueryRunTest : public ::testing::Test {
 };
 
 TEST_F(QueryRunTest, FindsRanksByNumberHostAndState) {
-  EXPECT_EQ(Run("rank:2-4").ranks, RankIntervals::Of(2, 4));
+  EXPECT_EQ(Run("rank:2-4").ranks, Ranks::Between(2, 4));
   EXPECT_FALSE(Run("rank:2-4").records);
   EXPECT_EQ(Run("rank:2-4").hit_count, 3);
   EXPECT_EQ(Run("rank:2-4").hits[0].record, -1);
-  EXPECT_EQ(Run("-rank:2-4 rank<6").ranks.Text(), "0-1, 5");
-  EXPECT_EQ(Run("5").ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(Run("-rank:2-4 rank<6").ranks, Ranks({0, 1, 5}));
+  EXPECT_EQ(Run("5").ranks, Ranks::Between(5, 5));
   EXPECT_EQ(Run("rank:900").hit_count, 0);
-  EXPECT_EQ(Run("host:*").ranks, RankIntervals::Of(0, 7));
+  EXPECT_EQ(Run("host:*").ranks, Ranks::Between(0, 7));
   EXPECT_TRUE(Run("state:missing").ranks.Contains(5));
   EXPECT_TRUE(Run("").hits.empty());
 }

@@ -45,8 +45,8 @@ ViewState WorstOf(const CellMatrix& matrix, int row) {
   return worst < static_cast<uint8_t>(ViewState::kCount) ? static_cast<ViewState>(worst) : ViewState::kOutside;
 }
 
-RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping,
-                       const RankIntervals* filtered, const RankIntervals& pinned) {
+RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping, const Ranks* filtered,
+                       const Ranks& pinned) {
   RowOrder order;
   struct Key {
     int64_t group;  // groups are sorted by this

@@ -28,8 +28,8 @@ struct RowOrder {
 // communicator are in the order of their first rank; groups by state are worst first. Inside a group, rows keep the
 // matrix's order. Pinned rows stay even if a filter excludes them. Any thread may call it; takes about 20 ms for 24,576
 // x 2,048 (states are checked row by row).
-RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping,
-                       const RankIntervals* filtered, const RankIntervals& pinned);
+RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping, const Ranks* filtered,
+                       const Ranks& pinned);
 const char* RowGroupingName(RowGrouping grouping);  // "rank", "host", ..
 // Returns the worst state in the row.
 ViewState WorstOf(const CellMatrix& matrix, int row);

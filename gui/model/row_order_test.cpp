@@ -85,13 +85,13 @@ TEST_F(RowOrderTest, TheWorstStateComesFirst) {
 }
 
 TEST_F(RowOrderTest, FiltersAndPins) {
-  const RankIntervals left = RankIntervals::Of(2, 5);
-  const RowOrder order = BuildRowOrder(*document_, *matrix_, RowGrouping::kHost, &left, RankIntervals::Of({4, 7}));
+  const Ranks left = Ranks::Between(2, 5);
+  const RowOrder order = BuildRowOrder(*document_, *matrix_, RowGrouping::kHost, &left, Ranks::Of({4, 7}));
   Check(order);
   EXPECT_EQ(order.pinned, 2);
   EXPECT_EQ(order.groups[0].name, "pinned");
   EXPECT_EQ(order.rows, (std::vector<uint32_t>{4, 7, 2, 5, 3}));
-  const RankIntervals none;
+  const Ranks none;
   EXPECT_EQ(BuildRowOrder(*document_, *matrix_, RowGrouping::kRank, &none, {}).lines(), 0);
 }
 

@@ -20,6 +20,20 @@ QString PlainLines(std::string_view text, size_t lines) {
 
 QString Count(int64_t value) { return QString::fromStdString(CountText(value)); }
 
+QString RankList(const Ranks& ranks, int columns) {
+  QString out;
+  for (const auto& [first, last] : ranks.runs()) {
+    const QString next = first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last);
+    if (out.size() + next.size() > columns) return QString("%1, .. (%2 ranks)").arg(out).arg(ranks.size());
+    out += (out.isEmpty() ? "" : ", ") + next;
+  }
+  return out;
+}
+
+QString RanksText(const Ranks& ranks, int columns) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RankList(ranks, columns);
+}
+
 QString Duration(int64_t ns) { return QString::fromStdString(DurationText(ns)); }
 
 QString AxisDuration(double ns) {

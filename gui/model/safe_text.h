@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep::gui {
@@ -26,6 +27,10 @@ QString PlainLines(std::string_view text, size_t lines = 5000);
 
 // "12,345"
 QString Count(int64_t value);
+// "0-3, 6"; truncated to about `columns`, with the total number.
+QString RankList(const Ranks& ranks, int columns = 60);
+// The same after "rank " or "ranks ".
+QString RanksText(const Ranks& ranks, int columns = 60);
 // Returns a duration; on a time axis, with one more digit.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);

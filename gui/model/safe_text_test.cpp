@@ -21,5 +21,15 @@ TEST(SafeTextTest, TsvAndCsvCellsAreEscaped) {
   EXPECT_EQ(CsvCell("-x"), "'-x");
 }
 
+TEST(SafeTextTest, LongListsOfRanksAreCut) {
+  EXPECT_EQ(RanksText(Ranks::Between(5, 5)), "rank 5");
+  EXPECT_EQ(RanksText({0, 1, 2, 6}), "ranks 0-2, 6");
+  Ranks even;
+  for (int32_t r = 0; r < 1000; r += 2) even.Add(r);
+  const QString text = RankList(even, 20);
+  EXPECT_TRUE(text.endsWith(", .. (500 ranks)")) << text.toStdString();
+  EXPECT_LT(text.size(), 50);
+}
+
 }  // namespace
 }  // namespace lockstep::gui

@@ -40,20 +40,20 @@ void StackModel::SetDocument(DocumentPtr document) {
       if (parent < 0 || parent >= i || depth[static_cast<size_t>(parent)] >= kDeepest) parent = -1;
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       parents_.push_back(parent);
-      ranks_.push_back(RankIntervals::Of(stacks[i].ranks()).size());
+      ranks_.push_back(Ranks::Of(stacks[i].ranks()).size());
       if (parent < 0) total_ += ranks_.back();
       children_[static_cast<size_t>(parent + 1)].push_back(i);
     }
     row_.resize(static_cast<size_t>(n));
-    RankIntervals named;
+    Ranks named;
     if (document_->verdict().findings_size() > 0) {
       const auto& ranks = document_->verdict().findings(0).culprit_ranks();
-      named = RankIntervals::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
+      named = Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
     }
     odd_.assign(static_cast<size_t>(n), false);
     bool any = false;
     for (int i = 0; i < n && !named.empty(); ++i) {
-      const bool all = RanksOf(i).Minus(named).empty();
+      const bool all = named.ContainsAll(RanksOf(i));
       odd_[static_cast<size_t>(i)] = all;
       any |= all;
     }
@@ -74,7 +74,7 @@ void StackModel::SetDocument(DocumentPtr document) {
     }
     // The program's own frames say more than the interpreter's.
     for (int i = 0; i < n && !named.empty(); ++i) {
-      const auto here = [&](int node) { return RanksOf(node).Contains(named.first()); };
+      const auto here = [&](int node) { return RanksOf(node).Contains(named.front()); };
       const std::vector<int>& children = ChildrenOf(i);
       if (!here(i) || std::any_of(children.begin(), children.end(), here)) continue;
       if (culprit_ < 0 || KindOf(i) == StackFrame::PYTHON) culprit_ = i;
@@ -83,9 +83,8 @@ void StackModel::SetDocument(DocumentPtr document) {
   endResetModel();
 }
 
-RankIntervals StackModel::RanksOf(int node) const {
-  return node < 0 || node >= node_count() ? RankIntervals()
-                                          : RankIntervals::Of(document_->facts().stacks(node).ranks());
+Ranks StackModel::RanksOf(int node) const {
+  return node < 0 || node >= node_count() ? Ranks() : Ranks::Of(document_->facts().stacks(node).ranks());
 }
 
 QString StackModel::FrameOf(int node) const {
@@ -95,13 +94,13 @@ QString StackModel::FrameOf(int node) const {
 
 StackFrame::Kind StackModel::KindOf(int node) const { return document_->facts().stacks(node).kind(); }
 
-int StackModel::NodeOfRanks(const RankIntervals& ranks) const {
+int StackModel::NodeOfRanks(const Ranks& ranks) const {
   int best = -1;
   if (ranks.empty()) return best;
   for (const std::vector<int>* level = &children_[0]; level != nullptr;) {
     const std::vector<int>* next = nullptr;
     for (const int node : *level) {
-      if (!ranks.Minus(RanksOf(node)).empty()) continue;
+      if (!RanksOf(node).ContainsAll(ranks)) continue;
       best = node;
       next = &children_[static_cast<size_t>(node) + 1];
       break;
@@ -135,7 +134,7 @@ std::vector<int> StackModel::Find(const QString& text) const {
 QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
-                       QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RanksOf(node).Text())};
+                       QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RankList(RanksOf(node)))};
   if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "a few ranks differ from the others here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
@@ -152,7 +151,7 @@ QString StackModel::Text() const {
     lines << QString("%1%2%3  [%L4: %5]")
                  .arg(QString(depth[n], ' '), Odd(node) ? "* " : "", FrameOf(node))
                  .arg(RanksIn(node))
-                 .arg(RanksOf(node).Text());
+                 .arg(RankList(RanksOf(node)));
   }
   return lines.join('\n');
 }
@@ -161,9 +160,9 @@ std::vector<StackModel::Refusal> StackModel::Refusals() const {
   std::vector<Refusal> out;
   if (document_ == nullptr) return out;
   // Stacks may exist without the rest of the evidence.
-  RankIntervals shown;
+  Ranks shown;
   for (const StackNode& node : document_->facts().stacks()) {
-    if (node.parent() < 0) shown = shown.Union(RankIntervals::Of(node.ranks()));
+    if (node.parent() < 0) shown.Unite(Ranks::Of(node.ranks()));
   }
   std::map<QString, std::vector<int32_t>> ranks_of;
   for (const RankFacts& rank : document_->facts().ranks()) {
@@ -186,7 +185,7 @@ std::vector<StackModel::Refusal> StackModel::Refusals() const {
     }
     if (!why.isEmpty()) ranks_of[why].push_back(rank.rank());
   }
-  for (auto& [why, ranks] : ranks_of) out.push_back({why, RankIntervals::Of(std::move(ranks))});
+  for (auto& [why, ranks] : ranks_of) out.push_back({why, Ranks::Of(std::move(ranks))});
   std::stable_sort(out.begin(), out.end(),
                    [](const Refusal& a, const Refusal& b) { return a.ranks.size() > b.ranks.size(); });
   return out;
@@ -225,7 +224,7 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
       case kRanks: return QString("%L1").arg(RanksIn(node));
       case kShare:
         return share > 0 && share < 0.1 ? QString("< 0.1 %") : QString("%1 %").arg(share, 0, 'f', share < 10 ? 1 : 0);
-      case kWhich: return RanksOf(node).Text(80);
+      case kWhich: return RankList(RanksOf(node), 80);
       default: return {};
     }
   }

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/model/rank_set.h"
 #include "gui/model/document.h"
-#include "gui/model/rank_intervals.h"
 
 namespace lockstep::gui {
 
@@ -33,7 +33,7 @@ class StackModel : public QAbstractItemModel {
   }  // -1 for the roots
   int64_t RanksIn(int node) const { return ranks_[static_cast<size_t>(node)]; }
   int64_t ranks_total() const { return total_; }
-  RankIntervals RanksOf(int node) const;
+  Ranks RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
   // Returns true if users should see the node first: the verdict names all of its ranks. If it names none that differs
@@ -42,7 +42,7 @@ class StackModel : public QAbstractItemModel {
   // Returns the innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
   int culprit() const { return culprit_; }
   // Returns the deepest node that all these ranks share; -1 if there is none.
-  int NodeOfRanks(const RankIntervals& ranks) const;
+  int NodeOfRanks(const Ranks& ranks) const;
   // Returns nodes whose frame contains the text (ignoring case), in tree order.
   std::vector<int> Find(const QString& text) const;
   QString NodeText(int node) const;  // at most six lines
@@ -52,7 +52,7 @@ class StackModel : public QAbstractItemModel {
   // Why some ranks have no stacks: each reason once, with its ranks.
   struct Refusal {
     QString why;
-    RankIntervals ranks;
+    Ranks ranks;
   };
   std::vector<Refusal> Refusals() const;
 

@@ -53,9 +53,9 @@ TEST(StackModelTest, TheRareStackComesFirstAndIsMarked) {
   EXPECT_TRUE(model.index(0, 0, root).data().toString().contains("save  ckpt.py:8"));
   EXPECT_EQ(model.index(0, StackModel::kWhich, root).data().toString(), "1023");
   EXPECT_EQ(model.index(0, StackModel::kKind, model.index(0, 0, root)).data().toString(), "kernel");
-  EXPECT_EQ(model.NodeOfRanks(RankIntervals::Of(1023, 1023)), 4);
-  EXPECT_EQ(model.NodeOfRanks(RankIntervals::Of(5, 1023)), 0);
-  EXPECT_EQ(model.NodeOfRanks(RankIntervals::Of(5, 2000)), -1);
+  EXPECT_EQ(model.NodeOfRanks(Ranks::Between(1023, 1023)), 4);
+  EXPECT_EQ(model.NodeOfRanks(Ranks::Between(5, 1023)), 0);
+  EXPECT_EQ(model.NodeOfRanks(Ranks::Between(5, 2000)), -1);
   EXPECT_EQ(model.Find("CKPT"), std::vector<int>{2});
   EXPECT_EQ(model.Find("train.py"), (std::vector<int>{0, 1}));
   EXPECT_LE(model.NodeText(2).count('\n'), 5);
@@ -146,8 +146,8 @@ TEST(StackModelTest, TheReasonForMissingStacksIsGiven) {
   const auto refusals = model.Refusals();
   ASSERT_EQ(refusals.size(), 2u);
   EXPECT_EQ(refusals[0].why, "ptrace: not permitted");
-  EXPECT_EQ(refusals[0].ranks, RankIntervals::Of(1, 7));
-  EXPECT_EQ(refusals[1].ranks, RankIntervals::Of(0, 0));
+  EXPECT_EQ(refusals[0].ranks, Ranks::Between(1, 7));
+  EXPECT_EQ(refusals[1].ranks, Ranks::Between(0, 0));
 }
 
 TEST(StackModelTest, AChainDeeperThanAnyStackIsCut) {

@@ -22,7 +22,7 @@ struct TableModel::Haystack {
 struct TableModel::Order {
   std::vector<std::pair<bool, std::string>> words;  // true if the word excludes
   bool limited = false;
-  RankIntervals among;
+  Ranks among;
   int column = 0;
   bool number = false, descending = false;
 };
@@ -120,7 +120,7 @@ void TableModel::SetDocument(DocumentPtr document) {
   Q_EMIT Settled();
 }
 
-void TableModel::SetFilter(const QString& words, bool limited, const RankIntervals& among) {
+void TableModel::SetFilter(const QString& words, bool limited, const Ranks& among) {
   if (words == words_ && limited == limited_ && (!limited || among == among_)) return;
   words_ = words;
   limited_ = limited;

@@ -38,8 +38,8 @@ class TableRows {
   virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
-  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // whether the row concerns one of these ranks
-  virtual QString note() const { return {}; }                         // describes what the table does not list
+  virtual bool Among(int row, const Ranks& ranks) const = 0;  // whether the row concerns one of these ranks
+  virtual QString note() const { return {}; }                 // describes what the table does not list
 };
 
 // Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the window's thread.
@@ -57,7 +57,7 @@ class TableModel : public QAbstractTableModel {
   void SetDocument(DocumentPtr document);
   // Words that must all occur in a row, ignoring case; a minus before a word excludes it. With `limited`, only rows of
   // `among`.
-  void SetFilter(const QString& words, bool limited, const RankIntervals& among);
+  void SetFilter(const QString& words, bool limited, const Ranks& among);
   void sort(int column, Qt::SortOrder order) override;
 
   const std::vector<TableColumn>& columns() const { return columns_; }
@@ -90,7 +90,7 @@ class TableModel : public QAbstractTableModel {
   std::vector<uint32_t> order_;
   QString words_;
   bool limited_ = false;
-  RankIntervals among_;
+  Ranks among_;
   int sort_column_ = 0;
   Qt::SortOrder sort_order_ = Qt::AscendingOrder;
   LatestJob work_;

@@ -91,7 +91,7 @@ TEST(TableModelTest, ModelsStayConsistentThroughResets) {
       model.SetFilter("no-such-word-anywhere", false, {});
       ASSERT_TRUE(Settles(model));
       EXPECT_EQ(model.rowCount(), 0);
-      model.SetFilter("", true, RankIntervals::Of(5, 5));
+      model.SetFilter("", true, Ranks::Between(5, 5));
       ASSERT_TRUE(Settles(model));
       EXPECT_LE(model.rowCount(), all);
       model.SetFilter("", false, {});
@@ -153,7 +153,7 @@ TEST(TableModelTest, RanksAndInFlight) {
   ranks.SetFilter("-40003", false, {});
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 7);
-  ranks.SetFilter("", true, RankIntervals::Of(2, 4));
+  ranks.SetFilter("", true, Ranks::Between(2, 4));
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 3);
 

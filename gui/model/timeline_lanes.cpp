@@ -8,28 +8,29 @@
 
 namespace lockstep::gui {
 
-RankIntervals PeersOf(const Document& document, const Selection& selection) {
+Ranks PeersOf(const Document& document, const Selection& selection) {
   int32_t comm = selection.comm;
   if (comm < 0 && selection.record >= 0) {
     const int row = document.RowOf(selection.record_rank);
     if (row >= 0 && selection.record < document.OpCount(row))
       comm = document.CommOf(document.OpAt(row, selection.record));
   }
-  RankIntervals out = selection.ranks;
+  Ranks out = selection.ranks;
   if (comm < 0 || comm >= document.comm_count()) return out;
   const auto members = document.index().members(document.index().comms()[static_cast<size_t>(comm)]);
   std::vector<int32_t> ranks;
   for (const int32_t rank : members) {
     if (rank >= 0) ranks.push_back(rank);
   }
-  return out.Union(RankIntervals::Of(std::move(ranks)));
+  out.Unite(Ranks::Of(std::move(ranks)));
+  return out;
 }
 
 TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice choice, const Selection& selection,
-                         const RankIntervals* filtered) {
+                         const Ranks* filtered) {
   TimelineLanes out;
   const bool chosen = choice != LaneChoice::kAll && (!selection.ranks.empty() || selection.comm >= 0);
-  const RankIntervals peers = chosen ? PeersOf(document, selection) : RankIntervals();
+  const Ranks peers = chosen ? PeersOf(document, selection) : Ranks();
   // 0: selected, 1: a peer, 2: the rest.
   auto group_of = [&](int row) {
     const int32_t rank = document.RankAt(row);

@@ -31,10 +31,10 @@ struct TimelineLanes {
 };
 
 // Returns the selected ranks and the members of the selected communicator.
-RankIntervals PeersOf(const Document& document, const Selection& selection);
+Ranks PeersOf(const Document& document, const Selection& selection);
 
 // Hosts are in the order of their first rank, with ranks ascending. `filtered` is null for no filter.
 TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice choice, const Selection& selection,
-                         const RankIntervals* filtered);
+                         const Ranks* filtered);
 
 }  // namespace lockstep::gui

@@ -227,7 +227,7 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
   EXPECT_EQ(lanes.lanes.size(), 36u);
   EXPECT_TRUE(lanes.lanes[0].begins_host);
   EXPECT_FALSE(lanes.lanes[1].begins_rank);
-  selection.ranks = RankIntervals::Of(std::vector<int32_t>{9, 2});
+  selection.ranks = Ranks::Of(std::vector<int32_t>{9, 2});
   lanes = OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionFirst, selection, nullptr);
   ASSERT_EQ(lanes.lanes.size(), 12u);
   EXPECT_EQ(lanes.relevant, 2);
@@ -238,7 +238,7 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
   selection.comm = 0;
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 12u)
       << "peers must be found, too";
-  const RankIntervals filtered = RankIntervals::Of(8, 10);
+  const Ranks filtered = Ranks::Between(8, 10);
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kAll, selection, &filtered).lanes.size(), 3u);
 }
 

@@ -25,9 +25,8 @@ int Weight(WaitClass::Kind kind) {
   }
 }
 
-QString RanksText(const RankIntervals& ranks) {
-  const int64_t n = ranks.size();
-  return n == 1 ? QString("rank %1").arg(ranks.first()) : QString("%L1 ranks").arg(n);
+QString TitleOf(const Ranks& ranks) {
+  return ranks.size() == 1 ? QString("rank %1").arg(ranks.front()) : QString("%L1 ranks").arg(ranks.size());
 }
 
 // Returns for each class the fewest steps to a class that waits for nobody.
@@ -86,13 +85,13 @@ WaitNode NodeOf(const ViewFacts& facts, std::vector<int> classes, const std::fun
     if (c.sequence() != node.sequence) node.sequence = -1;
     if (c.operation() != first.operation()) node.operation.clear();
   }
-  node.ranks = RankIntervals::Of(all);
+  node.ranks = Ranks::Of(all);
   if (classes.size() == 1) {
     node.title = QString::fromStdString(first.label());
     node.state = QString::fromStdString(first.state());
-    if (node.title.isEmpty()) node.title = RanksText(node.ranks);
+    if (node.title.isEmpty()) node.title = TitleOf(node.ranks);
   } else {
-    node.title = RanksText(node.ranks);
+    node.title = TitleOf(node.ranks);
     if (node.comm >= 0) {
       node.title +=
           QString(node.operation.isEmpty() ? " in %2" : " in %1 of %2").arg(node.operation, comm_name(node.comm));
@@ -174,7 +173,7 @@ QString WaitGraphText(const WaitGraph& graph) {
   QStringList lines;
   for (const int i : order) {
     const WaitNode& node = graph.nodes[static_cast<size_t>(i)];
-    QString line = QString("%1: %2 (ranks %3)").arg(WaitKindText(node.kind), node.title, node.ranks.Text());
+    QString line = QString("%1: %2 (ranks %3)").arg(WaitKindText(node.kind), node.title, RankList(node.ranks));
     if (!node.state.isEmpty()) line += ", " + node.state;
     lines << line;
     for (const WaitArrow& arrow : graph.arrows) {

@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "gui/model/rank_intervals.h"
+#include "analyzer/model/rank_set.h"
 #include "proto/view.pb.h"
 
 namespace lockstep::gui {
@@ -22,7 +22,7 @@ constexpr int kMostWaitNodes = 200;
 struct WaitNode {
   std::vector<int> classes;  // indexes into ViewFacts.classes, ascending
   WaitClass::Kind kind = WaitClass::HEALTHY;
-  RankIntervals ranks;
+  Ranks ranks;
   QString title, state;
   QString operation;
   int32_t comm = -1;

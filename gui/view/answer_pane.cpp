@@ -133,7 +133,7 @@ void AnswerPane::Draw(QPainter* painter, const QSize& size, bool whole) {
     DrawRow(painter, theme, layout, row);
   }
   for (int row = 0; row < focus_->rows_size() && !whole; ++row) {
-    const RankIntervals ranks = RankIntervals::Of(focus_->rows(row).ranks());
+    const Ranks ranks = Ranks::Of(focus_->rows(row).ranks());
     const bool cursor = cursor_.row == row && hasFocus();
     if (!cursor && (ranks.empty() || ranks != navigator_->selection().ranks)) continue;
     painter->setBrush(Qt::NoBrush);

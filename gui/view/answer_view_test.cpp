@@ -110,7 +110,7 @@ TEST(AnswerViewTest, CellsAndRowsSelectByMouseAndKeys) {
   const Cell at = shown.pane->cursor();
   shown.pane->setFocus();
   QTest::keyClick(shown.pane, Qt::Key_Return);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(shown.navigator.selection().comm, focus->comm());
   EXPECT_EQ(shown.navigator.selection().seq_first, shown.document->verdict().findings(0).sequence());
   QTest::keyClick(shown.pane, Qt::Key_Left);
@@ -128,7 +128,7 @@ TEST(AnswerViewTest, CellsAndRowsSelectByMouseAndKeys) {
   EXPECT_GT(shown.navigator.selection().ranks.size(), 1);
   QTest::mouseClick(shown.pane, Qt::LeftButton, {}, shown.pane->RectOf(at).center().toPoint());
   EXPECT_EQ(shown.pane->cursor(), at);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(shown.pane->At({-5, -5}), Cell());
 }
 
@@ -139,7 +139,7 @@ TEST(AnswerViewTest, SendsHaveNoSequenceNumber) {
   ASSERT_EQ(focus->first_sequence(), -1);
   shown.pane->setFocus();
   QTest::keyClick(shown.pane, Qt::Key_Return);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(21, 21));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(21, 21));
   EXPECT_EQ(shown.navigator.selection().comm, focus->comm());
   EXPECT_EQ(shown.navigator.selection().seq_first, -1);
   testing::Grab(&shown.view, "answer_sends");
@@ -190,7 +190,7 @@ TEST(AnswerViewTest, ALinkOfSendsSelectsRanksOnly) {
   for (int i = 0; i < finding.chain_size(); ++i) {
     const Selection selection = VerdictLink(*document, QString("chain:0:%1").arg(i));
     EXPECT_FALSE(selection.ranks.empty());
-    const int row = document->RowOf(selection.ranks.first());
+    const int row = document->RowOf(selection.ranks.front());
     if (!document->facts().classes(document->FactsAt(row).wait_class()).point_to_point()) continue;
     ++sends;
     EXPECT_EQ(selection.seq_first, -1) << i;

@@ -149,7 +149,7 @@ void BandwidthPane::Select(int point) {
   if (s == nullptr || point < 0 || point >= s->points_size()) return;
   const auto& p = s->points(point);
   Selection selection;
-  selection.ranks = RankIntervals::Of(p.rank(), p.rank());
+  selection.ranks = Ranks::Between(p.rank(), p.rank());
   if (p.comm() >= 0 && p.comm() < document_->comm_count()) {
     selection.comm = p.comm();
     if (p.worst_sequence() >= 0) selection.seq_first = selection.seq_last = p.worst_sequence();

@@ -57,12 +57,12 @@ TEST(BandwidthViewTest, TheSeriesWithOutliersIsShownAndTheyAreSelected) {
   EXPECT_EQ(view.series(), 1);
   EXPECT_EQ(view.pane()->shares().outliers, 1);
   QTest::mouseClick(view.pane(), Qt::LeftButton, {}, view.pane()->PointAt(5).toPoint());
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(navigator.selection().comm, 1);
   EXPECT_EQ(navigator.selection().seq_first, 35);
   QTest::keyClick(view.pane(), Qt::Key_Right);
   QTest::keyClick(view.pane(), Qt::Key_Return);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(6, 6));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(6, 6));
   QTest::keyClick(view.pane(), Qt::Key_Left, Qt::ControlModifier);
   EXPECT_EQ(view.pane()->cursor(), 5);
   EXPECT_TRUE(view.pane()->PointText(5).contains("40 % of the best")) << view.pane()->PointText(5).toStdString();
@@ -103,7 +103,7 @@ TEST(BandwidthViewTest, ThousandsOfRanksKeepTheirOutlier) {
   }
   EXPECT_GT(marks, 20);
   QTest::mouseClick(view.pane(), Qt::LeftButton, {}, view.pane()->PointAt(17'043).toPoint());
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(17'043, 17'043));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(17'043, 17'043));
   for (int i = 0; i < 60; ++i) view.Zoom(1.25);
   view.CentreOnSelection();
   EXPECT_TRUE(view.pane()->rect().contains(view.pane()->PointAt(17'043).toPoint()));
@@ -157,7 +157,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   QTest::mouseClick(pane, Qt::LeftButton, {}, pane->HostAt(0).toPoint());
   EXPECT_TRUE(navigator.selection().ranks.Contains(5));
   EXPECT_LT(navigator.selection().ranks.size(), 8);
-  const RankIntervals before = navigator.selection().ranks;
+  const Ranks before = navigator.selection().ranks;
   QTest::keyClick(pane, Qt::Key_Right);
   QTest::keyClick(pane, Qt::Key_Return);
   EXPECT_EQ(navigator.selection().ranks, before) << "this host has no rank";

@@ -37,7 +37,7 @@ struct Shown {
 
 Selection OfRanks(int32_t first, int32_t last) {
   Selection selection;
-  selection.ranks = RankIntervals::Of(first, last);
+  selection.ranks = Ranks::Between(first, last);
   return selection;
 }
 
@@ -46,7 +46,7 @@ TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   const DocumentPtr document = shown.document;
   // Rank 7 waits where rank 5 never arrived.
   Selection selection = document->AnomalyAt(0);
-  selection.ranks = RankIntervals::Of(7, 7);
+  selection.ranks = Ranks::Between(7, 7);
   const QString text = shown.After(selection);
   EXPECT_TRUE(text.startsWith(QString("ReduceScatter #%1 of dp_3 on rank 7").arg(selection.seq_first)))
       << text.toStdString();
@@ -69,7 +69,7 @@ TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   int tabs = 0;
   while (shown.page->FocusedLink() != odd && tabs++ < 60) QTest::keyClick(shown.page, Qt::Key_Tab);
   QTest::keyClick(shown.page, Qt::Key_Return);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(shown.navigator.selection().seq_first, selection.seq_first);
 }
 
@@ -146,7 +146,7 @@ TEST(DetailsViewTest, AnySelectionHasDetails) {
         for (int64_t seq : {int64_t{-1}, int64_t{0}, int64_t{5}, int64_t{1} << 60}) {
           for (int64_t record : {int64_t{-1}, int64_t{0}, int64_t{1} << 40}) {
             Selection selection;
-            if (rank >= 0) selection.ranks = RankIntervals::Of(rank, rank + (record < 0 ? 0 : 2));
+            if (rank >= 0) selection.ranks = Ranks::Between(rank, rank + (record < 0 ? 0 : 2));
             selection.comm = comm;
             selection.seq_first = selection.seq_last = seq;
             selection.record_rank = rank;

@@ -105,7 +105,7 @@ LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
     }
     if (ranks.empty() || impl_->document == nullptr) return;
     Selection selection;
-    selection.ranks = RankIntervals::Of(std::move(ranks));
+    selection.ranks = Ranks::Of(std::move(ranks));
     this->navigator()->Select(selection);
   });
 }

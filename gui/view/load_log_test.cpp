@@ -45,11 +45,11 @@ TEST(LoadLogTest, LinesOfTheLoadAndProblemsOfTheVerdict) {
   log.resize(900, 200);
   log.show();
   QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, list->visualRect(list->model()->index(0, 0)).center());
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(7, 7));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(7, 7));
   for (int row = 0; row < log.line_count(); ++row) {
     if (list->model()->index(row, 0).data().toString().contains("rank-3")) {
       QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, list->visualRect(list->model()->index(row, 0)).center());
-      EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(3, 3));
+      EXPECT_EQ(navigator.selection().ranks, Ranks::Between(3, 3));
       EXPECT_TRUE(log.CopyText().contains("checksum"));
     }
   }

@@ -86,7 +86,7 @@ Selection SelectionOfBox(const MatrixData& data, const LineBox& wanted) {
   for (int line = box.line_first; line <= box.line_last; ++line) {
     if (const int32_t rank = data.RankOfLine(line); rank >= 0) ranks.push_back(rank);
   }
-  selection.ranks = RankIntervals::Of(std::move(ranks));
+  selection.ranks = Ranks::Of(std::move(ranks));
   if (data.cells->mode == MatrixMode::kCommunicator) {
     selection.comm = data.cells->comm;
     selection.seq_first = data.cells->first_seq + box.column_first;

@@ -126,7 +126,7 @@ TEST_F(MatrixPictureTest, DarkByHostWithAPinnedRankZoomedIn) {
   Show(Open(Stall()));
   Place place = navigator_.place();
   place.grouping = RowGrouping::kHost;
-  place.pinned = RankIntervals::Of(5, 5);
+  place.pinned = Ranks::Between(5, 5);
   place.matrix = {60, 95, 2, 14};
   navigator_.Go(place);
   Compare(&view_, "matrix_dark_by_host");

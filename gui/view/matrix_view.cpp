@@ -462,17 +462,15 @@ void MatrixView::NextGrouping(int step) {
 
 void MatrixView::TogglePin() {
   Impl& d = *impl_;
-  RankIntervals ranks = navigator()->selection().ranks;
+  Ranks ranks = navigator()->selection().ranks;
   if (ranks.empty() && d.cursor.has_value() && d.data() != nullptr) {
     const int rank = d.data()->RankOfLine(d.cursor->line);
-    if (rank >= 0) ranks = RankIntervals::Of(rank, rank);
+    if (rank >= 0) ranks = Ranks::Between(rank, rank);
   }
   if (ranks.empty()) return;
   Place next = navigator()->place();
-  const RankIntervals added = ranks.Minus(next.pinned);
-  next.pinned =
-      added.empty() ? next.pinned.Minus(ranks) : next.pinned.Union(RankIntervals::Of(ranks.Ranks(kMostPinned)));
-  next.pinned = RankIntervals::Of(next.pinned.Ranks(kMostPinned));
+  next.pinned.ContainsAll(ranks) ? next.pinned.Subtract(ranks) : next.pinned.Unite(Ranks::Of(ranks.List(kMostPinned)));
+  next.pinned = Ranks::Of(next.pinned.List(kMostPinned));
   navigator()->Go(std::move(next));
 }
 

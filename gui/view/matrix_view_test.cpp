@@ -131,7 +131,7 @@ TEST_F(MatrixViewTest, TheKeysOfTheCursor) {
   EXPECT_EQ(view_.cursor()->line, 0);
   EXPECT_TRUE(navigator_.selection().empty()) << "moving must not select";
   Key(Qt::Key_Return);
-  EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(0, 0));
+  EXPECT_EQ(navigator_.selection().ranks, Ranks::Between(0, 0));
   Key(Qt::Key_Period);
   EXPECT_EQ(view_.cursor()->column, 1);
   Key(Qt::Key_Escape);
@@ -178,7 +178,7 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   EXPECT_TRUE(navigator_.selection().empty()) << "must not select before the button is released";
   QTest::mouseRelease(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(to));
   ASSERT_TRUE(Settle(view_));
-  EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(2, 6));
+  EXPECT_EQ(navigator_.selection().ranks, Ranks::Between(2, 6));
   EXPECT_GT(navigator_.selection().time_end, navigator_.selection().time_begin);
   EXPECT_EQ(*view_.area(), (LineBox{2, 6, 30, 60}));
   EXPECT_EQ(view_.CopyText().count('\n'), 1 + 5 * 31);
@@ -193,7 +193,7 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   Key(Qt::Key_Down, Qt::ShiftModifier);
   EXPECT_EQ(*view_.area(), (LineBox{1, 2, 40, 41}));
   Key(Qt::Key_Return);
-  EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(1, 2));
+  EXPECT_EQ(navigator_.selection().ranks, Ranks::Between(1, 2));
 }
 
 TEST_F(MatrixViewTest, DraggingWithShiftOrTheMiddleButtonPans) {
@@ -225,7 +225,7 @@ TEST_F(MatrixViewTest, GroupsPinsAndModes) {
   EXPECT_EQ(view_.data()->order.rows[0], 9u);
   EXPECT_EQ(view_.cursor()->line, 0) << "the cursor must stay on its rank";
   QTest::mouseClick(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf({0, 5}));
-  EXPECT_EQ(navigator_.selection().ranks, RankIntervals::Of(9, 9));
+  EXPECT_EQ(navigator_.selection().ranks, Ranks::Between(9, 9));
   Key(Qt::Key_P);
   EXPECT_EQ(view_.data()->order.pinned, 0);
   Key(Qt::Key_C);
@@ -237,7 +237,7 @@ TEST_F(MatrixViewTest, GroupsPinsAndModes) {
 
 TEST_F(MatrixViewTest, AllRanksMayBePinned) {
   Place place = navigator_.place();
-  place.pinned = RankIntervals::Of(0, INT32_MAX);
+  place.pinned = Ranks::Between(0, INT32_MAX);
   navigator_.Go(place);
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(view_.data()->order.pinned, view_.data()->order.lines());
@@ -271,7 +271,7 @@ TEST_F(MatrixViewTest, ADoubleClickShowsTheCollective) {
 TEST_F(MatrixViewTest, FiltersLeaveRowsOut) {
   Place place = navigator_.place();
   place.filters = {"rank:2-4"};
-  place.filtered = RankIntervals::Of(2, 4);
+  place.filtered = Ranks::Between(2, 4);
   navigator_.Go(place);
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(view_.data()->order.rows, (std::vector<uint32_t>{2, 3, 4}));
@@ -388,7 +388,7 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   EXPECT_EQ(wanted, QStringList("state:missing"));
   Place filtered = navigator_.place();
   filtered.filters = wanted;
-  filtered.filtered = RankIntervals::Of(5, 5);
+  filtered.filtered = Ranks::Between(5, 5);
   navigator_.Go(filtered);
   ASSERT_TRUE(Settle(view_) && Settle(legend));
   QTest::keyClick(&legend, Qt::Key_Return, Qt::ControlModifier);

@@ -338,7 +338,7 @@ void SpeedPane::SelectHost(int host) {
       ranks.push_back(document_->RankAt(row));
   }
   Selection selection;
-  selection.ranks = RankIntervals::Of(std::move(ranks));
+  selection.ranks = Ranks::Of(std::move(ranks));
   if (!selection.ranks.empty()) navigator_->Select(std::move(selection));
 }
 

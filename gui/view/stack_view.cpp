@@ -112,9 +112,9 @@ void StackView::SetDocument(DocumentPtr document) {
   const std::vector<StackModel::Refusal> refusals = model_->Refusals();
   constexpr size_t kMostReasons = 6;
   for (size_t i = 0; i < refusals.size() && i < kMostReasons; ++i) {
-    const RankIntervals& ranks = refusals[i].ranks;
-    lines << (ranks.size() == 1 ? QString("rank %1: ").arg(ranks.first())
-                                : QString("%L1 ranks (%2): ").arg(ranks.size()).arg(ranks.Text(40))) +
+    const Ranks& ranks = refusals[i].ranks;
+    lines << (ranks.size() == 1 ? QString("rank %1: ").arg(ranks.front())
+                                : QString("%L1 ranks (%2): ").arg(ranks.size()).arg(RankList(ranks, 40))) +
                  refusals[i].why;
   }
   if (refusals.size() > kMostReasons) lines << QString("and %L1 more reasons").arg(refusals.size() - kMostReasons);
@@ -180,16 +180,10 @@ bool StackView::eventFilter(QObject* object, QEvent* event) {
 }
 
 void StackView::Mark() {
-  const RankIntervals& ranks = navigator()->selection().ranks;
+  const Ranks& ranks = navigator()->selection().ranks;
   std::vector<bool> lit;
   if (!ranks.empty()) {
-    for (int node = 0; node < model_->node_count(); ++node) {
-      const RankRuns& runs = document_->facts().stacks(node).ranks();
-      bool any = false;
-      for (int i = 0; i + 1 < runs.bounds_size() && !any; i += 2)
-        any = ranks.Intersects(runs.bounds(i), runs.bounds(i + 1));
-      lit.push_back(any);
-    }
+    for (int node = 0; node < model_->node_count(); ++node) lit.push_back(ranks.Intersects(model_->RanksOf(node)));
   }
   pane_->SetLit(std::move(lit));
 }
@@ -231,7 +225,7 @@ QString StackView::CopyText() const {
   for (int node = current_; node >= 0; node = model_->ParentOf(node)) path.prepend(model_->FrameOf(node));
   for (int i = 0; i < path.size(); ++i) path[i] = QString(i, ' ') + path[i];
   return QString("ranks %1 (%L2 of %L3)\n")
-             .arg(model_->RanksOf(current_).Text(200))
+             .arg(RankList(model_->RanksOf(current_), 200))
              .arg(model_->RanksIn(current_))
              .arg(model_->ranks_total()) +
          path.join('\n');
@@ -245,7 +239,7 @@ QString StackView::Csv() const {
                .arg(model_->ParentOf(node))
                .arg(model_->data(model_->IndexOf(node, StackModel::kKind), Qt::DisplayRole).toString())
                .arg(model_->RanksIn(node))
-               .arg(CsvCell(model_->RanksOf(node).Text(1000)), CsvCell(model_->FrameOf(node)));
+               .arg(CsvCell(RankList(model_->RanksOf(node), 1000)), CsvCell(model_->FrameOf(node)));
   }
   return model_->node_count() == 0 ? QString() : out;
 }

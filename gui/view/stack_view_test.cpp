@@ -49,7 +49,7 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   ASSERT_FALSE(view.BoxOf(2).isEmpty());
   EXPECT_LT(view.BoxOf(2).left(), view.BoxOf(1).left()) << "the rare stack must come first";
   QTest::mouseClick(picture, Qt::LeftButton, {}, picture->mapFrom(&view, view.BoxOf(2).center()));
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(61, 63));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(61, 63));
   EXPECT_EQ(view.current(), 2);
   QTest::keyClick(picture, Qt::Key_Down);
   EXPECT_EQ(view.current(), 5);
@@ -57,7 +57,7 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   QTest::keyClick(picture, Qt::Key_Right);
   EXPECT_EQ(view.current(), 1);
   QTest::keyClick(picture, Qt::Key_Return);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(0, 60));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(0, 60));
   auto* search = view.findChild<QLineEdit*>();
   QTest::keyClicks(search, "nfs");
   QTest::keyClick(search, Qt::Key_Return);
@@ -71,7 +71,7 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   tree->setCurrentIndex(view.model().IndexOf(6));
   EXPECT_EQ(view.current(), 6);
   QTest::mouseClick(tree->viewport(), Qt::LeftButton, {}, tree->visualRect(view.model().IndexOf(6)).center());
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(61, 63));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(61, 63));
   EXPECT_TRUE(view.CopyText().contains("nfs_wait_bit_killable"));
   EXPECT_TRUE(view.Csv().contains("kernel,3,61-63,"));
 }
@@ -83,7 +83,7 @@ TEST(StackViewTest, ZoomsIntoANodeAndOut) {
   view.SetDocument(MadeWithStacks(Stacks()));
   view.show();
   Selection selection;
-  selection.ranks = RankIntervals::Of(62, 62);
+  selection.ranks = Ranks::Between(62, 62);
   navigator.Select(selection);
   view.ZoomToSelection();
   EXPECT_EQ(view.current(), 6) << "must select the deepest node with all of these ranks";

@@ -46,19 +46,19 @@ struct ShownTable {
 TEST(TablesTest, RanksSelectBothWays) {
   ShownTable shown(MakeRankTable, testing::Hang());
   shown.Click(0, 1);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(5, 5));
   QTest::keyClick(shown.view->table(), Qt::Key_Down);
-  EXPECT_EQ(shown.navigator.selection().ranks.first(), shown.Cell(1, 0).toInt());
+  EXPECT_EQ(shown.navigator.selection().ranks.front(), shown.Cell(1, 0).toInt());
   QTest::keyClick(shown.view->table(), Qt::Key_Down, Qt::ShiftModifier);
   EXPECT_EQ(shown.navigator.selection().ranks.size(), 2);
   QTest::keyClick(shown.view->table(), Qt::Key_A, Qt::ControlModifier);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(0, 7));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(0, 7));
   EXPECT_EQ(shown.view->CopyText().count('\n'), 9);
   shown.navigator.Back();
   EXPECT_EQ(shown.Selected().size(), 2u);
 
   Selection selection;
-  selection.ranks = RankIntervals::Of(6, 7);
+  selection.ranks = Ranks::Between(6, 7);
   shown.navigator.Select(selection);
   ASSERT_EQ(shown.Selected().size(), 2u);
   const QString copied = shown.view->CopyText();
@@ -70,7 +70,7 @@ TEST(TablesTest, RanksSelectBothWays) {
 TEST(TablesTest, FilterAndSortKeepTheSelection) {
   ShownTable shown(MakeRankTable, testing::Hang());
   Selection selection;
-  selection.ranks = RankIntervals::Of(3, 3);
+  selection.ranks = Ranks::Between(3, 3);
   shown.navigator.Select(selection);
   QLineEdit* filter = shown.view->filter();
   filter->setFocus();
@@ -100,7 +100,7 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
 
   Place place = shown.navigator.place();
   place.filters = {"rank:2-4"};
-  place.filtered = RankIntervals::Of(2, 4);
+  place.filtered = Ranks::Between(2, 4);
   shown.navigator.Go(place);
   ASSERT_TRUE(shown.Settles());
   EXPECT_EQ(shown.view->model()->rowCount(), 3);
@@ -178,7 +178,7 @@ TEST(TablesTest, EmptyDarkAndLongTablesArePainted) {
   Selection selection;
   std::vector<int32_t> odd;
   for (int32_t rank = 1; rank < 1024; rank += 2) odd.push_back(rank);
-  selection.ranks = RankIntervals::Of(odd);
+  selection.ranks = Ranks::Of(odd);
   dark.navigator.Select(selection);
   EXPECT_EQ(dark.view->CopyText().count('\n'), 513) << "more ranges than the table's own selection may get";
   testing::Grab(dark.view.get(), "table_ranks_dark");

@@ -268,7 +268,7 @@ std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) c
   *row = -1;
   if (timeline_ == nullptr) return {};
   const Selection& s = navigator_->selection();
-  *row = document_->RowOf(s.record_rank >= 0 ? s.record_rank : s.ranks.first());
+  *row = document_->RowOf(s.record_rank >= 0 ? s.record_rank : s.ranks.front());
   if (s.time_end > s.time_begin) {
     return std::pair(static_cast<double>(s.time_begin) - static_cast<double>(timeline_->origin_ns()),
                      static_cast<double>(s.time_end) - static_cast<double>(timeline_->origin_ns()));
@@ -432,7 +432,7 @@ void TimelinePane::Select(Selection selection) {
 void TimelinePane::SelectHit(const TimelineHit& hit) {
   const IndexOp op = document_->OpAt(hit.row, hit.record);
   Selection selection;
-  selection.ranks = RankIntervals::Of(document_->RankAt(hit.row), document_->RankAt(hit.row));
+  selection.ranks = Ranks::Between(document_->RankAt(hit.row), document_->RankAt(hit.row));
   selection.comm = document_->CommOf(op);
   if (selection.comm >= 0 && op.seq >= 0 && !ring::IsPointToPoint(op.kind))
     selection.seq_first = selection.seq_last = op.seq;
@@ -448,7 +448,7 @@ void TimelinePane::SelectLane(int lane) {
   std::vector<int32_t> ranks;
   for (uint32_t k = 0; k < l.count; ++k) ranks.push_back(document_->RankAt(lanes_->rows[l.first + k]));
   Selection selection;
-  selection.ranks = RankIntervals::Of(std::move(ranks));
+  selection.ranks = Ranks::Of(std::move(ranks));
   Select(std::move(selection));
 }
 
@@ -478,7 +478,7 @@ void TimelinePane::StepRecord(int by) {
   int64_t record = s.record;
   const int cursor_row = cursor_lane_ >= 0 ? lanes_->RowOf(cursor_lane_) : -1;
   if (row < 0 || record < 0 || (cursor_row >= 0 && cursor_row != row)) {
-    row = cursor_row >= 0 ? cursor_row : document_->RowOf(s.ranks.first());
+    row = cursor_row >= 0 ? cursor_row : document_->RowOf(s.ranks.front());
     if (row < 0) return;
     record = by > 0 ? -1 : document_->OpCount(row);
   }

@@ -131,7 +131,7 @@ class TimelinePane : public Pane {
   absl::flat_hash_map<int, int64_t> found_;  // indexed by row: the record of the selected collective
 
   QStringList filters_;  // for which the lanes were built
-  RankIntervals filtered_;
+  Ranks filtered_;
   std::vector<int> lane_of_row_;  // first lane that shows the row; -1 if there is none
   std::vector<int> cause_lanes_;  // lanes with a rank that the analysis names
   int cursor_lane_ = -1;

@@ -58,7 +58,7 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
   ShownTimeline s;
   ASSERT_EQ(s.pane()->lanes().lanes.size(), 8u);
   QTest::mouseClick(s.pane(), Qt::LeftButton, {}, s.At(3, 36));
-  EXPECT_EQ(s.navigator.selection().ranks, RankIntervals::Of(3, 3));
+  EXPECT_EQ(s.navigator.selection().ranks, Ranks::Between(3, 3));
   EXPECT_EQ(s.navigator.selection().comm, 0);
   EXPECT_EQ(s.navigator.selection().seq_first, 4);
   EXPECT_EQ(s.navigator.selection().record, 7);
@@ -69,7 +69,7 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
   EXPECT_EQ(s.navigator.selection().record, 6);
   QTest::keyClick(s.pane(), Qt::Key_Down);
   QTest::keyClick(s.pane(), Qt::Key_Return);
-  EXPECT_EQ(s.navigator.selection().ranks, RankIntervals::Of(4, 4));
+  EXPECT_EQ(s.navigator.selection().ranks, Ranks::Between(4, 4));
   EXPECT_EQ(s.navigator.selection().record, -1);
   const TimelineHit hit = s.pane()->HitAt(s.At(0, 250));
   ASSERT_EQ(hit.row, 0);
@@ -132,7 +132,7 @@ TEST(TimelineViewTest, SelectedRanksComeFirstOrAloneUnlessClickedHere) {
   QTest::mouseClick(s.pane(), Qt::LeftButton, {}, s.At(6, 36));
   EXPECT_EQ(s.pane()->lanes().relevant, 0) << "lanes must not move away from under the cursor";
   Selection selection;
-  selection.ranks = RankIntervals::Of(6, 6);
+  selection.ranks = Ranks::Between(6, 6);
   s.navigator.Select(selection);
   EXPECT_EQ(s.pane()->lanes().relevant, 1);
   EXPECT_EQ(s.document->RankAt(s.pane()->lanes().RowOf(0)), 6);
@@ -148,7 +148,7 @@ TEST(TimelineViewTest, SelectedRanksComeFirstOrAloneUnlessClickedHere) {
   EXPECT_EQ(s.pane()->lanes().lanes.size(), 2u);
   Place place = s.navigator.place();
   place.filters = QStringList{"rank:0-3"};
-  place.filtered = RankIntervals::Of(0, 3);
+  place.filtered = Ranks::Between(0, 3);
   s.navigator.Go(place);
   EXPECT_EQ(s.pane()->lanes().lanes.size(), 1u);
   place.filtered = {};
@@ -188,7 +188,7 @@ TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
   Wait(&s.view);
   const QImage before = s.pane()->grab().toImage();
   Selection selection;
-  selection.ranks = RankIntervals::Of(0, 0);
+  selection.ranks = Ranks::Between(0, 0);
   selection.comm = 0;
   selection.seq_first = selection.seq_last = 4;
   s.navigator.Select(selection);
@@ -196,7 +196,7 @@ TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
   const QImage collective = s.pane()->grab().toImage();
   EXPECT_NE(before, collective);
   Selection send;
-  send.ranks = RankIntervals::Of(2, 2);
+  send.ranks = Ranks::Between(2, 2);
   send.record_rank = 2;
   send.record = 6;
   s.navigator.Select(send);
@@ -222,7 +222,7 @@ TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
   s.view.Fit();
   Wait(&s.view);
   Selection selection;
-  selection.ranks = RankIntervals::Of(700, 700);
+  selection.ranks = Ranks::Between(700, 700);
   selection.comm = 0;
   selection.seq_first = selection.seq_last = 99;
   s.navigator.Select(selection);

@@ -45,7 +45,7 @@ void TreePane::Impl::ShowSelection() {
   showing = true;
   const Selection& selection = pane->navigator()->selection();
   QModelIndex index;
-  if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.first());
+  if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.front());
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
   // A clicked item that selects the same stays current: a rank occurs below its host and in each of its communicators.
   const QModelIndex current = tree->currentIndex();
@@ -67,7 +67,7 @@ void TreePane::Impl::TakeSelection() {
   bool several_comms = false;
   for (const QModelIndex& index : tree->selectionModel()->selectedRows()) {
     const Selection one = model->SelectionOf(index);
-    selection.ranks = selection.ranks.Union(one.ranks);
+    selection.ranks.Unite(one.ranks);
     if (one.comm < 0) continue;
     several_comms |= selection.comm >= 0 && selection.comm != one.comm;
     selection.comm = one.comm;

@@ -37,10 +37,10 @@ TEST(TreePaneTest, SelectsBothWays) {
   const QModelIndex host = shown.tree->model()->index(1, 0, hosts);
   shown.tree->scrollTo(host);
   QTest::mouseClick(shown.tree->viewport(), Qt::LeftButton, {}, shown.tree->visualRect(host).center());
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(8, 15));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(8, 15));
   QTest::keyClick(shown.tree, Qt::Key_Right);
   QTest::keyClick(shown.tree, Qt::Key_Down);
-  EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(8, 8));
+  EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(8, 8));
   EXPECT_EQ(shown.pane.CopyText().section('\t', 0, 0), "rank 8");
 
   shown.navigator.Select(document->AnomalyAt(0));

@@ -128,18 +128,15 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
       std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
   Row fresh{PlaceOf("blind"), "gaps", {}};
   Row& row = at == rows->end() ? fresh : *at;
-  RankIntervals missing;
-  for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
+  Ranks missing;
+  for (const RankRuns& runs : document.facts().missing()) missing.Unite(Ranks::Of(runs));
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
     row.lines.append(Html(text));
   }
   if (!missing.empty()) {
     const std::string& text = document.facts().missing_text();
-    row.lines.prepend(
-        Link("missing", text.empty()
-                            ? QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text())
-                            : Html(text)));
+    row.lines.prepend(Link("missing", text.empty() ? "no data of " + RanksText(missing) : Html(text)));
   }
   if (at == rows->end() && !fresh.lines.isEmpty()) rows->push_back(std::move(fresh));
 }
@@ -180,10 +177,6 @@ std::vector<ReportSection> Sections(const Document& document) {
   return {made.report().begin(), made.report().end()};
 }
 
-QString RanksOf(const RankIntervals& ranks) {
-  return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns));
-}
-
 // Marks the frame of the user's code, which is always among those shown.
 QStringList StackLines(const AnswerStack& stack) {
   QStringList lines;
@@ -216,7 +209,8 @@ void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
   }
   for (const AnswerStack& stack : stacks) {
     const bool python = stack.frames.front()->kind() == StackFrame::PYTHON;
-    rows->push_back({python ? python_place : stack_place, "stack of<br>" + RanksOf(stack.ranks), StackLines(stack)});
+    rows->push_back({python ? python_place : stack_place, "stack of<br>" + RanksText(stack.ranks, kRankColumns),
+                     StackLines(stack)});
   }
   const std::vector<AnswerSite> sites = SitesOf(document, finding);
   if (sites.empty()) return;
@@ -225,7 +219,8 @@ void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
   for (const AnswerSite& site : sites) {
     const QString what = site.operation.empty() ? "at" : Html(site.operation, 40) + " in";
     lines.append(QString("<span class=\"%1\">%2: %3 <b>%4</b></span>")
-                     .arg(site.culprit ? "alarm" : "", RanksOf(site.ranks), what, Html(PlaceText(site.place), 160)));
+                     .arg(site.culprit ? "alarm" : "", RanksText(site.ranks, kRankColumns), what,
+                          Html(PlaceText(site.place), 160)));
   }
   rows->push_back({calls_place, "call sites", std::move(lines)});
 }
@@ -297,8 +292,7 @@ Selection VerdictLink(const Document& document, const QString& link, int* findin
   if (f < 0 || f >= document.verdict().findings_size()) {
     Selection selection;
     if (parts[0] != "missing") return selection;
-    for (const RankRuns& runs : document.facts().missing())
-      selection.ranks = selection.ranks.Union(RankIntervals::Of(runs));
+    for (const RankRuns& runs : document.facts().missing()) selection.ranks.Unite(Ranks::Of(runs));
     return selection;
   }
   const Finding& of = document.verdict().findings(f);
@@ -310,12 +304,12 @@ Selection VerdictLink(const Document& document, const QString& link, int* findin
   Selection selection;
   if (parts[0] != "chain" || item < 0 || item >= of.chain_size()) return selection;
   const ChainLink& chain = of.chain(item);
-  selection.ranks = RankIntervals::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
+  selection.ranks = Ranks::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
   for (int32_t c = 0; c < document.comm_count() && selection.comm < 0 && !chain.communicator().id().empty(); ++c) {
     if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
       selection.comm = c;
   }
-  const int row = selection.ranks.empty() ? -1 : document.RowOf(selection.ranks.first());
+  const int row = selection.ranks.empty() ? -1 : document.RowOf(selection.ranks.front());
   const int32_t wait = row < 0 ? -1 : document.FactsAt(row).wait_class();
   const bool send = wait >= 0 && document.facts().classes(wait).point_to_point();
   if (chain.has_sequence() && !send && document.HasColumns(selection.comm))

@@ -113,7 +113,7 @@ void WaitGraphView::Relayout() {
     double width = small.horizontalAdvance(WaitKindText(node.kind));
     for (const QString& line : lines) width = std::max(width, title.horizontalAdvance(line));
     QStringList rest;
-    const QString ranks = node.ranks.size() == 1 ? QString() : "ranks " + node.ranks.Text(30);
+    const QString ranks = node.ranks.size() == 1 ? QString() : "ranks " + RankList(node.ranks, 30);
     for (const QString& text : {ranks, node.state}) {
       if (!text.isEmpty() && text != node.title) rest << Wrap(text, small, most, 2);
     }
@@ -136,14 +136,7 @@ void WaitGraphView::Relayout() {
 void WaitGraphView::Mark() {
   marked_.assign(graph_.nodes.size(), false);
   const Selection& selection = navigator()->selection();
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    for (const auto& [first, last] : selection.ranks.runs()) {
-      if (graph_.nodes[i].ranks.Intersects(first, last)) {
-        marked_[i] = true;
-        break;
-      }
-    }
-  }
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) marked_[i] = graph_.nodes[i].ranks.Intersects(selection.ranks);
 }
 
 QRectF WaitGraphView::SceneRect() const {
@@ -258,7 +251,8 @@ void WaitGraphView::ZoomToSelection() {
 QString WaitGraphView::NodeText(int node) const {
   if (node < 0 || node >= static_cast<int>(graph_.nodes.size())) return {};
   const WaitNode& n = graph_.nodes[static_cast<size_t>(node)];
-  QStringList lines = {QString("%1: %2").arg(WaitKindText(n.kind), n.title), QString("ranks %1").arg(n.ranks.Text())};
+  QStringList lines = {QString("%1: %2").arg(WaitKindText(n.kind), n.title),
+                       QString("ranks %1").arg(RankList(n.ranks))};
   if (!n.state.isEmpty()) lines << n.state;
   QStringList waits, waiters;
   for (const WaitArrow& arrow : graph_.arrows) {
@@ -281,8 +275,8 @@ QString WaitGraphView::Csv() const {
   QString out = "node,what,ranks,state,waits for,why,in a cycle\n";
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const WaitNode& node = graph_.nodes[i];
-    const QString own = CsvCell(node.title) + ',' + WaitKindName(node.kind) + ',' + CsvCell(node.ranks.Text()) + ',' +
-                        CsvCell(node.state);
+    const QString own = CsvCell(node.title) + ',' + WaitKindName(node.kind) + ',' + CsvCell(RankList(node.ranks)) +
+                        ',' + CsvCell(node.state);
     bool any = false;
     for (const WaitArrow& arrow : graph_.arrows) {
       if (arrow.from != static_cast<int>(i)) continue;

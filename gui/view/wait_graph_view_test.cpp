@@ -85,16 +85,16 @@ TEST(WaitGraphViewTest, ClicksAndKeysSelectTheRanksOfANode) {
   EXPECT_LT(view.NodeRect(2).right(), view.NodeRect(1).left()) << "the cause must be on the left";
   EXPECT_LT(view.NodeRect(1).right(), view.NodeRect(0).left());
   QTest::mouseClick(&view, Qt::LeftButton, {}, view.NodeRect(1).center().toPoint());
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(4, 4));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(4, 4));
   EXPECT_EQ(navigator.selection().comm, 1);
   EXPECT_EQ(navigator.selection().seq_first, 7);
   EXPECT_TRUE(view.Marked(1));
   EXPECT_FALSE(view.Marked(0));
   QTest::keyClick(&view, Qt::Key_Left);
   EXPECT_EQ(view.focused(), 2);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(4, 4)) << "moving must not select";
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(4, 4)) << "moving must not select";
   QTest::keyClick(&view, Qt::Key_Return);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(5, 5));
   EXPECT_EQ(navigator.selection().comm, -1);
   QTest::keyClick(&view, Qt::Key_Right);
   QTest::keyClick(&view, Qt::Key_Right);
@@ -114,7 +114,7 @@ TEST(WaitGraphViewTest, SelectionsOfOtherViewsAreMarked) {
   view.resize(800, 500);
   view.SetDocument(Made(Chain()));
   Selection selection;
-  selection.ranks = RankIntervals::Of(std::vector<int32_t>{2, 7});
+  selection.ranks = Ranks::Of(std::vector<int32_t>{2, 7});
   navigator.Select(selection);
   EXPECT_TRUE(view.Marked(0));
   EXPECT_TRUE(view.Marked(3));
@@ -201,7 +201,7 @@ TEST(WaitGraphViewTest, ARealHang) {
     if (view.graph().nodes[static_cast<size_t>(i)].kind == WaitClass::CAUSE) cause = i;
   }
   ASSERT_GE(cause, 0);
-  EXPECT_EQ(view.graph().nodes[static_cast<size_t>(cause)].ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(view.graph().nodes[static_cast<size_t>(cause)].ranks, Ranks::Between(5, 5));
   ASSERT_FALSE(view.graph().arrows.empty());
   for (const WaitArrow& arrow : view.graph().arrows) {
     EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left())
@@ -215,7 +215,7 @@ TEST(WaitGraphViewTest, ARealHang) {
   QTest::keyClick(&view, Qt::Key_Home);
   EXPECT_EQ(view.focused(), cause);
   QTest::keyClick(&view, Qt::Key_Return);
-  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(navigator.selection().ranks, Ranks::Between(5, 5));
 }
 
 }  // namespace

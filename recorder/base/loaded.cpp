@@ -27,7 +27,14 @@ struct Dynamic {
   const ElfW(Dyn) * entries = nullptr;
 };
 
-bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
+// Calls `see` for each loaded object, in load order, until it returns true.
+template <typename See>
+void ForEachObject(See see) noexcept {
+  dl_iterate_phdr([](dl_phdr_info* info, size_t, void* to) { return (*static_cast<See*>(to))(*info) ? 1 : 0; }, &see);
+}
+
+bool Holds(const dl_phdr_info& info, const void* place) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(place);
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const auto& header = info.dlpi_phdr[i];
     const uintptr_t begin = info.dlpi_addr + header.p_vaddr;
@@ -149,7 +156,7 @@ struct Definer {
 
 struct Search {
   const char* name;
-  uintptr_t caller;
+  const void* caller;
   Definer definers[kMaxDefiners];
   int found;
   bool passed;  // true once this library was passed
@@ -165,25 +172,23 @@ uint32_t LookUp(const Dynamic& dynamic, const char* name) noexcept {
   return dynamic.sysv_hash != nullptr ? LookUpSysv(dynamic, name) : 0;
 }
 
-int Visit(dl_phdr_info* info, size_t, void* argument) noexcept {
-  auto* search = static_cast<Search*>(argument);
+void Visit(const dl_phdr_info& info, Search* search) noexcept {
   Dynamic dynamic;
-  if (!ReadDynamic(*info, &dynamic)) return 0;
-  if (search->caller != 0 && Holds(*info, search->caller)) {
+  if (!ReadDynamic(info, &dynamic)) return;
+  if (search->caller != nullptr && Holds(info, search->caller)) {
     search->caller_entries = dynamic.entries;
     search->caller_strings = dynamic.strings;
   }
-  if (Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) {
+  if (Holds(info, &self_anchor)) {
     search->passed = true;
-    return 0;
+    return;
   }
   const uint32_t index = LookUp(dynamic, search->name);
-  if (index == 0 || search->found == kMaxDefiners) return 0;
+  if (index == 0 || search->found == kMaxDefiners) return;
   Definer& definer = search->definers[search->found++];
-  definer.address = reinterpret_cast<void*>(info->dlpi_addr + dynamic.symbols[index].st_value);
+  definer.address = reinterpret_cast<void*>(info.dlpi_addr + dynamic.symbols[index].st_value);
   definer.after = search->passed;
-  Describe(*info, &definer.object);
-  return 0;
+  Describe(info, &definer.object);
 }
 
 bool BeginsWith(const char* text, const char* beginning) noexcept {
@@ -194,8 +199,12 @@ bool IsCudaRuntime(const LoadedObject& object) noexcept {
   return BeginsWith(object.soname, "libcudart.so") || BeginsWith(object.soname, "libamdhip64.so");
 }
 
-// Keeps only the definitions that `among` allows, in load order.
-void Restrict(Search* search, Among among) noexcept {
+// Finds the definitions that `among` allows, in load order.
+void FindDefiners(Search* search, Among among) noexcept {
+  ForEachObject([search](const dl_phdr_info& info) {
+    Visit(info, search);
+    return false;
+  });
   if (among == Among::kAll) return;
   int kept = 0;
   for (int i = 0; i < search->found; ++i) {
@@ -219,8 +228,7 @@ bool IsNcclLibrary(const LoadedObject& object) noexcept {
 void* FindFunction(const char* name, Among among, LoadedObject* owner) noexcept {
   Search search{};
   search.name = name;
-  dl_iterate_phdr(Visit, &search);
-  Restrict(&search, among);
+  FindDefiners(&search, among);
   if (search.found == 0) return nullptr;
   if (owner != nullptr) *owner = search.definers[0].object;
   return search.definers[0].address;
@@ -229,9 +237,8 @@ void* FindFunction(const char* name, Among among, LoadedObject* owner) noexcept 
 void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner, int* definers) noexcept {
   Search search{};
   search.name = name;
-  search.caller = reinterpret_cast<uintptr_t>(caller);
-  dl_iterate_phdr(Visit, &search);
-  Restrict(&search, Among::kAfter);
+  search.caller = caller;
+  FindDefiners(&search, Among::kAfter);
   *definers = search.found;
   if (search.found == 0) return nullptr;
   int chosen = 0;
@@ -251,45 +258,19 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
   return search.definers[chosen].address;
 }
 
-namespace {
-
-struct InSearch {
-  const char* name;
-  uintptr_t address;
-  void* function;
-};
-
-int VisitIn(dl_phdr_info* info, size_t, void* argument) noexcept {
-  auto* search = static_cast<InSearch*>(argument);
-  if (!Holds(*info, search->address)) return 0;
-  Dynamic dynamic;
-  const uint32_t index = ReadDynamic(*info, &dynamic) ? LookUp(dynamic, search->name) : 0;
-  if (index != 0) search->function = reinterpret_cast<void*>(info->dlpi_addr + dynamic.symbols[index].st_value);
-  return 1;
-}
-
-}  // namespace
-
 void* FindFunctionIn(const char* name, const void* address) noexcept {
-  InSearch search{name, reinterpret_cast<uintptr_t>(address), nullptr};
-  dl_iterate_phdr(VisitIn, &search);
-  return search.function;
+  void* function = nullptr;
+  ForEachObject([&](const dl_phdr_info& info) {
+    if (!Holds(info, address)) return false;
+    Dynamic dynamic;
+    const uint32_t index = ReadDynamic(info, &dynamic) ? LookUp(dynamic, name) : 0;
+    if (index != 0) function = reinterpret_cast<void*>(info.dlpi_addr + dynamic.symbols[index].st_value);
+    return true;
+  });
+  return function;
 }
 
 namespace {
-
-struct TableSearch {
-  uintptr_t address;
-  Dynamic dynamic;
-  bool found;
-};
-
-int VisitTables(dl_phdr_info* info, size_t, void* argument) noexcept {
-  auto* search = static_cast<TableSearch*>(argument);
-  if (!Holds(*info, search->address)) return 0;
-  search->found = ReadDynamic(*info, &search->dynamic);
-  return 1;
-}
 
 constexpr uint32_t kMostSymbols = 1 << 16;
 
@@ -323,16 +304,21 @@ uint32_t SymbolsOf(const Dynamic& dynamic) noexcept {
 }  // namespace
 
 void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept {
-  TableSearch search{reinterpret_cast<uintptr_t>(address), {}, false};
-  dl_iterate_phdr(VisitTables, &search);
-  if (!search.found) return;
-  const uint32_t symbols = SymbolsOf(search.dynamic);
+  Dynamic dynamic;
+  bool found = false;
+  ForEachObject([&](const dl_phdr_info& info) {
+    if (!Holds(info, address)) return false;
+    found = ReadDynamic(info, &dynamic);
+    return true;
+  });
+  if (!found) return;
+  const uint32_t symbols = SymbolsOf(dynamic);
   for (uint32_t i = 0; i < symbols; ++i) {
     ElfW(Sym) symbol;
     char name[128];
-    if (!ReadHostMemory(search.dynamic.symbols + i, &symbol, sizeof(symbol))) return;
+    if (!ReadHostMemory(dynamic.symbols + i, &symbol, sizeof(symbol))) return;
     if (symbol.st_shndx == SHN_UNDEF || (symbol.st_info & 0xf) != STT_FUNC) continue;
-    ReadHostText(search.dynamic.strings + symbol.st_name, name, sizeof(name));
+    ReadHostText(dynamic.strings + symbol.st_name, name, sizeof(name));
     see(name, argument);
   }
 }
@@ -357,20 +343,18 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
 
 namespace {
 
-// The program comes first in the list. Its dynamic section leads debuggers to the list, with any loader.
-int VisitProgram(dl_phdr_info* info, size_t, void* argument) noexcept {
-  Dynamic dynamic;
-  if (!ReadDynamic(*info, &dynamic)) return 1;
-  for (const ElfW(Dyn)* entry = dynamic.entries; entry->d_tag != DT_NULL; ++entry) {
-    if (entry->d_tag == DT_DEBUG)
-      *static_cast<const r_debug**>(argument) = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
-  }
-  return 1;
-}
-
 const link_map* FirstObject() noexcept {
   const r_debug* list = &_r_debug;
-  if (list == nullptr) dl_iterate_phdr(VisitProgram, static_cast<void*>(&list));
+  if (list != nullptr) return list->r_map;
+  // The program comes first. Its dynamic section leads debuggers to the list, with any loader.
+  ForEachObject([&](const dl_phdr_info& info) {
+    Dynamic dynamic;
+    if (!ReadDynamic(info, &dynamic)) return true;
+    for (const ElfW(Dyn)* entry = dynamic.entries; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_DEBUG) list = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
+    }
+    return true;
+  });
   return list != nullptr ? list->r_map : nullptr;
 }
 
@@ -392,36 +376,17 @@ void* FindNext(const char* name) noexcept {
   return nullptr;
 }
 
-namespace {
-
-struct OrderSearch {
-  uintptr_t address;
-  bool before;
-};
-
-int VisitOrder(dl_phdr_info* info, size_t, void* argument) noexcept {
-  auto* search = static_cast<OrderSearch*>(argument);
-  if (Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) return 1;
-  search->before = Holds(*info, search->address);
-  return search->before ? 1 : 0;
-}
-
-}  // namespace
-
 bool LiesBefore(const void* address) noexcept {
-  OrderSearch search{reinterpret_cast<uintptr_t>(address), false};
-  dl_iterate_phdr(VisitOrder, &search);
-  return search.before;
+  bool before = false;
+  ForEachObject([&](const dl_phdr_info& info) {
+    if (Holds(info, &self_anchor)) return true;
+    before = Holds(info, address);
+    return before;
+  });
+  return before;
 }
 
 namespace {
-
-struct ObjectSearch {
-  uintptr_t address;
-  LoadedObject object;
-  uint32_t hash;
-  bool found;
-};
 
 uint32_t HashBytes(const unsigned char* bytes, size_t size) noexcept {
   uint32_t hash = 2166136261u;
@@ -429,15 +394,12 @@ uint32_t HashBytes(const unsigned char* bytes, size_t size) noexcept {
   return hash != 0 ? hash : 1;
 }
 
-int VisitObject(dl_phdr_info* info, size_t, void* argument) noexcept {
-  auto* search = static_cast<ObjectSearch*>(argument);
-  if (!Holds(*info, search->address)) return 0;
-  Describe(*info, &search->object);
-  search->found = true;
-  for (int i = 0; i < info->dlpi_phnum && search->hash == 0; ++i) {
-    const auto& header = info->dlpi_phdr[i];
+// Returns 0 if the object has no build ID.
+uint32_t BuildHash(const dl_phdr_info& info) noexcept {
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const auto& header = info.dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
-    const auto* note = reinterpret_cast<const unsigned char*>(info->dlpi_addr + header.p_vaddr);
+    const auto* note = reinterpret_cast<const unsigned char*>(info.dlpi_addr + header.p_vaddr);
     size_t left = header.p_memsz;
     while (left >= sizeof(ElfW(Nhdr))) {
       const auto* head = reinterpret_cast<const ElfW(Nhdr)*>(note);
@@ -445,30 +407,29 @@ int VisitObject(dl_phdr_info* info, size_t, void* argument) noexcept {
       const size_t text_bytes = (size_t{head->n_descsz} + 3) & ~size_t{3};
       const size_t whole = sizeof(*head) + name_bytes + text_bytes;
       if (whole > left) break;
-      if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && memcmp(note + sizeof(*head), "GNU", 4) == 0) {
-        search->hash = HashBytes(note + sizeof(*head) + name_bytes, head->n_descsz);
-        break;
-      }
+      if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && memcmp(note + sizeof(*head), "GNU", 4) == 0)
+        return HashBytes(note + sizeof(*head) + name_bytes, head->n_descsz);
       note += whole;
       left -= whole;
     }
   }
-  if (search->hash == 0) {
-    search->hash = HashBytes(reinterpret_cast<const unsigned char*>(search->object.name), strlen(search->object.name));
-  }
-  return 1;
+  return 0;
 }
 
 }  // namespace
 
 bool FindObject(const void* address, LoadedObject* object, uint32_t* build_hash) noexcept {
-  ObjectSearch search{};
-  search.address = reinterpret_cast<uintptr_t>(address);
-  dl_iterate_phdr(VisitObject, &search);
-  if (!search.found) return false;
-  *object = search.object;
-  *build_hash = search.hash;
-  return true;
+  bool found = false;
+  ForEachObject([&](const dl_phdr_info& info) {
+    found = Holds(info, address);
+    if (!found) return false;
+    Describe(info, object);
+    *build_hash = BuildHash(info);
+    if (*build_hash == 0)
+      *build_hash = HashBytes(reinterpret_cast<const unsigned char*>(object->name), strlen(object->name));
+    return true;
+  });
+  return found;
 }
 
 }  // namespace lockstep::recorder

@@ -7,25 +7,15 @@
 using namespace lockstep::recorder;
 using lockstep::ring::CallKind;
 
-#define LOCKSTEP_STREAM_SYNCHRONIZE(NAME, STREAM)                      \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                        \
-    LOCKSTEP_RUNTIME(NAME, (stream));                                  \
-    return SeeStreamSynchronize(STREAM, [&] { return real(stream); }); \
-  }
-LOCKSTEP_STREAM_SYNCHRONIZE(cudaStreamSynchronize, stream)
-LOCKSTEP_STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz, OwnDefault(stream))
-
-LOCKSTEP_EXPORT int cudaEventSynchronize(void* event) {
-  LOCKSTEP_RUNTIME(cudaEventSynchronize, (event));
-  return SeeEventSynchronize(event, [&] { return real(event); });
-}
+LOCKSTEP_CUDA_STREAM(cudaStreamSynchronize, (CudaStream stream), (stream), SeeStreamSynchronize(on, forward))
+LOCKSTEP_CUDA(cudaEventSynchronize, (void* event), (event), SeeEventSynchronize(event, forward))
 
 // Calls in which the CPU thread waits, or may wait, for more than one stream: blocking copies and memory management.
-#define LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)            \
-  LOCKSTEP_EXPORT int NAME PARAMETERS {                             \
-    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                              \
-    return SeeWait(CallKind::KIND, [&] { return real ARGUMENTS; }); \
-  }
+#define LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_CUDA(NAME, PARAMETERS, ARGUMENTS, SeeWait(CallKind::KIND, forward))
+#define LOCKSTEP_WAIT_TWINS(NAME, KIND, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)             \
+  LOCKSTEP_WAIT(NAME##_ptsz, KIND, PARAMETERS, ARGUMENTS)
 LOCKSTEP_WAIT(cudaDeviceSynchronize, kDeviceSynchronize, (), ())
 
 // Markers and events must not outlive the device's contexts.
@@ -52,14 +42,8 @@ LOCKSTEP_WAIT(cudaMemcpyPeer, kMemcpy, (void* to, int to_device, const void* fro
               (to, to_device, from, from_device, bytes))
 
 // Copies in stream order. If the host memory is pageable, the CPU thread waits as in blocking copies.
-#define LOCKSTEP_STREAM_COPY(NAME, STREAM, PARAMETERS, ARGUMENTS) \
-  LOCKSTEP_EXPORT int NAME PARAMETERS {                           \
-    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                            \
-    return SeeAsyncCopy(STREAM, [&] { return real ARGUMENTS; });  \
-  }
-#define LOCKSTEP_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)    \
-  LOCKSTEP_STREAM_COPY(NAME, stream, PARAMETERS, ARGUMENTS) \
-  LOCKSTEP_STREAM_COPY(NAME##_ptsz, OwnDefault(stream), PARAMETERS, ARGUMENTS)
+#define LOCKSTEP_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_CUDA_STREAM(NAME, PARAMETERS, ARGUMENTS, SeeAsyncCopy(on, forward))
 LOCKSTEP_ASYNC_COPY(cudaMemcpyAsync, (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
                     (to, from, bytes, kind, stream))
 LOCKSTEP_ASYNC_COPY(cudaMemcpy2DAsync,
@@ -68,9 +52,9 @@ LOCKSTEP_ASYNC_COPY(cudaMemcpy2DAsync,
                     (to, to_pitch, from, from_pitch, width, height, kind, stream))
 LOCKSTEP_ASYNC_COPY(cudaMemcpy3DAsync, (const void* parameters, CudaStream stream), (parameters, stream))
 LOCKSTEP_ASYNC_COPY(cudaMemcpy3DPeerAsync, (const void* parameters, CudaStream stream), (parameters, stream))
-LOCKSTEP_STREAM_COPY(cudaMemcpyPeerAsync, stream,
-                     (void* to, int to_device, const void* from, int from_device, size_t bytes, CudaStream stream),
-                     (to, to_device, from, from_device, bytes, stream))
+LOCKSTEP_CUDA(cudaMemcpyPeerAsync,
+              (void* to, int to_device, const void* from, int from_device, size_t bytes, CudaStream stream),
+              (to, to_device, from, from_device, bytes, stream), SeeAsyncCopy(stream, forward))
 LOCKSTEP_ASYNC_COPY(cudaMemcpyToSymbolAsync,
                     (const void* symbol, const void* from, size_t bytes, size_t offset, int kind, CudaStream stream),
                     (symbol, from, bytes, offset, kind, stream))
@@ -93,20 +77,13 @@ LOCKSTEP_ASYNC_COPY(cudaMemcpy2DFromArrayAsync,
                     (to, pitch, array, left, top, width, height, kind, stream))
 // CUDA 12.8 and 12.9 have a parameter for the index of the copy that failed, before the stream (3D: before the
 // flags). Later versions do not. The longer parameter list is passed on. Which parameter is the stream is unknown.
-LOCKSTEP_WAIT(cudaMemcpyBatchAsync, kMemcpyAsync,
-              (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
-               void* eighth, void* ninth),
-              (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
-LOCKSTEP_WAIT(cudaMemcpyBatchAsync_ptsz, kMemcpyAsync,
-              (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
-               void* eighth, void* ninth),
-              (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
-LOCKSTEP_WAIT(cudaMemcpy3DBatchAsync, kMemcpyAsync,
-              (size_t count, void* operations, uint64_t third, uint64_t fourth, void* fifth),
-              (count, operations, third, fourth, fifth))
-LOCKSTEP_WAIT(cudaMemcpy3DBatchAsync_ptsz, kMemcpyAsync,
-              (size_t count, void* operations, uint64_t third, uint64_t fourth, void* fifth),
-              (count, operations, third, fourth, fifth))
+LOCKSTEP_WAIT_TWINS(cudaMemcpyBatchAsync, kMemcpyAsync,
+                    (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
+                     void* eighth, void* ninth),
+                    (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
+LOCKSTEP_WAIT_TWINS(cudaMemcpy3DBatchAsync, kMemcpyAsync,
+                    (size_t count, void* operations, uint64_t third, uint64_t fourth, void* fifth),
+                    (count, operations, third, fourth, fifth))
 // Since CUDA 13.2.
 LOCKSTEP_ASYNC_COPY(cudaMemcpyWithAttributesAsync,
                     (void* to, const void* from, size_t bytes, void* attributes, CudaStream stream),
@@ -125,67 +102,26 @@ LOCKSTEP_WAIT(cudaHostRegister, kHostAlloc, (void* address, size_t bytes, unsign
 LOCKSTEP_WAIT(cudaFreeHost, kHostFree, (void* address), (address))
 LOCKSTEP_WAIT(cudaHostUnregister, kHostFree, (void* address), (address))
 // Ordered by a stream, but the CPU thread waits if the pool must grow or release memory.
-LOCKSTEP_WAIT(cudaMallocAsync, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
-              (address, bytes, stream))
-LOCKSTEP_WAIT(cudaMallocAsync_ptsz, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
-              (address, bytes, stream))
-LOCKSTEP_WAIT(cudaMallocFromPoolAsync, kCudaMallocAsync, (void** address, size_t bytes, void* pool, CudaStream stream),
-              (address, bytes, pool, stream))
-LOCKSTEP_WAIT(cudaMallocFromPoolAsync_ptsz, kCudaMallocAsync,
-              (void** address, size_t bytes, void* pool, CudaStream stream), (address, bytes, pool, stream))
-LOCKSTEP_WAIT(cudaFreeAsync, kCudaFreeAsync, (void* address, CudaStream stream), (address, stream))
-LOCKSTEP_WAIT(cudaFreeAsync_ptsz, kCudaFreeAsync, (void* address, CudaStream stream), (address, stream))
+LOCKSTEP_WAIT_TWINS(cudaMallocAsync, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
+                    (address, bytes, stream))
+LOCKSTEP_WAIT_TWINS(cudaMallocFromPoolAsync, kCudaMallocAsync,
+                    (void** address, size_t bytes, void* pool, CudaStream stream), (address, bytes, pool, stream))
+LOCKSTEP_WAIT_TWINS(cudaFreeAsync, kCudaFreeAsync, (void* address, CudaStream stream), (address, stream))
 LOCKSTEP_WAIT(cudaMemPoolTrimTo, kMemPoolTrim, (void* pool, size_t keep), (pool, keep))
 
-#define LOCKSTEP_EVENT_RECORD(NAME, STREAM)                                    \
-  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                   \
-    LOCKSTEP_RUNTIME(NAME, (event, stream));                                   \
-    return SeeEventRecord(event, STREAM, [&] { return real(event, stream); }); \
-  }
-LOCKSTEP_EVENT_RECORD(cudaEventRecord, stream)
-LOCKSTEP_EVENT_RECORD(cudaEventRecord_ptsz, OwnDefault(stream))
+LOCKSTEP_CUDA_STREAM(cudaEventRecord, (void* event, CudaStream stream), (event, stream),
+                     SeeEventRecord(event, on, forward))
+LOCKSTEP_CUDA_STREAM(cudaEventRecordWithFlags, (void* event, CudaStream stream, unsigned flags), (event, stream, flags),
+                     SeeEventRecord(event, on, forward))
+LOCKSTEP_CUDA_STREAM(cudaStreamWaitEvent, (CudaStream stream, void* event, unsigned flags), (stream, event, flags),
+                     SeeStreamWait(on, event, forward))
 
-#define LOCKSTEP_EVENT_RECORD_WITH_FLAGS(NAME, STREAM)                                \
-  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream, unsigned flags) {          \
-    LOCKSTEP_RUNTIME(NAME, (event, stream, flags));                                   \
-    return SeeEventRecord(event, STREAM, [&] { return real(event, stream, flags); }); \
-  }
-LOCKSTEP_EVENT_RECORD_WITH_FLAGS(cudaEventRecordWithFlags, stream)
-LOCKSTEP_EVENT_RECORD_WITH_FLAGS(cudaEventRecordWithFlags_ptsz, OwnDefault(stream))
-
-#define LOCKSTEP_STREAM_WAIT(NAME, STREAM)                                           \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {         \
-    LOCKSTEP_RUNTIME(NAME, (stream, event, flags));                                  \
-    return SeeStreamWait(STREAM, event, [&] { return real(stream, event, flags); }); \
-  }
-LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent, stream)
-LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent_ptsz, OwnDefault(stream))
-
-LOCKSTEP_EXPORT int cudaStreamCreate(CudaStream* stream) {
-  LOCKSTEP_RUNTIME(cudaStreamCreate, (stream));
-  return SeeStreamCreate(stream, [&] { return real(stream); });
-}
-LOCKSTEP_EXPORT int cudaStreamCreateWithFlags(CudaStream* stream, unsigned flags) {
-  LOCKSTEP_RUNTIME(cudaStreamCreateWithFlags, (stream, flags));
-  return SeeStreamCreate(stream, [&] { return real(stream, flags); });
-}
-LOCKSTEP_EXPORT int cudaStreamCreateWithPriority(CudaStream* stream, unsigned flags, int priority) {
-  LOCKSTEP_RUNTIME(cudaStreamCreateWithPriority, (stream, flags, priority));
-  return SeeStreamCreate(stream, [&] { return real(stream, flags, priority); });
-}
-LOCKSTEP_EXPORT int cudaStreamDestroy(CudaStream stream) {
-  LOCKSTEP_RUNTIME(cudaStreamDestroy, (stream));
-  return SeeStreamDestroy(stream, [&] { return real(stream); });
-}
-LOCKSTEP_EXPORT int cudaEventCreate(void** event) {
-  LOCKSTEP_RUNTIME(cudaEventCreate, (event));
-  return SeeEventCreate(event, [&] { return real(event); });
-}
-LOCKSTEP_EXPORT int cudaEventCreateWithFlags(void** event, unsigned flags) {
-  LOCKSTEP_RUNTIME(cudaEventCreateWithFlags, (event, flags));
-  return SeeEventCreate(event, [&] { return real(event, flags); });
-}
-LOCKSTEP_EXPORT int cudaEventDestroy(void* event) {
-  LOCKSTEP_RUNTIME(cudaEventDestroy, (event));
-  return SeeEventDestroy(event, [&] { return real(event); });
-}
+LOCKSTEP_CUDA(cudaStreamCreate, (CudaStream * stream), (stream), SeeStreamCreate(stream, forward))
+LOCKSTEP_CUDA(cudaStreamCreateWithFlags, (CudaStream * stream, unsigned flags), (stream, flags),
+              SeeStreamCreate(stream, forward))
+LOCKSTEP_CUDA(cudaStreamCreateWithPriority, (CudaStream * stream, unsigned flags, int priority),
+              (stream, flags, priority), SeeStreamCreate(stream, forward))
+LOCKSTEP_CUDA(cudaStreamDestroy, (CudaStream stream), (stream), SeeStreamDestroy(stream, forward))
+LOCKSTEP_CUDA(cudaEventCreate, (void** event), (event), SeeEventCreate(event, forward))
+LOCKSTEP_CUDA(cudaEventCreateWithFlags, (void** event, unsigned flags), (event, flags), SeeEventCreate(event, forward))
+LOCKSTEP_CUDA(cudaEventDestroy, (void* event), (event), SeeEventDestroy(event, forward))

@@ -13,3 +13,15 @@
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return lockstep::recorder::kRuntimeNotInitialised; \
   if (!lockstep::recorder::RuntimeIsWatched(caller)) return real ARGUMENTS;                  \
   const lockstep::recorder::RuntimeCall inside
+
+// Exports NAME, which forwards to the real function, surrounded by SEE if the call is recorded.
+#define LOCKSTEP_CUDA(NAME, PARAMETERS, ARGUMENTS, SEE)  \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                  \
+    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                   \
+    const auto forward = [&] { return real ARGUMENTS; }; \
+    return SEE;                                          \
+  }
+// The same for NAME and its _ptsz twin. SEE may use `on`, the parameter `stream` or what it stands for.
+#define LOCKSTEP_CUDA_STREAM(NAME, PARAMETERS, ARGUMENTS, SEE)                           \
+  LOCKSTEP_CUDA(NAME, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(stream)) \
+  LOCKSTEP_CUDA(NAME##_ptsz, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(OwnDefault(stream)))

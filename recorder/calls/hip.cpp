@@ -13,14 +13,21 @@ using lockstep::ring::CallKind;
   const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kRuntimeNotInitialised
 
-#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                                    \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                                  \
-    LOCKSTEP_REAL_HIP(NAME);                                                                     \
-    if (!WaitsAreWatched(caller)) return real(stream);                                           \
-    return AroundStreamWait(CallKind::kStreamSynchronize, stream, [&] { return real(stream); }); \
+#define LOCKSTEP_HIP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)                     \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                          \
+    LOCKSTEP_REAL_HIP(NAME);                                                     \
+    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                         \
+    return AroundWait(CallKind::KIND, kNone, 0, [&] { return real ARGUMENTS; }); \
   }
-LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize)
-LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize_spt)
+#define LOCKSTEP_HIP_STREAM_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)                  \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                              \
+    LOCKSTEP_REAL_HIP(NAME);                                                         \
+    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                             \
+    return AroundStreamWait(CallKind::KIND, stream, [&] { return real ARGUMENTS; }); \
+  }
+LOCKSTEP_HIP_STREAM_WAIT(hipStreamSynchronize, kStreamSynchronize, (CudaStream stream), (stream))
+LOCKSTEP_HIP_STREAM_WAIT(hipStreamSynchronize_spt, kStreamSynchronize, (CudaStream stream), (stream))
+LOCKSTEP_HIP_WAIT(hipDeviceSynchronize, kDeviceSynchronize, (), ())
 
 LOCKSTEP_EXPORT int hipEventSynchronize(void* event) {
   LOCKSTEP_REAL_HIP(hipEventSynchronize);
@@ -30,34 +37,16 @@ LOCKSTEP_EXPORT int hipEventSynchronize(void* event) {
   return AroundWait(CallKind::kEventSynchronize, stream, ticket, [&] { return real(event); });
 }
 
-LOCKSTEP_EXPORT int hipDeviceSynchronize() {
-  LOCKSTEP_REAL_HIP(hipDeviceSynchronize);
-  if (!WaitsAreWatched(caller)) return real();
-  return AroundWait(CallKind::kDeviceSynchronize, kNone, 0, [&] { return real(); });
-}
-
-#define LOCKSTEP_HIP_COPY(NAME, PARAMETERS, ARGUMENTS)                              \
-  LOCKSTEP_EXPORT int NAME PARAMETERS {                                             \
-    LOCKSTEP_REAL_HIP(NAME);                                                        \
-    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                            \
-    return AroundWait(CallKind::kMemcpy, kNone, 0, [&] { return real ARGUMENTS; }); \
-  }
-#define LOCKSTEP_HIP_STREAM_COPY(NAME, KIND, PARAMETERS, ARGUMENTS)                  \
-  LOCKSTEP_EXPORT int NAME PARAMETERS {                                              \
-    LOCKSTEP_REAL_HIP(NAME);                                                         \
-    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                             \
-    return AroundStreamWait(CallKind::KIND, stream, [&] { return real ARGUMENTS; }); \
-  }
 #define LOCKSTEP_HIP_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)          \
-  LOCKSTEP_HIP_STREAM_COPY(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
-  LOCKSTEP_HIP_STREAM_COPY(NAME##_spt, kMemcpyAsync, PARAMETERS, ARGUMENTS)
+  LOCKSTEP_HIP_STREAM_WAIT(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_HIP_STREAM_WAIT(NAME##_spt, kMemcpyAsync, PARAMETERS, ARGUMENTS)
 
-LOCKSTEP_HIP_COPY(hipMemcpy, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
-LOCKSTEP_HIP_COPY(hipMemcpy_spt, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
-LOCKSTEP_HIP_COPY(hipMemcpyDtoH, (void* to, void* from, size_t bytes), (to, from, bytes))
-LOCKSTEP_HIP_COPY(hipMemcpyHtoD, (void* to, const void* from, size_t bytes), (to, from, bytes))
+LOCKSTEP_HIP_WAIT(hipMemcpy, kMemcpy, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
+LOCKSTEP_HIP_WAIT(hipMemcpy_spt, kMemcpy, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
+LOCKSTEP_HIP_WAIT(hipMemcpyDtoH, kMemcpy, (void* to, void* from, size_t bytes), (to, from, bytes))
+LOCKSTEP_HIP_WAIT(hipMemcpyHtoD, kMemcpy, (void* to, const void* from, size_t bytes), (to, from, bytes))
 // PyTorch copies with this function where, with CUDA, it uses an asynchronous copy and a wait.
-LOCKSTEP_HIP_STREAM_COPY(hipMemcpyWithStream, kMemcpy,
+LOCKSTEP_HIP_STREAM_WAIT(hipMemcpyWithStream, kMemcpy,
                          (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
                          (to, from, bytes, kind, stream))
 // If the host memory is pageable, the CPU thread waits as in blocking copies.
@@ -68,25 +57,16 @@ LOCKSTEP_HIP_ASYNC_COPY(hipMemcpy2DAsync,
                          int kind, CudaStream stream),
                         (to, to_pitch, from, from_pitch, width, height, kind, stream))
 LOCKSTEP_HIP_ASYNC_COPY(hipMemcpy3DAsync, (const void* parameters, CudaStream stream), (parameters, stream))
-LOCKSTEP_HIP_STREAM_COPY(hipMemcpyDtoHAsync, kMemcpyAsync, (void* to, void* from, size_t bytes, CudaStream stream),
+LOCKSTEP_HIP_STREAM_WAIT(hipMemcpyDtoHAsync, kMemcpyAsync, (void* to, void* from, size_t bytes, CudaStream stream),
                          (to, from, bytes, stream))
-LOCKSTEP_HIP_STREAM_COPY(hipMemcpyHtoDAsync, kMemcpyAsync,
+LOCKSTEP_HIP_STREAM_WAIT(hipMemcpyHtoDAsync, kMemcpyAsync,
                          (void* to, const void* from, size_t bytes, CudaStream stream), (to, from, bytes, stream))
-LOCKSTEP_HIP_STREAM_COPY(hipMemcpyPeerAsync, kMemcpyAsync,
+LOCKSTEP_HIP_STREAM_WAIT(hipMemcpyPeerAsync, kMemcpyAsync,
                          (void* to, int to_device, const void* from, int from_device, size_t bytes, CudaStream stream),
                          (to, to_device, from, from_device, bytes, stream))
 
-LOCKSTEP_EXPORT int hipMalloc(void** address, size_t bytes) {
-  LOCKSTEP_REAL_HIP(hipMalloc);
-  if (!WaitsAreWatched(caller)) return real(address, bytes);
-  return AroundWait(CallKind::kCudaMalloc, kNone, 0, [&] { return real(address, bytes); });
-}
-
-LOCKSTEP_EXPORT int hipFree(void* address) {
-  LOCKSTEP_REAL_HIP(hipFree);
-  if (!WaitsAreWatched(caller)) return real(address);
-  return AroundWait(CallKind::kCudaFree, kNone, 0, [&] { return real(address); });
-}
+LOCKSTEP_HIP_WAIT(hipMalloc, kCudaMalloc, (void** address, size_t bytes), (address, bytes))
+LOCKSTEP_HIP_WAIT(hipFree, kCudaFree, (void* address), (address))
 
 #define LOCKSTEP_HIP_EVENT_RECORD(NAME)                                           \
   LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                      \
@@ -98,15 +78,15 @@ LOCKSTEP_EXPORT int hipFree(void* address) {
 LOCKSTEP_HIP_EVENT_RECORD(hipEventRecord)
 LOCKSTEP_HIP_EVENT_RECORD(hipEventRecord_spt)
 
-#define LOCKSTEP_HIP_STREAM_WAIT(NAME)                                          \
+#define LOCKSTEP_HIP_WAIT_EVENT(NAME)                                           \
   LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {    \
     LOCKSTEP_REAL_HIP(NAME);                                                    \
     const int result = real(stream, event, flags);                              \
     if (result == 0 && WaitsAreWatched(caller)) NoteStreamWaits(stream, event); \
     return result;                                                              \
   }
-LOCKSTEP_HIP_STREAM_WAIT(hipStreamWaitEvent)
-LOCKSTEP_HIP_STREAM_WAIT(hipStreamWaitEvent_spt)
+LOCKSTEP_HIP_WAIT_EVENT(hipStreamWaitEvent)
+LOCKSTEP_HIP_WAIT_EVENT(hipStreamWaitEvent_spt)
 
 LOCKSTEP_EXPORT int hipStreamDestroy(CudaStream stream) {
   LOCKSTEP_REAL_HIP(hipStreamDestroy);

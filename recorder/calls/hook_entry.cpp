@@ -66,32 +66,11 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n"                                   \
   ".size " NAME ", .-" NAME "\n"
 
-// Uses only registers that contain no argument. The call keeps the caller's return address and stack.
-#define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
-  ".p2align 4\n"                                                                \
-  ".globl lockstep_copy" #COPY "_" #NAME "\n"                                   \
-  ".hidden lockstep_copy" #COPY "_" #NAME "\n"                                  \
-  ".type lockstep_copy" #COPY "_" #NAME ", @function\n"                         \
-  "lockstep_copy" #COPY "_" #NAME ":\n"                                         \
-  ".cfi_startproc\n"                                                            \
-  "  endbr64\n"                                                                 \
-  "  movq lockstep_asked@gottpoff(%rip), %rax\n"                                \
-  "  movl $" #COPY " + 1, %fs:(%rax)\n"                                         \
-  "  jmp " #NAME "\n"                                                           \
-  ".cfi_endproc\n"                                                              \
-  ".size lockstep_copy" #COPY "_" #NAME ", .-lockstep_copy" #COPY "_" #NAME "\n"
-
-// The second name under which NCCL exports the function, with a leading "p".
-#define LOCKSTEP_TWIN_ENTRY(NAME)                              \
-  ".p2align 4\n.globl p" #NAME "\n.type p" #NAME ", @function\n" \
-  ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n"                 \
-  "p" #NAME ":\n"                                             \
-  ".cfi_startproc\n"                                          \
-  "  endbr64\n"                                               \
-  "  movq lockstep_asked@gottpoff(%rip), %rax\n"              \
-  "  movl $5, %fs:(%rax)\n"                                   \
-  "  jmp " #NAME "\n"                                         \
-  ".cfi_endproc\n.size p" #NAME ", .-p" #NAME "\n"
+#define LOCKSTEP_ASK_AND_JUMP(VALUE, NAME)            \
+  "  endbr64\n"                                       \
+  "  movq lockstep_asked@gottpoff(%rip), %rax\n"      \
+  "  movl $" VALUE ", %fs:(%rax)\n"                   \
+  "  jmp " NAME "\n"
 
 #elif defined(__aarch64__)
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
@@ -149,40 +128,31 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n"                                   \
   ".size " NAME ", .-" NAME "\n"
 
-#define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
-  ".p2align 4\n"                                                                \
-  ".globl lockstep_copy" #COPY "_" #NAME "\n"                                   \
-  ".hidden lockstep_copy" #COPY "_" #NAME "\n"                                  \
-  ".type lockstep_copy" #COPY "_" #NAME ", %function\n"                         \
-  "lockstep_copy" #COPY "_" #NAME ":\n"                                         \
-  ".cfi_startproc\n"                                                            \
-  "  hint #34\n"                                                                \
-  "  adrp x16, :gottprel:lockstep_asked\n"                                      \
-  "  ldr x16, [x16, #:gottprel_lo12:lockstep_asked]\n"                          \
-  "  mrs x17, tpidr_el0\n"                                                      \
-  "  add x16, x16, x17\n"                                                       \
-  "  mov w17, #" #COPY " + 1\n"                                                 \
-  "  str w17, [x16]\n"                                                          \
-  "  b " #NAME "\n"                                                             \
-  ".cfi_endproc\n"                                                              \
-  ".size lockstep_copy" #COPY "_" #NAME ", .-lockstep_copy" #COPY "_" #NAME "\n"
-#define LOCKSTEP_TWIN_ENTRY(NAME)                              \
-  ".p2align 4\n.globl p" #NAME "\n.type p" #NAME ", %function\n" \
-  ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n"                 \
-  "p" #NAME ":\n"                                             \
-  ".cfi_startproc\n"                                          \
-  "  hint #34\n"                                              \
-  "  adrp x16, :gottprel:lockstep_asked\n"                    \
-  "  ldr x16, [x16, #:gottprel_lo12:lockstep_asked]\n"        \
-  "  mrs x17, tpidr_el0\n"                                    \
-  "  add x16, x16, x17\n"                                     \
-  "  mov w17, #5\n"                                           \
-  "  str w17, [x16]\n"                                        \
-  "  b " #NAME "\n"                                           \
-  ".cfi_endproc\n.size p" #NAME ", .-p" #NAME "\n"
+#define LOCKSTEP_ASK_AND_JUMP(VALUE, NAME)            \
+  "  hint #34\n"                                      \
+  "  adrp x16, :gottprel:lockstep_asked\n"            \
+  "  ldr x16, [x16, #:gottprel_lo12:lockstep_asked]\n" \
+  "  mrs x17, tpidr_el0\n"                            \
+  "  add x16, x16, x17\n"                             \
+  "  mov w17, #" VALUE "\n"                           \
+  "  str w17, [x16]\n"                                \
+  "  b " NAME "\n"
 #else
 #error "The dlsym hook is written for x86-64 and aarch64."
 #endif
+
+// Uses only registers that contain no argument. The call keeps the caller's return address and stack.
+#define LOCKSTEP_ASKING_ENTRY(ENTRY, VALUE, NAME, SYMBOL)                  \
+  ".p2align 4\n.globl " ENTRY "\n" SYMBOL ".type " ENTRY ", %function\n"  \
+  ENTRY ":\n.cfi_startproc\n"                                             \
+  LOCKSTEP_ASK_AND_JUMP(VALUE, NAME)                                       \
+  ".cfi_endproc\n.size " ENTRY ", .-" ENTRY "\n"
+
+#define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                    \
+  LOCKSTEP_ASKING_ENTRY("lockstep_copy" #COPY "_" #NAME, #COPY " + 1", #NAME, ".hidden lockstep_copy" #COPY "_" #NAME "\n")
+
+// The second name under which NCCL exports the function, with a leading "p".
+#define LOCKSTEP_TWIN_ENTRY(NAME) LOCKSTEP_ASKING_ENTRY("p" #NAME, "5", #NAME, ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n")
 
 #define LOCKSTEP_COPY_ENTRIES(NAME) \
   LOCKSTEP_COPY_ENTRY(0, NAME) LOCKSTEP_COPY_ENTRY(1, NAME) LOCKSTEP_COPY_ENTRY(2, NAME) LOCKSTEP_COPY_ENTRY(3, NAME)

@@ -47,41 +47,19 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
   return result;
 }
 
-LOCKSTEP_EXPORT int ncclRedOpDestroy(int op, NcclComm comm) {
-  LOCKSTEP_REAL_NCCL(ncclRedOpDestroy);
-  return Around(CallKind::kRedOpDestroy, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(op, comm); });
-}
-
-LOCKSTEP_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
-  LOCKSTEP_REAL_NCCL(ncclMemAlloc);
-  return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER,
-                [&] { return real(address, bytes); });
-}
-
-LOCKSTEP_EXPORT int ncclMemFree(void* address) {
-  LOCKSTEP_REAL_NCCL(ncclMemFree);
-  return Around(CallKind::kMemFree, nullptr, Sized(0, address), LOCKSTEP_CALLER, [&] { return real(address); });
-}
-
-LOCKSTEP_EXPORT int ncclCommRegister(NcclComm comm, void* address, size_t bytes, void** handle) {
-  LOCKSTEP_REAL_NCCL(ncclCommRegister);
-  return Around(CallKind::kCommRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
-                [&] { return real(comm, address, bytes, handle); });
-}
-
-LOCKSTEP_EXPORT int ncclCommDeregister(NcclComm comm, void* handle) {
-  LOCKSTEP_REAL_NCCL(ncclCommDeregister);
-  return Around(CallKind::kCommDeregister, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(comm, handle); });
-}
-
-LOCKSTEP_EXPORT int ncclCommWindowRegister(NcclComm comm, void* address, size_t bytes, void** window, int flags) {
-  LOCKSTEP_REAL_NCCL(ncclCommWindowRegister);
-  return Around(CallKind::kWindowRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
-                [&] { return real(comm, address, bytes, window, flags); });
-}
-
-LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
-  LOCKSTEP_REAL_NCCL(ncclCommWindowDeregister);
-  return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
-                [&] { return real(comm, window); });
-}
+#define LOCKSTEP_CALL(NAME, KIND, COMM, SIZE, PARAMETERS, ARGUMENTS)                            \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                                         \
+    LOCKSTEP_REAL_NCCL(NAME);                                                                   \
+    return Around(CallKind::KIND, COMM, SIZE, LOCKSTEP_CALLER, [&] { return real ARGUMENTS; }); \
+  }
+LOCKSTEP_CALL(ncclRedOpDestroy, kRedOpDestroy, comm, CallArguments(), (int op, NcclComm comm), (op, comm))
+LOCKSTEP_CALL(ncclMemAlloc, kMemAlloc, nullptr, Sized(bytes, nullptr), (void** address, size_t bytes), (address, bytes))
+LOCKSTEP_CALL(ncclMemFree, kMemFree, nullptr, Sized(0, address), (void* address), (address))
+LOCKSTEP_CALL(ncclCommRegister, kCommRegister, comm, Sized(bytes, address),
+              (NcclComm comm, void* address, size_t bytes, void** handle), (comm, address, bytes, handle))
+LOCKSTEP_CALL(ncclCommDeregister, kCommDeregister, comm, CallArguments(), (NcclComm comm, void* handle), (comm, handle))
+LOCKSTEP_CALL(ncclCommWindowRegister, kWindowRegister, comm, Sized(bytes, address),
+              (NcclComm comm, void* address, size_t bytes, void** window, int flags),
+              (comm, address, bytes, window, flags))
+LOCKSTEP_CALL(ncclCommWindowDeregister, kWindowDeregister, comm, CallArguments(), (NcclComm comm, void* window),
+              (comm, window))

@@ -3,25 +3,15 @@
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
 
-using lockstep::recorder::BeginOp;
-using lockstep::recorder::CudaStream;
-using lockstep::recorder::EndOp;
-using lockstep::recorder::kNcclInvalidUsage;
-using lockstep::recorder::NcclComm;
-using lockstep::recorder::Op;
-using lockstep::recorder::OpInFlight;
-using lockstep::recorder::RealFunction;
-using lockstep::recorder::RealNccl;
-using lockstep::recorder::ShouldRecord;
+using namespace lockstep::recorder;
 using lockstep::ring::CallKind;
 
 namespace {
 
 // Forwards `arguments` and records `op` around the call.
 template <typename... Parameters, typename... Arguments>
-inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (*)(Parameters...),
+inline __attribute__((always_inline)) int Record(int (*forward)(Parameters...), const Op& op,
                                                  Arguments... arguments) noexcept {
-  const auto forward = reinterpret_cast<int (*)(Parameters...)>(real);
   if (!ShouldRecord(op.caller)) return forward(arguments...);
   OpInFlight flight;
   if (LOCKSTEP_UNLIKELY(!BeginOp(op, &flight))) return forward(arguments...);
@@ -37,11 +27,9 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
 #define LOCKSTEP_LIST(...) __VA_ARGS__
 #define LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, ...)                          \
   LOCKSTEP_EXPORT int NAME PARAMETERS {                                        \
-    static RealFunction function = {#NAME};                                    \
-    void* real = RealNccl(&function, LOCKSTEP_CALLER);                         \
-    if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;          \
+    LOCKSTEP_REAL_NCCL(NAME);                                                  \
     const Op op = {CallKind::LOCKSTEP_LIST OP, comm, stream, LOCKSTEP_CALLER}; \
-    return Record(real, op, NAME, __VA_ARGS__);                                \
+    return Record(real, op, __VA_ARGS__);                                      \
   }
 
 // Each of these functions exists twice. Since NCCL 2.31 there is also a function with a configuration for the call,
@@ -114,24 +102,19 @@ LOCKSTEP_OPERATION(mscclRunAlgo, (kOtherCollective, type, reduction, -1, count, 
 LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
                                   const size_t* recv_counts, const size_t* recv_offsets, uintptr_t type, NcclComm comm,
                                   CudaStream stream, uintptr_t tenth) {
-  static RealFunction function = {"ncclAlltoAllv"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  if (lockstep::recorder::KnownComm(comm) == nullptr) {
-    return reinterpret_cast<decltype(&ncclAlltoAllv)>(real)(send, send_counts, send_offsets, recv, recv_counts,
-                                                            recv_offsets, type, comm, stream, tenth);
+  LOCKSTEP_REAL_NCCL(ncclAlltoAllv);
+  if (KnownComm(comm) == nullptr) {
+    return real(send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm, stream, tenth);
   }
   const Op op = {
       CallKind::kOtherCollective, static_cast<int>(type), -1, -1, 0, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAlltoAllv, send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm,
-                stream, tenth);
+  return Record(real, op, send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm, stream, tenth);
 }
 
 namespace {
 
 // The same call again. ShouldRecord detects that an exception left the end of a group.
 inline bool Nested(const void* caller) noexcept {
-  using namespace lockstep::recorder;
   if (LOCKSTEP_LIKELY(t_local.in_group_call == GroupCall::kNone)) return false;
   return t_local.in_group_call == GroupCall::kStart || !ShouldRecord(caller);
 }
@@ -139,14 +122,11 @@ inline bool Nested(const void* caller) noexcept {
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclGroupStart() {
-  using namespace lockstep::recorder;
-  static RealFunction function = {"ncclGroupStart"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  LOCKSTEP_REAL_NCCL(ncclGroupStart);
   const void* caller = LOCKSTEP_CALLER;
-  if (Nested(caller)) return reinterpret_cast<int (*)()>(real)();
+  if (Nested(caller)) return real();
   t_local.in_group_call = GroupCall::kStart;
-  const int result = reinterpret_cast<int (*)()>(real)();
+  const int result = real();
   t_local.in_group_call = GroupCall::kNone;
   if (result != kNcclSuccess || FromNccl(caller)) return result;
   const bool recording = ShouldRecord(caller);
@@ -163,7 +143,6 @@ namespace {
 
 template <typename Forward>
 int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
-  using namespace lockstep::recorder;
   if (FromNccl(caller) || Nested(caller)) return forward();
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return forward();
@@ -182,16 +161,11 @@ int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclGroupEnd() {
-  static RealFunction function = {"ncclGroupEnd"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  return EndOfGroup(CallKind::kGroupEnd, LOCKSTEP_CALLER, [&] { return reinterpret_cast<int (*)()>(real)(); });
+  LOCKSTEP_REAL_NCCL(ncclGroupEnd);
+  return EndOfGroup(CallKind::kGroupEnd, LOCKSTEP_CALLER, [&] { return real(); });
 }
 
 LOCKSTEP_EXPORT int ncclGroupSimulateEnd(void* info) {
-  static RealFunction function = {"ncclGroupSimulateEnd"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  return EndOfGroup(CallKind::kGroupSimulateEnd, LOCKSTEP_CALLER,
-                    [&] { return reinterpret_cast<int (*)(void*)>(real)(info); });
+  LOCKSTEP_REAL_NCCL(ncclGroupSimulateEnd);
+  return EndOfGroup(CallKind::kGroupSimulateEnd, LOCKSTEP_CALLER, [&] { return real(info); });
 }

@@ -23,6 +23,32 @@ struct CommPlan {
   bool nonblocking = false;
 };
 
+// Publishes that the collectives up to `seq` are issued. A reader that finds issued_seq and issued_check equal in two
+// reads has the matching hash.
+inline void PublishIssued(ring::CommEntry* entry, uint64_t before, uint64_t seq, uint64_t hash, uint64_t now) noexcept {
+  StoreRelease(&entry->issued_seq, seq);
+  FenceRelease();
+  Store(&entry->signature_hash, hash);
+  Store(&entry->issued_ticks, now);
+  StoreRelease(&entry->issued_check, seq);
+  if (LOCKSTEP_LIKELY(seq / ring::kCheckpointEvery == before / ring::kCheckpointEvery)) return;
+  ring::Checkpoint* checkpoint = &entry->checkpoints[seq / ring::kCheckpointEvery % ring::kCheckpoints];
+  StoreRelease(&checkpoint->seq, uint64_t{0});
+  FenceRelease();
+  Store(&checkpoint->hash, hash);
+  StoreRelease(&checkpoint->seq, seq);
+}
+// Reverts to an earlier state. May be called twice.
+inline void TakeBackIssued(ring::CommEntry* entry, uint64_t seq, uint64_t hash) noexcept {
+  for (ring::Checkpoint& checkpoint : entry->checkpoints) {
+    if (checkpoint.seq > seq) Store(&checkpoint.seq, uint64_t{0});
+  }
+  StoreRelease(&entry->issued_seq, seq);
+  FenceRelease();
+  Store(&entry->signature_hash, hash);
+  StoreRelease(&entry->issued_check, seq);
+}
+
 // Writes an entry in the state "initializing". Returns null, and counts this, if the table is full of communicators in
 // use.
 CommLocal* NewComm(const CommPlan& plan) noexcept;

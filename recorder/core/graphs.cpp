@@ -332,19 +332,7 @@ void Issue(Lane* lane, uint64_t now) noexcept {
   const uint64_t hash = lane->steps.After(entry->signature_hash);
   lane->before_issued = before;
   lane->before_hash = entry->signature_hash;
-  // As in BeginOp, a reader that finds issued_seq and issued_check equal in two reads has the matching hash.
-  StoreRelease(&entry->issued_seq, after);
-  FenceRelease();
-  Store(&entry->signature_hash, hash);
-  Store(&entry->issued_ticks, now);
-  StoreRelease(&entry->issued_check, after);
-  if (after / ring::kCheckpointEvery != before / ring::kCheckpointEvery) {
-    ring::Checkpoint* checkpoint = &entry->checkpoints[after / ring::kCheckpointEvery % ring::kCheckpoints];
-    StoreRelease(&checkpoint->seq, uint64_t{0});
-    FenceRelease();
-    Store(&checkpoint->hash, hash);
-    StoreRelease(&checkpoint->seq, after);
-  }
+  PublishIssued(entry, before, after, hash, now);
 }
 
 void TakeBackLane(Lane* lane) noexcept {
@@ -356,13 +344,7 @@ void TakeBackLane(Lane* lane) noexcept {
     }
     return;
   }
-  for (ring::Checkpoint& checkpoint : entry->checkpoints) {
-    if (checkpoint.seq > lane->before_issued) Store(&checkpoint.seq, uint64_t{0});
-  }
-  StoreRelease(&entry->issued_seq, lane->before_issued);
-  FenceRelease();
-  Store(&entry->signature_hash, lane->before_hash);
-  StoreRelease(&entry->issued_check, lane->before_issued);
+  TakeBackIssued(entry, lane->before_issued, lane->before_hash);
 }
 
 // Returns false if the communicator ended or lost its table entry after the capture. Launching is then a mistake in the

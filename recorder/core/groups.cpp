@@ -105,13 +105,7 @@ void SettleRecent(const ThreadState* thread, ring::RecentOp (&ops)[kSize], uint6
 void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool dropped, int result) noexcept {
   ring::CommEntry* entry = comm->entry;
   if (dropped) {
-    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
-      if (checkpoint.seq > comm->group_issued) Store(&checkpoint.seq, uint64_t{0});
-    }
-    StoreRelease(&entry->issued_seq, comm->group_issued);
-    FenceRelease();
-    Store(&entry->signature_hash, comm->group_hash);
-    StoreRelease(&entry->issued_check, comm->group_issued);
+    TakeBackIssued(entry, comm->group_issued, comm->group_hash);
   } else if (result == kNcclSuccess) {  // otherwise NCCL's own thread is still queueing the operations
     Store(&entry->launched_seq, entry->issued_seq);
   }

@@ -171,13 +171,7 @@ void SetEntering(ThreadState* thread, bool entering) noexcept {
 LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
   CommEntry* entry = undo.comm->entry;
   if (undo.collective) {
-    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
-      if (checkpoint.seq > undo.issued) Store(&checkpoint.seq, uint64_t{0});
-    }
-    StoreRelease(&entry->issued_seq, undo.issued);
-    FenceRelease();
-    Store(&entry->signature_hash, undo.other);
-    StoreRelease(&entry->issued_check, undo.issued);
+    TakeBackIssued(entry, undo.issued, undo.other);
   } else {
     if (undo.counter != nullptr) Store(undo.counter, undo.issued);
     Store(&entry->p2p_issued, undo.other);
@@ -426,19 +420,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     undo->other = entry->signature_hash;
     SetEntering(thread, true);
     seq = before + 1;
-    // issued_seq is stored first and issued_check last, so a reader that sees them equal twice has the matching hash.
-    StoreRelease(&entry->issued_seq, seq);
-    FenceRelease();
-    Store(&entry->signature_hash, hash);
-    Store(&entry->issued_ticks, now);
-    StoreRelease(&entry->issued_check, seq);
-    if (LOCKSTEP_UNLIKELY(seq % ring::kCheckpointEvery == 0)) {
-      ring::Checkpoint* checkpoint = &entry->checkpoints[seq / ring::kCheckpointEvery % ring::kCheckpoints];
-      StoreRelease(&checkpoint->seq, uint64_t{0});
-      FenceRelease();
-      Store(&checkpoint->hash, hash);
-      StoreRelease(&checkpoint->seq, seq);
-    }
+    PublishIssued(entry, before, seq, hash, now);
     const uint64_t n = entry->recent_collectives;
     StoreRelease(&entry->recent_collectives, n + 1);
     FenceRelease();

@@ -134,7 +134,7 @@ def main():
     checked = set()
     for source in sorted((SOURCE / "recorder/calls").glob("nccl_*.cpp")):
         body = source.read_text()
-        plain = set(re.findall(r"(?:LOCKSTEP_EXPORT int |LOCKSTEP_OPERATION\(|LOCKSTEP_COLLECTIVE\()(\w*nccl\w+)", body))
+        plain = set(re.findall(r"(?:LOCKSTEP_EXPORT int |LOCKSTEP_OPERATION\(|LOCKSTEP_COLLECTIVE\(|LOCKSTEP_CALL\()(\w*nccl\w+)", body))
         plain |= {name + "Config" for name in re.findall(r"LOCKSTEP_COLLECTIVE\((nccl\w+)", body)}
         plain &= declared
         generic = GENERIC & declared if "LOCKSTEP_FORWARDED_NAMES" in body else set()

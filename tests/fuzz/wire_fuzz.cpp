@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/wire/frame.h"
 #include "collector/wire/shape.h"
 #include "proto/wire.pb.h"

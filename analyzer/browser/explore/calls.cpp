@@ -86,7 +86,7 @@ CallStates::CallStates(const Bundle& bundle, const ViewFacts& facts) : bundle_(b
   for (const CallMismatch& mismatch : facts.mismatches()) {
     if (mismatch.point_to_point()) continue;
     for (const CallMismatch::Group& group : mismatch.groups()) {
-      if (!group.reference()) differs_[{mismatch.comm(), mismatch.sequence()}].push_back(&group.ranks());
+      if (!group.reference()) differs_[{mismatch.comm(), mismatch.sequence()}].Unite(Ranks::Of(group.ranks()));
     }
   }
   for (const RankFacts& rank : facts.ranks()) {
@@ -99,15 +99,8 @@ ViewState CallStates::Of(size_t rank, const PageCall& call) const {
   const Membership& m = bundle_.ranks[rank].memberships[call.membership];
   const bool collective = ring::IsCollective(call.kind);
   if (collective && !differs_.empty()) {
-    const int32_t number = bundle_.ranks[rank].rank;
     const auto found = differs_.find({static_cast<int32_t>(m.comm), call.seq});
-    if (found != differs_.end()) {
-      for (const RankRuns* runs : found->second) {
-        for (int i = 0; i + 1 < runs->bounds_size(); i += 2) {
-          if (number >= runs->bounds(i) && number <= runs->bounds(i + 1)) return ViewState::kMismatch;
-        }
-      }
-    }
+    if (found != differs_.end() && found->second.Contains(bundle_.ranks[rank].rank)) return ViewState::kMismatch;
   }
   const ViewState state = StateOfOp(call.state, waits_[rank]);
   return state == ViewState::kIssued && collective && call.seq >= 0 && m.completed >= call.seq ? ViewState::kCompleted

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/viewdata/state.h"
 #include "proto/view.pb.h"
 
@@ -65,7 +66,7 @@ class CallStates {
   const Bundle& bundle_;
   std::vector<bool> waits_;  // indexed by rank
   // Indexed by communicator and number: the ranks whose call differs from the majority's.
-  absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<const RankRuns*>> differs_;
+  absl::flat_hash_map<std::pair<int32_t, int64_t>, Ranks> differs_;
 };
 
 }  // namespace lockstep

@@ -6,7 +6,6 @@
 #include <sodium.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <optional>
@@ -16,28 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
+#include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMostSource = size_t{4} << 20;
-constexpr int64_t kNsOfSecond = 1'000'000'000;
-
-int64_t Now(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return now.tv_sec * kNsOfSecond + now.tv_nsec;
-}
-
-// Returns when the process started, by the wall clock.
-std::optional<int64_t> StartedRealNs(pid_t pid) {
-  const std::optional<ProcStat> stat = ReadProcStat(pid);
-  const int64_t hertz = sysconf(_SC_CLK_TCK);
-  if (!stat || hertz <= 0) return std::nullopt;
-  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kNsOfSecond / hertz);
-  return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + since_boot;
-}
 
 // Links in the path stay below the root. Linux before 5.6 cannot do that, so only files in this process's own root are
 // opened there.
@@ -63,11 +47,11 @@ int OpenRootOf(pid_t pid) {
 
 std::string SourceHash(pid_t pid, int root, const std::string& path) {
   if (root < 0 || path.empty() || path[0] != '/') return "";
-  const std::optional<int64_t> started = StartedRealNs(pid);
+  const std::optional<ProcStat> process = ReadProcStat(pid);
   const UniqueFd fd = OpenBelow(root, path);
   struct stat info {};
-  if (!started || !fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  if (info.st_mtim.tv_sec * kNsOfSecond + info.st_mtim.tv_nsec > *started) return "";
+  if (!process || !fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  if (info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec > process->StartedRealNs()) return "";
   const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostSource);
   if (!text.ok()) return "";
   unsigned char hash[crypto_hash_sha256_BYTES];

@@ -14,7 +14,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/merge.h"
 #include "analyzer/model/bundle.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/detector.h"
 #include "collector/detect/root_finding.h"
 #include "collector/service/core/host_clocks.h"

@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/common/recorder_facts.h"
 #include "collector/detect/desync_watch.h"
 #include "collector/detect/detector.h"

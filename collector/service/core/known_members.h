@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/model/bundle.h"
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/progress.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/rank_set.h"
 #include "collector/testing/fleet.h"
 #include "tests/support/files.h"
 

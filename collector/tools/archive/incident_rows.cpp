@@ -31,13 +31,7 @@ std::string Text(const Json& json, const char* name, size_t most = kMostText) {
 }
 
 int64_t Whole(const Json& json, const char* name, int64_t least, int64_t most, int64_t otherwise) {
-  const auto at = json.find(name);
-  if (at == json.end() || !at->is_number_integer()) return otherwise;
-  if (at->is_number_unsigned()) {
-    const auto value = at->get<uint64_t>();
-    return value > static_cast<uint64_t>(most) ? otherwise : std::max(static_cast<int64_t>(value), least);
-  }
-  const auto value = at->get<int64_t>();
+  const int64_t value = JsonInteger(json, name, otherwise);
   return value < least || value > most ? otherwise : value;
 }
 

@@ -139,10 +139,7 @@ Place PlaceOf(const RankProcess& rank, bool ask) {
   place.root.reset(open((folder + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   place.folder.reset(open((folder + "/cwd").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   place.own_root = IsSameFile(folder + "/ns/mnt", "/proc/self/ns/mnt") && IsSameFile(folder + "/root", "/");
-  if (const std::optional<ProcStat> stat = ReadProcStat(rank.pid)) {
-    const int64_t tick = kSecond / sysconf(_SC_CLK_TCK);
-    place.started_ns = RealtimeNs() - ClockNs(CLOCK_BOOTTIME) + static_cast<int64_t>(stat->start_ticks) * tick;
-  }
+  if (const std::optional<ProcStat> stat = ReadProcStat(rank.pid)) place.started_ns = stat->StartedRealNs();
   if (const std::string pipe = Variable(rank.pid, kPipe); !pipe.empty())
     place.pipe = absl::StrCat(pipe, rank.rank, ".pipe");
   std::vector<std::string> prefixes;

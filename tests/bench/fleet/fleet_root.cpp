@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
 #include "collector/service/core/digest_round.h"

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/model/rank_set.h"
 #include "collector/agent/host_source.h"
-#include "collector/common/rank_set.h"
 #include "collector/incident/incident.h"
 #include "collector/wire/frame.h"
 

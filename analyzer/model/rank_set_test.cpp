@@ -1,9 +1,12 @@
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
+
+#include "proto/view.pb.h"
+#include "proto/wire.pb.h"
 
 namespace lockstep {
 namespace {
@@ -80,6 +83,12 @@ TEST(RankSet, RefusesHostileMessages) {
     touching.add_last(i);
   }
   EXPECT_EQ(Ranks::From(touching)->runs().size(), 1u);
+}
+
+TEST(RankSet, TakesRunsOfAnIndexInAnyOrder) {
+  RankRuns runs;
+  for (int32_t bound : {5, 9, 0, 6, 3, 1, kMostRank - 1, INT32_MAX, INT32_MAX, INT32_MAX, 7}) runs.add_bounds(bound);
+  EXPECT_EQ(Ranks::Of(runs).runs(), (std::vector<Ranks::Run>{{0, 9}, {kMostRank - 1, kMostRank}}));
 }
 
 TEST(RankSet, PrintsCompactly) {

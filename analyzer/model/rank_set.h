@@ -1,5 +1,5 @@
-// Sets of ranks as ascending, inclusive runs. Messages contain them; relay and collector merge them. 24,576 consecutive
-// ranks are one run.
+// Sets of ranks as ascending, inclusive runs, in messages, in the collector and in the viewer. 24,576 consecutive ranks
+// are one run.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proto/wire.pb.h"
 
 namespace lockstep {
+
+class RankRuns;
+class RankSet;
 
 constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may contain
 constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number in one set in a message
@@ -30,6 +32,7 @@ class Ranks {
   // Any order, possibly overlapping; no run may be empty.
   static Ranks OfRuns(std::vector<Run> runs);
   static Ranks Between(int32_t first, int32_t last);
+  static Ranks Of(const RankRuns& runs);  // any order
   // Parses a set from the network. Refuses runs that are not ascending, overlap, exceed 0..kMostRank, or are too many.
   static absl::StatusOr<Ranks> From(const RankSet& message);
   static Ranks FromOrNone(const RankSet& message);  // an invalid set is empty
@@ -50,8 +53,8 @@ class Ranks {
   bool empty() const { return runs_.empty(); }
   size_t size() const;  // number of ranks
   const std::vector<Run>& runs() const { return runs_; }
-  int32_t front() const { return runs_.front().first; }  // the set must not be empty
-  int32_t back() const { return runs_.back().last; }
+  int32_t front() const { return runs_.empty() ? -1 : runs_.front().first; }  // -1 if the set is empty
+  int32_t back() const { return runs_.back().last; }                          // the set must not be empty
   std::vector<int32_t> List(size_t most = SIZE_MAX) const;
   // "0-7, 9 and 12 more"
   std::string Text(size_t most_runs = 8) const;

@@ -1,17 +1,19 @@
-#include "collector/common/rank_set.h"
+#include "analyzer/model/rank_set.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proto/view.pb.h"
+#include "proto/wire.pb.h"
 
 namespace lockstep {
 namespace {
 
 // Appends a run that starts at or after the start of the last one.
 void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
-  if (!runs->empty() && run.first <= runs->back().last + 1) {
+  if (!runs->empty() && run.first <= int64_t{runs->back().last} + 1) {
     runs->back().last = std::max(runs->back().last, run.last);
   } else {
     runs->push_back(run);
@@ -41,6 +43,12 @@ Ranks Ranks::OfRuns(std::vector<Run> runs) {
 Ranks Ranks::Between(int32_t first, int32_t last) {
   Ranks set;
   set.AddRun(first, last);
+  return set;
+}
+
+Ranks Ranks::Of(const RankRuns& runs) {
+  Ranks set;
+  for (int i = 0; i + 1 < runs.bounds_size(); i += 2) set.AddRun(runs.bounds(i), runs.bounds(i + 1));
   return set;
 }
 
