@@ -81,7 +81,10 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
     return c.kind == COLLECTIVE_STUCK || MayBeNetwork(c.reason);
   });
-  if (model.stalled && !stuck_inside) RuleOut(NotTheCause::NETWORK, verdict);
+  const std::vector<Problem>& problems = model.bundle.problems;
+  const bool reported = std::any_of(problems.begin(), problems.end(),
+                                    [](const Problem& problem) { return problem.like == kNetworkFailed; });
+  if (model.stalled && !stuck_inside && !reported) RuleOut(NotTheCause::NETWORK, verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
   if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) RuleOut(NotTheCause::GPU, verdict);

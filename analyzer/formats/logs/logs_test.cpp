@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -206,6 +207,44 @@ TEST_F(LogsTest, AnExceptionTellsWhichOfTheSilentRanksEnded) {
     ASSERT_GE(open.findings_size(), 1) << Show(open);
     EXPECT_EQ(lockstep::testing::Culprits(open.findings(0)), (std::vector<int32_t>{4, 5})) << Show(open);
   }
+}
+
+// Some of the ranks that waited were killed before they could print a timeout. Rank 5 died of its own exception.
+TEST_F(LogsTest, AnExceptionIsLikelierTheCauseThanARankWithoutLines) {
+  std::string log = Exception(5, "IndexError: list index out of range");
+  for (int rank : {0, 1, 3}) {
+    log += Of(rank) + Caught(rank, 8) + Of(rank) + Counters("7(DATA_PARALLEL_GROUP)", rank, 8, 7);
+  }
+  Put("log", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD) << Show(verdict);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{5})) << Show(verdict);
+}
+
+TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
+  std::string log;
+  for (int rank : {0, 1, 3}) log += TimedOut(rank, 8);
+  const auto ruled_out = [](const Verdict& verdict) {
+    return std::any_of(verdict.ruled_out().begin(), verdict.ruled_out().end(),
+                       [](const NotTheCause& not_it) { return not_it.what() == NotTheCause::NETWORK; });
+  };
+  Put("log", log);
+  EXPECT_TRUE(ruled_out(Told()));
+  Put("log", log +
+                 "node1:70:97 [3] transport/net_ib.cc:2130 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> "
+                 "with status=12 opcode=0 len=0 vendor err 129 (Send)\n");
+  EXPECT_FALSE(ruled_out(Told()));
+}
+
+// Only rank 0 reports, and its report names all others.
+TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
+  Put("log",
+      TimedOut(0, 9) +
+          "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
+          "\t   - [2] finished collective #8, but didn't join collective #9 (count from 1)\n"
+          "\t - Snapshot of ranks' latest states:\n\t   #9 started ranks:\n\t     [0, 1, 3] started allreduce\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
 }
 
 // A watchdog ends a rank that waits for another.
@@ -698,6 +737,24 @@ TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
 TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
   EXPECT_THAT(Said(), HasSubstr("line 1: a stack without a rank"));
+}
+
+TEST_F(LogsTest, FilesNamedAfterHostsHoldNoRanks) {
+  const std::string failed =
+      "Traceback (most recent call last):\n  File \"/app/train.py\", line 20, in step\n    step()\nKeyError: 'x'\n";
+  Put("node20.log", "step 7\n");
+  Put("node21.log", failed);
+  EXPECT_THAT(Said(), HasSubstr("no line shows its rank"));
+}
+
+TEST_F(LogsTest, StacksNamedAfterHostsAndGpusFollowTheirOrder) {
+  for (const char* host : {"gpu-node9", "gpu-node10"}) {
+    for (int gpu = 0; gpu < 4; ++gpu) {
+      const bool odd = host == std::string("gpu-node10") && gpu == 1;
+      Put(absl::StrCat(host, "_gpu", gpu, "_", 4100 + 7 * gpu, ".txt"), PySpy(odd ? "norm" : "mlp"));
+    }
+  }
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
 TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
