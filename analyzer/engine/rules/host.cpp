@@ -89,11 +89,15 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   } else if (idle) {
     c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
   }
-  // A text does not show all groups of a rank. So it may be in that call, while calls that differ are certain.
+  // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
+  // certain.
   const bool unrecorded =
       waiter.edge != nullptr && std::none_of(rank.memberships.begin(), rank.memberships.end(),
                                              [&](const Membership& ms) { return ms.comm == waiter.edge->comm; });
-  if (unrecorded && rank.source == Source::kFlightRecorder && !facts.mismatches.empty()) c.doubtful = true;
+  const bool certain =
+      !facts.mismatches.empty() || std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
+                                               [](const Rank& other) { return !other.process.exception.empty(); });
+  if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
     const Rank& witness = facts.bundle.ranks[stopped.witness];

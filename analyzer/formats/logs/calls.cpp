@@ -127,7 +127,8 @@ class Calls {
     }
     // Ranks without any line are behind, too.
     const size_t all = std::max(ranks.size(), static_cast<size_t>(largest_));
-    return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
+    const size_t late = behind.size() + all - ranks.size();
+    return !behind.empty() && (late * 2 > all || (late * 2 == all && all > 2));
   }
 
   // Returns the sizes of communicators that cannot be matched on all ranks, because the log does not begin early enough

@@ -404,11 +404,14 @@ class Watchdogs {
   }
 
   void Fill(int32_t rank, const OfRank& of) {
-    // Operations that timed out were issued before those that did not. The lines show no other order between groups.
+    // Operations that timed out were issued before those that did not. Times show the order between groups, if printed.
     for (const bool late : {true, false}) {
-      for (const auto& [name, group] : of.groups) {
-        if (late == (!group.timeouts.empty() || group.failed_at >= 0)) FillGroup(rank, of, name, group);
+      std::multimap<int64_t, const std::pair<const std::string, Progress>*> by_time;
+      for (const auto& group : of.groups) {
+        if (late != (!group.second.timeouts.empty() || group.second.failed_at >= 0)) continue;
+        by_time.emplace(group.second.timeouts.empty() ? 0 : IssuedAt(*group.second.timeouts.begin()->second), &group);
       }
+      for (const auto& [time, group] : by_time) FillGroup(rank, of, group->first, group->second);
     }
   }
 
@@ -442,6 +445,12 @@ class Watchdogs {
     }
   }
 
+  // Returns when the operation that timed out was issued; 0 if unknown.
+  static int64_t IssuedAt(const WatchdogLine& line) {
+    const bool dated = line.printed_ns > 0 && line.ran_ms > 0 && line.ran_ms < kMostMs;
+    return dated ? line.printed_ns - line.ran_ms * kNsInMs : 0;
+  }
+
   static void AddOps(const Progress& group, uint32_t index, fr::FileData* data) {
     int64_t issued = group.enqueued, completed = group.completed;
     bool p2p = false;
@@ -465,8 +474,7 @@ class Watchdogs {
       if (line != nullptr) {
         op.input_elements = line->elements_in;
         op.output_elements = line->elements_out;
-        if (line->printed_ns > 0 && line->ran_ms > 0 && line->ran_ms < kMostMs)
-          op.enter_ns = line->printed_ns - line->ran_ms * kNsInMs;
+        op.enter_ns = IssuedAt(*line);
       }
       if (!group.call_site.empty()) op.call_site = Ranks::Intern(data, group.call_site);
       p2p |= ring::IsPointToPoint(op.kind);

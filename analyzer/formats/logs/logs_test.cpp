@@ -237,6 +237,24 @@ TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
   EXPECT_FALSE(ruled_out(Told()));
 }
 
+// Each host's torchrun numbers its workers from 0. The last lines of a process lack its rank.
+TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
+  for (const int host : {0, 1}) {
+    std::string log;
+    for (int local = 0; local < 4; ++local) {
+      const int rank = 4 * host + local;
+      const std::string label = absl::StrCat("[default", local, "]:"), group = absl::StrCat(20 + local, "(DP)");
+      log += label + Of(rank) + "step 7\n";
+      if (rank == 3) continue;
+      log += label + Of(rank) + Caught(host, 5) + label + Of(rank) + Counters(group, host, 5, 4);
+      log += label + "  what():  " + Counters(group, host, 5, 4);
+    }
+    Put(absl::StrCat("node", host, ".log"), log);
+  }
+  const Bundle bundle = Load();
+  EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
+}
+
 // Only rank 0 reports, and its report names all others.
 TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
   Put("log",

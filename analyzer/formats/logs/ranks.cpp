@@ -36,8 +36,11 @@ void NameFiles(std::vector<FileFacts>* files) {
   }
   for (size_t i = 0; i < files->size(); ++i) {
     FileFacts& file = (*files)[i];
-    // A file with the lines of several ranks is the log of a host.
-    if (std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
+    // A file with the lines of several ranks or processes is the log of a host.
+    const bool processes = std::any_of(file.nccl.begin(), file.nccl.end(), [&](const NcclProcess& process) {
+      return process.pid != file.nccl[0].pid || process.host != file.nccl[0].host;
+    });
+    if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
       continue;

@@ -135,6 +135,15 @@ class Reader {
     const Line line = TakePrefixes(whole);
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
+    if (line.local >= 0) {
+      // torchrun numbers its own workers, and only some of their lines contain the rank. -1: several hosts in one log.
+      const auto [at, fresh] = rank_of_local_.try_emplace(line.local, who.rank);
+      if (at->second >= 0 && who.rank >= 0 && at->second != who.rank) at->second = -1;
+      if (fresh && who.rank < 0)
+        rank_of_local_.erase(at);
+      else if (who.rank < 0)
+        who.rank = at->second;
+    }
     if (who.rank >= 0) facts_.ranks.insert(who.rank);
     if (who.task >= 0) facts_.tasks.insert(who.task);
     if (who.local >= 0) facts_.locals.insert(who.local);
@@ -344,8 +353,9 @@ class Reader {
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
-  std::map<int32_t, size_t> last_said_;  // maps the rank before a line to the index in FileFacts::watchdog
-  size_t trace_of_ = SIZE_MAX;           // the same, for the line whose trace of the failed call is being read
+  std::map<int32_t, int32_t> rank_of_local_;  // the rank in lines with this local rank
+  std::map<int32_t, size_t> last_said_;       // maps the rank before a line to the index in FileFacts::watchdog
+  size_t trace_of_ = SIZE_MAX;                // the same, for the line whose trace of the failed call is being read
 };
 
 }  // namespace
