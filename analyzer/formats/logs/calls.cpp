@@ -122,13 +122,13 @@ class Calls {
         return true;
       std::map<int64_t, std::vector<int32_t>> ends;
       for (const Part& part : parts) ends[LastOf(part, by_count)].push_back(part.rank);
-      if (ends.size() > kMostEnds) return true;
+      const bool few = parts.size() == 2 || ends.begin()->second.size() * 2 < parts.size();
+      if (ends.size() > kMostEnds || (ends.size() > 1 && !few)) return true;
       if (ends.size() > 1) behind.insert(ends.begin()->second.begin(), ends.begin()->second.end());
     }
     // Ranks without any line are behind, too.
     const size_t all = std::max(ranks.size(), static_cast<size_t>(largest_));
-    const size_t late = behind.size() + all - ranks.size();
-    return !behind.empty() && (late * 2 > all || (late * 2 == all && all > 2));
+    return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
   }
 
   // Returns the sizes of communicators that cannot be matched on all ranks, because the log does not begin early enough

@@ -99,6 +99,7 @@ class Watchdogs {
       }
     }
     DropNumbered();
+    DropIdle();
     // Ranks of one group are stuck in one operation, so a different number means a different group.
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
@@ -197,6 +198,26 @@ class Watchdogs {
                      "\" is not the same process group on all ranks: this PyTorch version numbers the groups of "
                      "each process separately. The log lines about it show only that those ranks waited, not for "
                      "whom"));
+  }
+
+  // All ranks print the counters of the whole job's group. If no rank waits there, and several print nothing else,
+  // these lines do not show for which of them others wait: processes end before all watchdogs have caught their
+  // timeouts.
+  void DropIdle() {
+    const auto waits = [&](const auto& group) {
+      return IsWhole(group.first, DescOf(group.first)) && !group.second.timeouts.empty();
+    };
+    for (const auto& [rank, of] : ranks_) {
+      if (!of.bare.empty() || std::any_of(of.groups.begin(), of.groups.end(), waits)) return;
+    }
+    const auto done = [&](const auto& group) {
+      return IsWhole(group.first, DescOf(group.first)) && group.second.enqueued == group.second.completed;
+    };
+    const auto idle = [&](const auto& entry) {
+      const OfRank& of = entry.second;
+      return !of.timed_out && std::all_of(of.groups.begin(), of.groups.end(), done);
+    };
+    if (std::count_if(ranks_.begin(), ranks_.end(), idle) > 1) std::erase_if(ranks_, idle);
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {

@@ -255,6 +255,19 @@ TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
 }
 
+// The group of all ranks is unused. Ranks 2 and 3 did not print a timeout: one was killed before it could.
+TEST_F(LogsTest, CountersOfAnUnusedGroupShowNobodyWhoIsElsewhere) {
+  std::string log = "world_size=4\n";
+  for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("3(DP)", rank, 5, 4);
+  for (int rank : {2, 3})
+    log += Of(rank) + "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank " +
+           absl::StrCat(rank,
+                        "] Received a dump signal due to a collective timeout from  rank 0 and we will try our best "
+                        "to dump the debug info. Last enqueued NCCL work: -1, last completed NCCL work: -1.\n");
+  Put("log", log);
+  EXPECT_EQ(Load().ranks.size(), 2u);
+}
+
 // Only rank 0 reports, and its report names all others.
 TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
   Put("log",
