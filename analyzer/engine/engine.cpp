@@ -205,9 +205,14 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
   const std::vector<NotTheCause> legal =
       bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, &causes);
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
+  // A rank without data is likelier the cause than a call in which it may be, too.
+  const auto place = [](const Cause& c) {
+    const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
+    return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;
+  };
+  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;
-    return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
+    return a.doubtful != b.doubtful ? b.doubtful : place(a) < place(b);
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live || MayOnlyBeSlow(model, causes)));

@@ -543,7 +543,7 @@ class Watchdogs {
   bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is rank 3 of the job
 };
 
-// Gives an operation that no line names the name that another rank prints for the same number.
+// Gives an operation that no line names the name that other ranks print for the same number, if they agree.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {
@@ -555,14 +555,16 @@ void NameUntold(Ranks* ranks) {
   };
   for (const auto& [rank, data] : ranks->ranks) {
     for (const Op& op : data.rank.ops) {
-      if (!untold(data, op) && op.name == kNoIndex) named.try_emplace(key(data, op), &op);
+      if (untold(data, op) || op.name != kNoIndex) continue;
+      const auto [at, fresh] = named.try_emplace(key(data, op), &op);
+      if (!fresh && at->second != nullptr && at->second->kind != op.kind) at->second = nullptr;
     }
   }
   for (auto& [rank, data] : ranks->ranks) {
     for (Op& op : data.rank.ops) {
       if (!untold(data, op)) continue;
       const auto at = named.find(key(data, op));
-      if (at == named.end() || ring::IsPointToPoint(at->second->kind)) continue;
+      if (at == named.end() || at->second == nullptr || ring::IsPointToPoint(at->second->kind)) continue;
       op.kind = at->second->kind;
       op.name = kNoIndex;
     }

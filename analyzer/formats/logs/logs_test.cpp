@@ -255,6 +255,21 @@ TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
 }
 
+// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different ones.
+TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
+  const std::string unnamed = "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank ";
+  std::string log = TimedOut(0, 5) + TimedOut(1, 5, "REDUCE_SCATTER");
+  for (int rank : {2, 3})
+    log += Of(rank) + unnamed +
+           absl::StrCat(rank,
+                        "] Received a dump signal due to a collective timeout from  rank 0 and we will try our best "
+                        "to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 4.\n");
+  Put("log", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 1})) << Show(verdict);
+}
+
 // The group of all ranks is unused. Ranks 2 and 3 did not print a timeout: one was killed before it could.
 TEST_F(LogsTest, CountersOfAnUnusedGroupShowNobodyWhoIsElsewhere) {
   std::string log = "world_size=4\n";
