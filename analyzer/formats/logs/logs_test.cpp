@@ -704,6 +704,19 @@ TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
   ExpectOnly(Told(), RANK_DEAD, {1});
 }
 
+// The log does not show which group rank 1 belongs to. Its stack shows that it is in none.
+TEST_F(LogsTest, AStackOfTheRankThatIsInNoCall) {
+  std::string log = "world_size=4\n";
+  for (int rank : {2, 3}) log += Of(rank) + Caught(rank - 2, 13) + Of(rank) + Counters("8(TP)", rank - 2, 13, 12);
+  log += Of(0) + Caught(0, 3) + Of(0) + Counters("9(DP)", 0, 3, 2);
+  Put("train.log", log);
+  Put("rank_1.txt",
+      "Process 7: python train.py\nPython v3.12\n\nThread 7 (idle): \"MainThread\"\n    select (selectors.py:416)\n"
+      "    wait (multiprocessing/connection.py:931)\n    __next__ (torch/utils/data/dataloader.py:630)\n"
+      "    main (train.py:40)\n    <module> (train.py:50)\n");
+  ExpectOnly(Told(), HOST_STALL, {1});
+}
+
 TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
   const auto stack = [](const std::string& call, const std::string& caller) {
     return absl::StrCat("Thread 9 (idle): \"MainThread\"\n    ", call,
