@@ -197,7 +197,8 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty()) still->Append(FromReplays(facts));
   if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
   if (causes.empty()) still->Append(FromStacks(facts));
-  if (std::all_of(causes.begin(), causes.end(), [](const Cause& c) { return c.doubtful && c.hypothesis; })) {
+  const auto open = [](const Cause& c) { return c.doubtful && c.hypothesis; };
+  if (!causes.empty() && std::all_of(causes.begin(), causes.end(), open)) {
     if (std::vector<Cause> elsewhere = FromStacksBesideCalls(facts); !elsewhere.empty()) causes = std::move(elsewhere);
   }
   // If nothing is stuck, no rank waits for a rank that left no data.
