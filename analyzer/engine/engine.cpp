@@ -86,7 +86,10 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
     return c.kind == COLLECTIVE_STUCK || MayBeNetwork(c.reason);
   });
-  if (model.stalled && !stuck_inside) RuleOut(NotTheCause::NETWORK, verdict);
+  const std::vector<Problem>& problems = model.bundle.problems;
+  const bool reported = std::any_of(problems.begin(), problems.end(),
+                                    [](const Problem& problem) { return problem.like == kNetworkFailed; });
+  if (model.stalled && !stuck_inside && !reported) RuleOut(NotTheCause::NETWORK, verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
   if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) RuleOut(NotTheCause::GPU, verdict);
@@ -199,6 +202,10 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty()) still->Append(FromReplays(facts));
   if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
   if (causes.empty()) still->Append(FromStacks(facts));
+  const auto open = [](const Cause& c) { return c.doubtful && c.hypothesis; };
+  if (!causes.empty() && std::all_of(causes.begin(), causes.end(), open)) {
+    if (std::vector<Cause> elsewhere = FromStacksBesideCalls(facts); !elsewhere.empty()) causes = std::move(elsewhere);
+  }
   // If nothing is stuck, no rank waits for a rank that left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(FromMissing(facts));
   if (causes.empty()) still->Append(FromUnseenEnds(facts));
@@ -207,9 +214,14 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
   const std::vector<NotTheCause> legal =
       bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, &causes);
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
+  // A rank without data is likelier the cause than a call in which it may be, too.
+  const auto place = [](const Cause& c) {
+    const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
+    return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;
+  };
+  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;
-    return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
+    return a.doubtful != b.doubtful ? b.doubtful : place(a) < place(b);
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live || MayOnlyBeSlow(model, causes)));

@@ -49,7 +49,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // A process that ended because of another one is judged by its last activity.
+  // A process that ended because of another one is judged by its last activity. A text reports it gone because others
+  // missed it.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
@@ -261,7 +262,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
   // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
   // judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
-                     (rank.process.life == Life::kGone && anyone_runs_);
+                     (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
   SetHost(index, ended && !rank.process.consequence);
 
   if (rank.source == Source::kFlightRecorder) {

@@ -15,6 +15,8 @@ using ring::IsPointToPoint;
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
+// So many times as many ranks must have continued as have stopped beside the rank.
+constexpr int32_t kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
 
@@ -45,11 +47,12 @@ class Comparer {
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
   // if there is none. Earlier calls of the witness prove nothing, because the rank may have taken another path to that
   // work. Nor does a call that no member of the rank's own communicator made, because that communicator has its own
-  // number of rounds.
-  const Op* WentPast(size_t witness, size_t rank) const {
+  // number of rounds. Sets `same` to whether both have the same unfinished work.
+  const Op* WentPast(size_t witness, size_t rank, bool* same) const {
+    *same = false;
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;
     size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued
-    if (units.size() <= std::max(own.size(), after) || !NumberAlike(witness, rank)) return nullptr;
+    if (!NumberAlike(witness, rank)) return nullptr;
     for (const Unit& unit : own) {
       for (uint32_t i : unit.ops) {
         const uint32_t place = Holds(witness, rank, model_.bundle.ranks[rank].ops[i]);
@@ -57,6 +60,8 @@ class Comparer {
         after = std::max<size_t>(after, place + 1);
       }
     }
+    *same = !own.empty();
+    if (units.size() <= std::max(own.size(), after)) return nullptr;
     const Rank& theirs = model_.bundle.ranks[witness];
     for (size_t u = after; u < units.size(); ++u) {
       for (uint32_t i : units[u].ops) {
@@ -128,12 +133,17 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
     for (const size_t r : family) {
       if (model.ranks[r].host != state || model.ranks[r].in_flight.size() > kMayFillQueue) continue;
       StoppedHost host;
+      int32_t beside = 0;
       for (size_t i = 0; i < family.size(); i += step) {
-        const Op* next = comparer.WentPast(family[i], r);
+        if (family[i] == r) continue;
+        bool same = false;
+        const Op* next = comparer.WentPast(family[i], r, &same);
         if (next != nullptr && host.witnesses++ == 0) host.witness = static_cast<int32_t>(family[i]), host.next = next;
+        beside += same && next == nullptr;
       }
-      // A single witness may itself be the rank that left the program.
-      if (host.witnesses >= 2) found[r] = host;
+      // A single witness may itself be the rank that left the program. If others also stopped there, processes merely
+      // run ahead of their GPUs by different numbers of calls.
+      if (host.witnesses >= 2 && host.witnesses > kManyPassed * beside) found[r] = host;
     }
   }
   return found;

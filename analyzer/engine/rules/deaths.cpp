@@ -100,14 +100,19 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
 }
 
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known) {
-  // If a cause is known, a later death is a consequence of it. Where only processes are known, FromStacks compares ends
-  // with what the other ranks are doing.
-  if (!known.empty() || ProcessesLookedAt(facts.bundle)) return {};
+  // If a cause is known, a later death is a consequence of it. That a rank left no data is not one. Where only
+  // processes are known, FromStacks compares ends with what the other ranks are doing.
+  const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
+  if (!std::all_of(known.begin(), known.end(), no_data) || ProcessesLookedAt(facts.bundle)) return {};
   std::map<std::string, int32_t> first;  // first end on each host, whose clock orders them
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;
-    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    // A text that shows an exception, or that others miss the process. Other ends may follow from what the ranks
+    // without data did.
+    const bool told = rank.source == Source::kFlightRecorder && (!p.exception.empty() || p.life == Life::kGone);
+    const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    const bool abnormal = told || (ended && known.empty());
     if (!abnormal || facts.model.ranks[r].host != HostState::kDead) continue;
     auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
     if (!fresh && p.ended_mono_ns < facts.bundle.ranks[it->second].process.ended_mono_ns)

@@ -45,6 +45,20 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   return false;
 }
 
+// Returns whether the rank waits for a rank that left no data.
+bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
+  const WaitGraph& graph = *facts.graph;
+  const auto missing = [&](const Edge& e) { return graph.Kind(e.to) == WaitGraph::NodeKind::kMissing; };
+  for (uint32_t q = graph.FirstQueue(rank_index); q < graph.FirstQueue(rank_index + 1); ++q) {
+    for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
+      const auto& behind = graph.edges[e.to];
+      const bool collective = graph.Kind(e.to) == WaitGraph::NodeKind::kCollective;
+      if (missing(e) || (collective && std::any_of(behind.begin(), behind.end(), missing))) return true;
+    }
+  }
+  return false;
+}
+
 // The rank never called the call in which others wait, but its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
@@ -75,11 +89,22 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   } else if (idle) {
     c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
   }
+  // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
+  // certain.
+  const bool unrecorded =
+      waiter.edge != nullptr && std::none_of(rank.memberships.begin(), rank.memberships.end(),
+                                             [&](const Membership& ms) { return ms.comm == waiter.edge->comm; });
+  const bool certain =
+      !facts.mismatches.empty() || std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
+                                               [](const Rank& other) { return !other.process.exception.empty(); });
+  if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
     const Rank& witness = facts.bundle.ranks[stopped.witness];
     if (!never) {
       c.reason = REASON_STOPPED_SHORT;
+      // Processes may run ahead of their GPUs by different numbers of calls.
+      c.doubtful = WaitsForMissing(facts, r) || !CompletionsAreRecorded(rank, nullptr);
       c.In(facts.model.CommOf(witness, *stopped.next), stopped.next, stopped.witness);
       c.grade = GRADE_FAIR;
     }

@@ -36,6 +36,9 @@ std::vector<Cause> FromReplays(const Facts& facts);
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
 // For a job of which only stacks are known. Returns the few ranks whose stacks are at a different place in the program.
 std::vector<Cause> FromStacks(const Facts& facts);
+// For a job whose calls show nothing certain. Returns the few ranks that are in no call, and whose stacks show them
+// elsewhere, while all others are in a call.
+std::vector<Cause> FromStacksBesideCalls(const Facts& facts);
 // Ranks that left no data, if nothing else is known to be wrong.
 std::vector<Cause> FromMissing(const Facts& facts);
 // Signature hashes that differ although no record shows a different call.

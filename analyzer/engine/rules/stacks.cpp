@@ -166,6 +166,27 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
 
 }  // namespace
 
+std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
+  std::vector<int32_t> few, waiting;
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
+    const Whereabouts where = PlaceOfProcess(rank.process).where;
+    const bool in_call = !facts.model.ranks[r].in_flight.empty() || where == Whereabouts::kWaits;
+    if (rank.source != Source::kFlightRecorder || (!in_call && where != Whereabouts::kElsewhere)) return {};
+    (in_call ? waiting : few).push_back(static_cast<int32_t>(r));
+  }
+  if (!AreFew(few.size(), waiting.size())) return {};
+  const Process& first = facts.bundle.ranks[few[0]].process;
+  Cause c = CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, few.size() == 1 ? GRADE_FAIR : GRADE_WEAK);
+  c.detail.set_name(CodePlaceOf(first));
+  c.detail.set_count(static_cast<int64_t>(waiting.size()));
+  c.stall = ClassifyActivity(first).stall;
+  for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
+  c.ranks = std::move(few);
+  c.waiting = std::move(waiting);
+  return {std::move(c)};
+}
+
 std::vector<Cause> FromStacks(const Facts& facts) {
   // Recorded calls show more than printed stacks.
   if (!OnlyProcessesKnown(facts.bundle) && !ProcessesLookedAt(facts.bundle)) return {};

@@ -104,6 +104,31 @@ TEST(Siblings, ARankStuckEarlierThanItsPeersIsACauseToo) {
   job.Expect(RANK_NOT_ARRIVED, {0, 1});
 }
 
+// All wait for rank 0. Processes run ahead of their GPUs by one call or by two.
+TEST(Siblings, RanksThatRunAheadByDifferentNumbersOfCallsAreNoCause) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int r = 0; r < 8; ++r) {
+    FrDump d;
+    d.AsVersion("2.9");
+    const int64_t enqueued = r == 0 ? 9 : r < 4 ? 10 : 11;
+    d.groups = {
+        {.name = "0", .desc = "world", .ranks = {0, 1, 2, 3, 4, 5, 6, 7}, .enqueued = enqueued, .completed = 9}};
+    for (int64_t seq = 10; seq <= enqueued; ++seq) {
+      FrEntry e;
+      e.pg = "0";
+      e.desc = "world";
+      e.seq = seq;
+      e.input = e.output = {{4, 4}};
+      d.entries.push_back(e);
+    }
+    dumps.emplace_back(d);
+  }
+  dumps[0].reset();
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA) << v.DebugString();
+}
+
 TEST(Siblings, ARankStuckAtTheSamePlaceAsItsPeersIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);

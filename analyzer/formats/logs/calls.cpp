@@ -39,8 +39,12 @@ class Calls {
         (process.comms.empty() ? bare_ : processes_).emplace_back(&file, &process);
         for (const NcclComm& comm : process.comms) largest_ = std::max(largest_, comm.size);
         memberships_ += process.comms.size();
+        if (process.who.task >= 0) ++of_task_[process.who.task];
+        if (file.rank >= 0) ++of_file_[file.rank];
       }
     }
+    // More processes than members: no communicator contains the whole job, so none numbers its ranks.
+    if (processes_.size() > static_cast<size_t>(largest_)) world_ = static_cast<int32_t>(processes_.size());
   }
 
   void Run() {
@@ -83,6 +87,10 @@ class Calls {
       out_.Report(processes_[0].first->path,
                   "the ranks' last calls are at many different places: either the job was still running, or the end of "
                   "the log is missing for some ranks. Only calls up to the last one of all ranks are compared");
+    // A rank that others wait for may itself wait on a communicator that is not used.
+    scattered_ |= !unclear.empty() || std::any_of(comms.begin(), comms.end(), [&](const auto& entry) {
+      return any(entry.second, Used) && Mixed(entry.second);
+    });
     for (const auto& [name, parts] : comms) {
       // Other communicators show which ranks are missing from one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
@@ -114,7 +122,8 @@ class Calls {
         return true;
       std::map<int64_t, std::vector<int32_t>> ends;
       for (const Part& part : parts) ends[LastOf(part, by_count)].push_back(part.rank);
-      if (ends.size() > kMostEnds) return true;
+      const bool few = parts.size() == 2 || ends.begin()->second.size() * 2 < parts.size();
+      if (ends.size() > kMostEnds || (ends.size() > 1 && !few)) return true;
       if (ends.size() > 1) behind.insert(ends.begin()->second.begin(), ends.begin()->second.end());
     }
     // Ranks without any line are behind, too.
@@ -168,7 +177,7 @@ class Calls {
     for (const auto& [file, process] : processes_) known.insert({process->host, process->pid});
     for (const auto& [file, process] : bare_) {
       const int32_t rank = known.contains({process->host, process->pid}) ? -1 : RankOf(*file, *process);
-      if (rank < 0 || rank >= largest_ || out_.ranks.contains(rank)) continue;
+      if (rank < 0 || rank >= std::max(world_, largest_) || out_.ranks.contains(rank)) continue;
       Rank& added = out_.Of(rank, file->path)->rank;
       added.host = process->host;
       added.pid = static_cast<int32_t>(process->pid);
@@ -191,9 +200,10 @@ class Calls {
     std::sort(order.begin(), order.end(), less);
     std::set<std::string> hosts;
     for (const NcclProcess* process : order) hosts.insert(process->host);
-    if (hosts.size() == 1 && gpus.size() == order.size() && *gpus.begin() >= 0 && *gpus.rbegin() < largest_) {
+    const int32_t world = std::max(world_, largest_);
+    if (hosts.size() == 1 && gpus.size() == order.size() && *gpus.begin() >= 0 && *gpus.rbegin() < world) {
       for (const NcclProcess* process : order) by_order_[process] = process->gpu;
-    } else if (order.size() == static_cast<size_t>(largest_)) {
+    } else if (order.size() == static_cast<size_t>(world)) {
       for (size_t i = 0; i < order.size(); ++i) by_order_[order[i]] = static_cast<int32_t>(i);
     }
   }
@@ -225,10 +235,11 @@ class Calls {
     if (process.who.rank >= 0) return process.who.rank;
     if (process.global_rank >= 0) return process.global_rank;
     for (const NcclComm& comm : process.comms) {
-      if (comm.rank >= 0 && comm.size == largest_) return comm.rank;
+      if (comm.rank >= 0 && comm.size == largest_ && world_ == 0) return comm.rank;
     }
-    if (process.who.task >= 0) return process.who.task;
-    if (file.rank >= 0) return file.rank;
+    // Several processes with one label are those of a host.
+    if (process.who.task >= 0 && of_task_.at(process.who.task) == 1) return process.who.task;
+    if (file.rank >= 0 && of_file_.at(file.rank) == 1) return file.rank;
     const auto placed = by_order_.find(&process);
     used_order_ |= placed != by_order_.end();
     return placed == by_order_.end() ? -1 : placed->second;
@@ -250,11 +261,18 @@ class Calls {
     return *by_count || same_beginning;
   }
 
+  // Returns whether these are the parts of several communicators.
+  static bool Mixed(const std::vector<Part>& parts) {
+    std::set<int32_t> ranks;
+    for (const Part& part : parts) ranks.insert(part.rank);
+    return ranks.size() != parts.size() || parts.size() > static_cast<size_t>(parts[0].comm->size);
+  }
+
   void AddComm(const std::string& name, const std::vector<Part>& parts) {
     const int32_t size = parts[0].comm->size;
     std::set<int32_t> ranks;
     for (const Part& part : parts) ranks.insert(part.rank);
-    if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
+    if (Mixed(parts)) {
       out_.Report(
           parts[0].file->path,
           absl::StrCat(
@@ -276,7 +294,7 @@ class Calls {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
       if (std::find(members.begin(), members.end(), -1) != members.end()) members.clear();
-    } else if (size == largest_ && listed_ + size <= MostListed(memberships_)) {
+    } else if (size == largest_ && world_ == 0 && listed_ + size <= MostListed(memberships_)) {
       listed_ += size;
       for (int32_t rank = 0; rank < size; ++rank) members.push_back(rank);
       if (*ranks.rbegin() >= size) members.clear();
@@ -284,7 +302,7 @@ class Calls {
     int64_t least = INT64_MAX;
     for (const Part& part : parts) least = std::min(least, LastOf(part, by_count));
     const auto place_of = [&](const Part& part) {
-      return part.comm->rank < 0 && size == largest_ ? part.rank : part.comm->rank;
+      return part.comm->rank < 0 && size == largest_ && world_ == 0 ? part.rank : part.comm->rank;
     };
     std::map<int32_t, Lanes> lanes;  // indexed by rank inside the communicator
     for (const Part& part : parts) {
@@ -455,7 +473,8 @@ class Calls {
 
   Ranks& out_;
   std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_, bare_;
-  int32_t largest_ = 0;
+  int32_t largest_ = 0, world_ = 0;           // world_: 0 if the largest communicator may be the whole job
+  std::map<int32_t, int> of_task_, of_file_;  // number of processes by label
   size_t memberships_ = 0;
   int64_t listed_ = 0;  // total number of entries in member lists
   std::map<const NcclProcess*, int32_t> by_order_;

@@ -44,6 +44,38 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
 // The job's ranks by host and PID, as found by lockstep attach.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
+// Returns whether a communicator of this size is the whole job, as far as a report shows.
+bool IsWhole(const RasReports& ras, int32_t size) { return size >= (ras.gpus > 0 ? ras.gpus : ras.largest); }
+
+// Adds the ranks of processes that a report lists. If no communicator numbers them all, they are assumed to follow the
+// order of hosts and GPUs.
+void AddProcesses(const RasReports& ras, Processes* processes) {
+  if (ras.gpus == 0) return;
+  if (IsWhole(ras, ras.largest)) return processes->insert(ras.largest_ranks.begin(), ras.largest_ranks.end());
+  std::map<std::string, std::map<int32_t, int64_t>> by_host;  // PIDs by GPU
+  for (const auto& [process, gpus] : ras.processes) {
+    if (gpus.size() == 1) by_host[process.first].emplace(*gpus.begin(), process.second);
+  }
+  size_t on_host = 0, all = 0;
+  for (const auto& [host, gpus] : by_host) on_host = std::max(on_host, gpus.size()), all += gpus.size();
+  // Otherwise a process has several GPUs, or the report does not show the order of all hosts.
+  const bool even = on_host * by_host.size() == all && all == ras.processes.size();
+  if (even && ras.host_order.size() == by_host.size()) {
+    int32_t rank = 0;
+    for (const std::string& host : ras.host_order) {
+      for (const auto& [gpu, pid] : by_host[host]) processes->try_emplace({host, pid}, rank++);
+    }
+  }
+  if (!ras.processes.empty() || ras.hosts != 1) return;
+  const auto add = [&](const RasRank& rank) {
+    if (rank.gpu >= 0 && rank.gpu < ras.gpus) processes->try_emplace({rank.host, rank.pid}, rank.gpu);
+  };
+  for (const RasOdd& odd : ras.odd) add(odd.rank);
+  for (const RasComm& comm : ras.comms) {
+    for (const RasClass& of : comm.classes) std::for_each(of.ranks.begin(), of.ranks.end(), add);
+  }
+}
+
 // Returns the job rank of each member. Empty if a member is not listed, or its process is unknown.
 std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processes& processes) {
   std::vector<int32_t> members(static_cast<size_t>(size), -1);
@@ -167,6 +199,21 @@ void ReportOdd(const FileFacts& file, Ranks* ranks) {
   }
 }
 
+// Adds the processes that ncclras considers dead, if their ranks are known.
+void AddDead(const FileFacts& file, const Processes& processes, Ranks* ranks) {
+  for (const RasOdd& odd : file.ras.odd) {
+    if (!file.ras.dead.contains({odd.rank.host, odd.rank.pid})) continue;
+    const auto known = processes.find({odd.rank.host, odd.rank.pid});
+    const int32_t number = known != processes.end() ? known->second : IsWhole(file.ras, odd.size) ? odd.rank.rank : -1;
+    if (number < 0) continue;
+    Rank& rank = ranks->Of(number, file.path)->rank;
+    rank.process.life = Life::kGone;
+    rank.host = odd.rank.host;
+    rank.pid = static_cast<int32_t>(odd.rank.pid);
+    rank.gpu_index = odd.rank.gpu;
+  }
+}
+
 }  // namespace
 
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -179,7 +226,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
   const FileFacts* equal = nullptr;
   for (const FileFacts& file : files) {
     for (const RankProcess& process : file.processes) processes[{process.host, process.pid}] = process.rank;
-    largest = std::max(largest, file.ras.largest);
+    largest = std::max({largest, file.ras.largest, file.ras.gpus});
     if (file.ras.largest > 0 && file.ras.comms.empty()) equal = &file;
     for (const RasComm& comm : file.ras.comms) {
       reports[{comm.id, comm.op}].push_back({&comm, &file});
@@ -187,10 +234,13 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
       largest = std::max(largest, comm.size);
     }
   }
-  bool odd = false;
+  for (const FileFacts& file : files) AddProcesses(file.ras, &processes);
+  bool odd = false, silent = false;  // a process did not answer
   for (const FileFacts& file : files) {
     odd |= !file.ras.odd.empty();
+    silent |= std::any_of(file.ras.odd.begin(), file.ras.odd.end(), [](const RasOdd& o) { return o.status.empty(); });
     ReportOdd(file, ranks);
+    AddDead(file, processes, ranks);
   }
   if (reports.empty() && equal != nullptr && !odd) {
     ranks->Tell(equal->path,
@@ -226,19 +276,30 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
                                        : absl::StrCat(where, "the counts still grew between the ncclras reports"));
       continue;
     }
-    int64_t size = last.comm->size, sum = 0, least = INT64_MAX;
+    if (silent) {
+      ranks->Tell(last.file->path,
+                  absl::StrCat(where, CountsText(*last.comm), ". They may wait for the process that did not answer"));
+      continue;
+    }
+    int64_t size = last.comm->size, sum = 0, least = INT64_MAX, behind = 0;
     for (const RasClass& klass : last.comm->classes) {
       sum += klass.count;
-      least = std::min(least, klass.launched);
+      if (klass.launched < least) least = klass.launched, behind = klass.count;
     }
     if (size == 0) size = sum;
+    // Processes run ahead of their GPUs by different numbers of calls, which need not have completed.
+    if (2 * behind > sum) {
+      ranks->Tell(last.file->path, absl::StrCat(where, CountsText(*last.comm), ". Most ranks launched the fewest"));
+      continue;
+    }
     // A report numbers ranks within their communicator. If there are several communicators and none is the whole job,
     // one number may mean different ranks.
     const bool whole = size >= largest;
     const std::vector<int32_t> members =
         sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
     // Stacks show which member is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
-    const bool pair = members.size() == 2;
+    // Counts of further communicators show who waits for whom.
+    const bool pair = members.size() == 2 && ids.size() == 1;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");
       ranks->Tell(last.file->path,

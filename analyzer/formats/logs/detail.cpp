@@ -177,14 +177,34 @@ void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came,
 
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::map<int32_t, std::pair<bool, const std::string*>> came;
+  bool report = false;
   for (const FileFacts& file : files) {
     for (const auto& said : file.barriers) {
+      report |= said.what.of_report;
       for (const int32_t rank : said.what.missing) came.insert_or_assign(rank, std::pair(false, &file.path));
-      if (said.what.arrived >= 0) came.try_emplace(said.what.arrived, true, &file.path);
+      for (const int32_t rank : said.what.arrived) came.try_emplace(rank, true, &file.path);
     }
   }
   if (std::none_of(came.begin(), came.end(), [](const auto& entry) { return !entry.second.first; })) return;
-  AddOnly(came, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier", ranks);
+  if (!report) return AddOnly(came, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier", ranks);
+  // A report of PyTorch's watchdog numbers ranks inside a group. It is the whole job's if no line names another one.
+  for (const FileFacts& file : files) {
+    for (const auto& said : file.watchdog) {
+      if (said.what.group.empty() || said.what.group == kWholeName || said.what.desc == kWholeDesc) continue;
+      return ranks->Tell(*came.begin()->second.second,
+                         absl::StrCat("line ", said.number, ": PyTorch reports which ranks of group ", said.what.group,
+                                      " did not join a collective, and nothing shows which ranks of the job they are"));
+    }
+  }
+  // The report contains all that the other lines show of these ranks.
+  for (const auto& [rank, how] : came) {
+    const auto known = ranks->ranks.find(rank);
+    if (known == ranks->ranks.end()) continue;
+    known->second.rank.ops.clear();
+    known->second.used.clear();
+    known->second.claims.clear();
+  }
+  AddOnly(came, "the group of PyTorch's report", ring::CallKind::kOtherCollective, "collective operation", ranks);
 }
 
 void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {

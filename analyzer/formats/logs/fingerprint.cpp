@@ -70,16 +70,44 @@ std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
   return line;
 }
 
+namespace {
+
+// Parses "2, 5"; empty for any other text.
+std::vector<int32_t> RanksIn(std::string_view text) {
+  std::vector<int32_t> ranks;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    int32_t rank = -1;
+    if (!fr::ParseNumber(text.substr(0, comma), &rank) || rank < 0 || rank > fr::kMaxRank) return {};
+    ranks.push_back(rank);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return ranks;
+}
+
+}  // namespace
+
 std::optional<BarrierLine> ParseBarrier(std::string_view text) {
   constexpr size_t kMostBytes = 4096;
   BarrierLine line;
+  const size_t open = text.find('['), close = text.find("] ");
+  if (open != std::string_view::npos && close != std::string_view::npos && open < close && close - open < kMostBytes) {
+    const std::string_view behind = text.substr(close + 2);
+    const bool never = behind.starts_with("are the lagging ranks that caused this timeout");
+    const bool missing =
+        behind.starts_with("finished collective #") && behind.find("but didn't join collective #") < 64;
+    const bool arrived = behind.starts_with("started ") || behind.starts_with("joined but didn't finish collective #");
+    line.of_report = never || missing || arrived;
+    if (line.of_report) (arrived ? line.arrived : line.missing) = RanksIn(text.substr(open + 1, close - open - 1));
+    if (!line.missing.empty() || !line.arrived.empty()) return line;
+  }
   const size_t reached = text.find(" successfully reached monitoredBarrier");
   if (reached != std::string_view::npos) {
     const std::string_view before = text.substr(0, reached);
     const size_t rank = before.rfind("Rank ");
-    if (rank == std::string_view::npos || !fr::ParseNumber(before.substr(rank + 5), &line.arrived)) return std::nullopt;
-    if (line.arrived < 0 || line.arrived > fr::kMaxRank) return std::nullopt;
-    return line;
+    if (rank == std::string_view::npos) return std::nullopt;
+    line.arrived = RanksIn(before.substr(rank + 5));
+    return line.arrived.empty() ? std::nullopt : std::optional(std::move(line));
   }
   const size_t failed = text.find(" failed to pass monitoredBarrier");
   if (failed == std::string_view::npos) return std::nullopt;
@@ -91,17 +119,9 @@ std::optional<BarrierLine> ParseBarrier(std::string_view text) {
     before = before.substr(one + 5);
   }
   if (before.size() > kMostBytes) return std::nullopt;
-  // Rank 0 queries all others.
-  line.arrived = 0;
-  while (!before.empty()) {
-    const size_t comma = before.find(',');
-    int32_t rank = -1;
-    if (!fr::ParseNumber(before.substr(0, comma), &rank) || rank < 0 || rank > fr::kMaxRank) return std::nullopt;
-    line.missing.push_back(rank);
-    before = comma == std::string_view::npos ? std::string_view() : before.substr(comma + 1);
-  }
-  if (line.missing.empty()) return std::nullopt;
-  return line;
+  line.missing = RanksIn(before);
+  line.arrived = {0};  // it queries all others
+  return line.missing.empty() ? std::nullopt : std::optional(std::move(line));
 }
 
 }  // namespace lockstep::logs

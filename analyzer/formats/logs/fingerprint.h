@@ -29,10 +29,11 @@ struct FingerprintLine {
 std::optional<FingerprintLine> ParseFingerprints(std::string_view text);
 
 // "[Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 2000 ms", "Rank 3 successfully reached monitoredBarrier,
-// ..".
+// ..". Also the report of TORCH_NCCL_DESYNC_DEBUG: "[2, 5] finished collective #8, but didn't join collective #9",
+// "[0, 1] started allreduce".
 struct BarrierLine {
-  std::vector<int32_t> missing;
-  int32_t arrived = -1;
+  std::vector<int32_t> missing, arrived;
+  bool of_report = false;  // the ranks are those of a group, which the line does not name
 };
 std::optional<BarrierLine> ParseBarrier(std::string_view text);
 

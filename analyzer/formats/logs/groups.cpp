@@ -99,6 +99,7 @@ class Watchdogs {
       }
     }
     DropNumbered();
+    DropIdle();
     // Ranks of one group are stuck in one operation, so a different number means a different group.
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
@@ -197,6 +198,26 @@ class Watchdogs {
                      "\" is not the same process group on all ranks: this PyTorch version numbers the groups of "
                      "each process separately. The log lines about it show only that those ranks waited, not for "
                      "whom"));
+  }
+
+  // All ranks print the counters of the whole job's group. If no rank waits there, and several print nothing else,
+  // these lines do not show for which of them others wait: processes end before all watchdogs have caught their
+  // timeouts.
+  void DropIdle() {
+    const auto waits = [&](const auto& group) {
+      return IsWhole(group.first, DescOf(group.first)) && !group.second.timeouts.empty();
+    };
+    for (const auto& [rank, of] : ranks_) {
+      if (!of.bare.empty() || std::any_of(of.groups.begin(), of.groups.end(), waits)) return;
+    }
+    const auto done = [&](const auto& group) {
+      return IsWhole(group.first, DescOf(group.first)) && group.second.enqueued == group.second.completed;
+    };
+    const auto idle = [&](const auto& entry) {
+      const OfRank& of = entry.second;
+      return !of.timed_out && std::all_of(of.groups.begin(), of.groups.end(), done);
+    };
+    if (std::count_if(ranks_.begin(), ranks_.end(), idle) > 1) std::erase_if(ranks_, idle);
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
@@ -404,11 +425,14 @@ class Watchdogs {
   }
 
   void Fill(int32_t rank, const OfRank& of) {
-    // Operations that timed out were issued before those that did not. The lines show no other order between groups.
+    // Operations that timed out were issued before those that did not. Times show the order between groups, if printed.
     for (const bool late : {true, false}) {
-      for (const auto& [name, group] : of.groups) {
-        if (late == (!group.timeouts.empty() || group.failed_at >= 0)) FillGroup(rank, of, name, group);
+      std::multimap<int64_t, const std::pair<const std::string, Progress>*> by_time;
+      for (const auto& group : of.groups) {
+        if (late != (!group.second.timeouts.empty() || group.second.failed_at >= 0)) continue;
+        by_time.emplace(group.second.timeouts.empty() ? 0 : IssuedAt(*group.second.timeouts.begin()->second), &group);
       }
+      for (const auto& [time, group] : by_time) FillGroup(rank, of, group->first, group->second);
     }
   }
 
@@ -442,6 +466,12 @@ class Watchdogs {
     }
   }
 
+  // Returns when the operation that timed out was issued; 0 if unknown.
+  static int64_t IssuedAt(const WatchdogLine& line) {
+    const bool dated = line.printed_ns > 0 && line.ran_ms > 0 && line.ran_ms < kMostMs;
+    return dated ? line.printed_ns - line.ran_ms * kNsInMs : 0;
+  }
+
   static void AddOps(const Progress& group, uint32_t index, fr::FileData* data) {
     int64_t issued = group.enqueued, completed = group.completed;
     bool p2p = false;
@@ -465,8 +495,7 @@ class Watchdogs {
       if (line != nullptr) {
         op.input_elements = line->elements_in;
         op.output_elements = line->elements_out;
-        if (line->printed_ns > 0 && line->ran_ms > 0 && line->ran_ms < kMostMs)
-          op.enter_ns = line->printed_ns - line->ran_ms * kNsInMs;
+        op.enter_ns = IssuedAt(*line);
       }
       if (!group.call_site.empty()) op.call_site = Ranks::Intern(data, group.call_site);
       p2p |= ring::IsPointToPoint(op.kind);
@@ -514,7 +543,7 @@ class Watchdogs {
   bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is rank 3 of the job
 };
 
-// Gives an operation that no line names the name that another rank prints for the same number.
+// Gives an operation that no line names the name that other ranks print for the same number, if they agree.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {
@@ -526,14 +555,16 @@ void NameUntold(Ranks* ranks) {
   };
   for (const auto& [rank, data] : ranks->ranks) {
     for (const Op& op : data.rank.ops) {
-      if (!untold(data, op) && op.name == kNoIndex) named.try_emplace(key(data, op), &op);
+      if (untold(data, op) || op.name != kNoIndex) continue;
+      const auto [at, fresh] = named.try_emplace(key(data, op), &op);
+      if (!fresh && at->second != nullptr && at->second->kind != op.kind) at->second = nullptr;
     }
   }
   for (auto& [rank, data] : ranks->ranks) {
     for (Op& op : data.rank.ops) {
       if (!untold(data, op)) continue;
       const auto at = named.find(key(data, op));
-      if (at == named.end() || ring::IsPointToPoint(at->second->kind)) continue;
+      if (at == named.end() || at->second == nullptr || ring::IsPointToPoint(at->second->kind)) continue;
       op.kind = at->second->kind;
       op.name = kNoIndex;
     }

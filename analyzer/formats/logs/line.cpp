@@ -134,6 +134,22 @@ bool TakeContainer(Line* line) {
   return true;
 }
 
+// Removes "node3: " of pdsh, clush and DeepSpeed: the host's name, which has a digit. Exceptions are printed like this,
+// too, but only their own text follows.
+bool TakeHost(Line* line) {
+  constexpr size_t kMostBytes = 64;
+  const std::string_view text = line->text;
+  const size_t colon = text.substr(0, kMostBytes).find(": ");
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view name = text.substr(0, colon);
+  const bool host = fr::IsWord(name[0]) && std::any_of(name.begin(), name.end(), IsDigit) &&
+                    !std::all_of(name.begin(), name.end(), IsDigit) &&
+                    std::all_of(name.begin(), name.end(), [](char c) { return fr::IsWord(c) || c == '-' || c == '.'; });
+  const bool raised = std::any_of(name.begin() + 1, name.end(), fr::IsUpper);
+  if (host && !raised) line->text = text.substr(colon + 2);
+  return host && !raised;
+}
+
 }  // namespace
 
 Line TakePrefixes(std::string_view text) {
@@ -142,7 +158,9 @@ Line TakePrefixes(std::string_view text) {
   line.text = text;
   for (int i = 0; i < kMost; ++i) {
     const std::string_view before = line.text;
-    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeTime(&line))) break;
+    if (before.empty() ||
+        !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeTime(&line) || TakeHost(&line)))
+      break;
     line.prefixed = true;
   }
   return line;

@@ -27,7 +27,8 @@ struct Line {
   bool prefixed = false;  // the line had a launcher's prefix
 };
 
-// Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | " and times, in any sequence.
+// Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | ", "node3: " and times, in any
+// sequence.
 Line TakePrefixes(std::string_view line);
 
 // Calls `take` with each line of the file, without the line end. Stops early with CANCELLED if `go_on` returns false;

@@ -51,6 +51,9 @@ TEST(LogLine, LaunchersPrefixesAreTakenOff) {
            Case{"Nov 20 10:00:00 gpu007 torchrun[4007]: [rank2]:   text", "  text", 2, -1, -1},
            Case{"Nov  2 10:00:00 gpu007 python3[7]: text", "text", -1, -1, -1},
            Case{"10:00:00.123 Thread 7 [idle]: text", "Thread 7 [idle]: text", -1, -1, -1},
+           Case{"node-3: [rank2]: text", "text", 2, -1, -1},
+           Case{"10.0.0.3: text", "text", -1, -1, -1},
+           Case{"botocore.S3UploadFailedError: x", "botocore.S3UploadFailedError: x", -1, -1, -1},
            Case{"Now 20 10:00:00 text", "Now 20 10:00:00 text", -1, -1, -1},
            Case{"", "", -1, -1, -1},
        }) {
@@ -218,7 +221,12 @@ TEST(Fingerprints, Barriers) {
   EXPECT_THAT(ParseBarrier("[E x] [Rank 0]: Rank 7 failed to pass monitoredBarrier in 2000 ms")->missing,
               ElementsAre(7));
   EXPECT_EQ(ParseBarrier("Rank 3 successfully reached monitoredBarrier, but received errors while waiting")->arrived,
-            3);
+            std::vector<int32_t>{3});
+  // The report of TORCH_NCCL_DESYNC_DEBUG.
+  EXPECT_THAT(ParseBarrier("   - [2, 5] finished collective #8, but didn't join collective #9 (count from 1)")->missing,
+              ElementsAre(2, 5));
+  EXPECT_THAT(ParseBarrier("     [0, 1] started allreduce")->arrived, ElementsAre(0, 1));
+  EXPECT_FALSE(ParseBarrier("[trainer] started 8 workers"));
   for (const char* line : {"monitoredBarrier", "Ranks x failed to pass monitoredBarrier",
                            "failed to pass monitoredBarrier", "Rank -1 failed to pass monitoredBarrier"})
     EXPECT_FALSE(ParseBarrier(line)) << line;
@@ -275,7 +283,8 @@ TEST(PythonStacks, HeadingsNameTheirRank) {
   const support::TempFolder folder;
   const std::string path = folder.path() + "/stacks.txt";
   std::string text;
-  for (const char* heading : {"======== rank 0 ========", "Rank 3:", "[rank7]"})
+  for (const char* heading : {"======== rank 0 ========", "Rank 3:", "[rank7]",
+                              "== node1 rank=8 pid=12 ==", "--- rank 9 (node1, pid 13) ---"})
     text += absl::StrCat(heading,
                          "\nThread 9 (idle): \"MainThread\"\n    barrier (torch/distributed/c10d.py:3)\n"
                          "    <module> (train.py:3)\n\n");
@@ -290,7 +299,7 @@ TEST(PythonStacks, HeadingsNameTheirRank) {
                   .ok());
   std::vector<int32_t> ranks;
   for (const PrintedStack& stack : facts.stacks) ranks.push_back(stack.rank);
-  EXPECT_THAT(ranks, ::testing::UnorderedElementsAre(-1, 0, 3, 7));
+  EXPECT_THAT(ranks, ::testing::UnorderedElementsAre(-1, 0, 3, 7, 8, 9));
 }
 
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {

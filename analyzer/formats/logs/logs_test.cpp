@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -206,6 +207,90 @@ TEST_F(LogsTest, AnExceptionTellsWhichOfTheSilentRanksEnded) {
     ASSERT_GE(open.findings_size(), 1) << Show(open);
     EXPECT_EQ(lockstep::testing::Culprits(open.findings(0)), (std::vector<int32_t>{4, 5})) << Show(open);
   }
+}
+
+// Some of the ranks that waited were killed before they could print a timeout. Rank 5 died of its own exception.
+TEST_F(LogsTest, AnExceptionIsLikelierTheCauseThanARankWithoutLines) {
+  std::string log = Exception(5, "IndexError: list index out of range");
+  for (int rank : {0, 1, 3}) {
+    log += Of(rank) + Caught(rank, 8) + Of(rank) + Counters("7(DATA_PARALLEL_GROUP)", rank, 8, 7);
+  }
+  Put("log", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD) << Show(verdict);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{5})) << Show(verdict);
+}
+
+TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
+  std::string log;
+  for (int rank : {0, 1, 3}) log += TimedOut(rank, 8);
+  const auto ruled_out = [](const Verdict& verdict) {
+    return std::any_of(verdict.ruled_out().begin(), verdict.ruled_out().end(),
+                       [](const NotTheCause& not_it) { return not_it.what() == NotTheCause::NETWORK; });
+  };
+  Put("log", log);
+  EXPECT_TRUE(ruled_out(Told()));
+  Put("log", log +
+                 "node1:70:97 [3] transport/net_ib.cc:2130 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> "
+                 "with status=12 opcode=0 len=0 vendor err 129 (Send)\n");
+  EXPECT_FALSE(ruled_out(Told()));
+}
+
+// Each host's torchrun numbers its workers from 0. The last lines of a process lack its rank.
+TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
+  for (const int host : {0, 1}) {
+    std::string log;
+    for (int local = 0; local < 4; ++local) {
+      const int rank = 4 * host + local;
+      const std::string label = absl::StrCat("[default", local, "]:"), group = absl::StrCat(20 + local, "(DP)");
+      log += label + Of(rank) + "step 7\n";
+      if (rank == 3) continue;
+      log += label + Of(rank) + Caught(host, 5) + label + Of(rank) + Counters(group, host, 5, 4);
+      log += label + "  what():  " + Counters(group, host, 5, 4);
+    }
+    Put(absl::StrCat("node", host, ".log"), log);
+  }
+  const Bundle bundle = Load();
+  EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
+}
+
+// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different ones.
+TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
+  const std::string unnamed = "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank ";
+  std::string log = TimedOut(0, 5) + TimedOut(1, 5, "REDUCE_SCATTER");
+  for (int rank : {2, 3})
+    log += Of(rank) + unnamed +
+           absl::StrCat(rank,
+                        "] Received a dump signal due to a collective timeout from  rank 0 and we will try our best "
+                        "to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 4.\n");
+  Put("log", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 1})) << Show(verdict);
+}
+
+// The group of all ranks is unused. Ranks 2 and 3 did not print a timeout: one was killed before it could.
+TEST_F(LogsTest, CountersOfAnUnusedGroupShowNobodyWhoIsElsewhere) {
+  std::string log = "world_size=4\n";
+  for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("3(DP)", rank, 5, 4);
+  for (int rank : {2, 3})
+    log += Of(rank) + "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank " +
+           absl::StrCat(rank,
+                        "] Received a dump signal due to a collective timeout from  rank 0 and we will try our best "
+                        "to dump the debug info. Last enqueued NCCL work: -1, last completed NCCL work: -1.\n");
+  Put("log", log);
+  EXPECT_EQ(Load().ranks.size(), 2u);
+}
+
+// Only rank 0 reports, and its report names all others.
+TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
+  Put("log",
+      TimedOut(0, 9) +
+          "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
+          "\t   - [2] finished collective #8, but didn't join collective #9 (count from 1)\n"
+          "\t - Snapshot of ranks' latest states:\n\t   #9 started ranks:\n\t     [0, 1, 3] started allreduce\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
 }
 
 // A watchdog ends a rank that waits for another.
@@ -619,6 +704,19 @@ TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
   ExpectOnly(Told(), RANK_DEAD, {1});
 }
 
+// The log does not show which group rank 1 belongs to. Its stack shows that it is in none.
+TEST_F(LogsTest, AStackOfTheRankThatIsInNoCall) {
+  std::string log = "world_size=4\n";
+  for (int rank : {2, 3}) log += Of(rank) + Caught(rank - 2, 13) + Of(rank) + Counters("8(TP)", rank - 2, 13, 12);
+  log += Of(0) + Caught(0, 3) + Of(0) + Counters("9(DP)", 0, 3, 2);
+  Put("train.log", log);
+  Put("rank_1.txt",
+      "Process 7: python train.py\nPython v3.12\n\nThread 7 (idle): \"MainThread\"\n    select (selectors.py:416)\n"
+      "    wait (multiprocessing/connection.py:931)\n    __next__ (torch/utils/data/dataloader.py:630)\n"
+      "    main (train.py:40)\n    <module> (train.py:50)\n");
+  ExpectOnly(Told(), HOST_STALL, {1});
+}
+
 TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
   const auto stack = [](const std::string& call, const std::string& caller) {
     return absl::StrCat("Thread 9 (idle): \"MainThread\"\n    ", call,
@@ -698,6 +796,24 @@ TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
 TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
   EXPECT_THAT(Said(), HasSubstr("line 1: a stack without a rank"));
+}
+
+TEST_F(LogsTest, FilesNamedAfterHostsHoldNoRanks) {
+  const std::string failed =
+      "Traceback (most recent call last):\n  File \"/app/train.py\", line 20, in step\n    step()\nKeyError: 'x'\n";
+  Put("node20.log", "step 7\n");
+  Put("node21.log", failed);
+  EXPECT_THAT(Said(), HasSubstr("no line shows its rank"));
+}
+
+TEST_F(LogsTest, StacksNamedAfterHostsAndGpusFollowTheirOrder) {
+  for (const char* host : {"gpu-node9", "gpu-node10"}) {
+    for (int gpu = 0; gpu < 4; ++gpu) {
+      const bool odd = host == std::string("gpu-node10") && gpu == 1;
+      Put(absl::StrCat(host, "_gpu", gpu, "_", 4100 + 7 * gpu, ".txt"), PySpy(odd ? "norm" : "mlp"));
+    }
+  }
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
 TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {

@@ -61,6 +61,16 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
 }
 
+// Processes run ahead of their GPUs by different numbers of calls. If half of them made fewer, none stands out.
+TEST_F(LogsTest, HalfOfTheRanksBehindNameNobody) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int call = 14; call < 20 + rank % 2; ++call) log += NcclCall(rank, call, 6);
+  }
+  Put("nccl.txt", log);
+  EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
+}
+
 // The job is healthy. Some of rank 1's lines are lost, so its last ones may be lost, too.
 TEST_F(LogsTest, ALogWithHolesDoesNotShowWhereRanksEnd) {
   std::string log;
@@ -98,6 +108,22 @@ TEST_F(LogsTest, ProcessesOfNcclInTheOrderOfTheirHosts) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, MISMATCH_COUNT, {1});
   EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node9");
+}
+
+// Two communicators of four ranks each: neither is the whole job, so their ranks are not those of the job.
+TEST_F(LogsTest, TheLargestCommunicatorOfNcclMayNotBeTheJob) {
+  std::string log;
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::string process = absl::StrCat(rank, ": h1:", 900 + rank, ":950 [", rank, "] NCCL INFO ");
+    const std::string comm = absl::StrCat(" comm 0x", absl::Hex(0x500 + rank));
+    absl::StrAppend(&log, process, "ncclCommInitRank", comm, " rank ", rank / 2, " nranks 4 cudaDev ", rank,
+                    " nvmlDev 0 busId 1b000 commId 0x", 70 + rank % 2, " - Init COMPLETE\n");
+    for (int call = 0; call < (rank == 5 ? 2 : 3); ++call)
+      absl::StrAppend(&log, process, "AllReduce: opCount ", call,
+                      " sendbuff 0x1 recvbuff 0x2 count 6 datatype 7 op 0 root 0", comm, " [nranks=4] stream 0x3\n");
+  }
+  Put("nccl.txt", log);
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
 TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
@@ -249,6 +275,28 @@ std::string RasOfPart(const std::vector<std::pair<int, int>>& counts) {
                       counts.size(), ", \"ranks\": [", ranks, "]}]\n}\n");
 }
 
+// Describes four processes on one host, in communicators of two: each pair and its AllReduces.
+std::string RasOfPairs(const std::vector<std::vector<std::pair<int, int>>>& pairs) {
+  std::string comms;
+  for (size_t c = 0; c < pairs.size(); ++c) {
+    std::string ranks;
+    for (size_t i = 0; i < pairs[c].size(); ++i) {
+      const auto& [rank, count] = pairs[c][i];
+      absl::StrAppend(&ranks, i == 0 ? "" : ",", "{\"rank\": ", i, ", \"host\": \"a\", \"pid\": ", 50 + rank,
+                      ", \"nvml_dev\": ", rank, ", \"collective_counts\": {\"AllReduce\": ", count, "}}");
+    }
+    absl::StrAppend(&comms, c == 0 ? "" : ",", "{\"hash\": \"0x", c, "\", \"size\": 2, \"ranks\": [", ranks, "]}");
+  }
+  return absl::StrCat("{\"nccl_version\": \"2.29.1\", \"communicators_count\": 4, \"communicators\": [", comms, "]}\n");
+}
+
+// Rank 3 stopped. Rank 1 waits for it, and rank 2 waits for both.
+TEST_F(LogsTest, RanksOfRasWithoutACommunicatorOfTheWholeJob) {
+  const std::string report = RasOfPairs({{{0, 7}, {1, 7}}, {{2, 9}, {3, 8}}, {{0, 5}, {2, 5}}, {{1, 5}, {3, 4}}});
+  Put("ras.json", report + report);
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {3});
+}
+
 std::string Processes() {
   std::string text;
   for (int rank = 0; rank < 8; ++rank) {
@@ -300,7 +348,7 @@ TEST_F(LogsTest, RanksThatRasDoesNotReach) {
                      "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
                      "  Process 165 on node node1 managing GPU 2\n\n" +
                      missing);
-  EXPECT_THAT(Said(), HasSubstr("is dead"));
+  ExpectOnly(Told(), RANK_DEAD, {6});
   Put("ras.txt", table +
                      "#0-0 (78db921d1c117b4a) MISMATCH\n  Communicator ranks have different status\n"
                      "  7 ranks have status RUNNING\n  Rank 6 has status FINALIZE -- GPU 2 managed by process 165 on "

@@ -7,6 +7,7 @@
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/util/rank_text.h"
 
@@ -19,10 +20,27 @@ void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
   fr::NameRanks(&named);
+  // Numbers of hosts and processes rarely begin near 0, and ranks do.
+  constexpr int64_t kSparse = 4;
+  std::map<std::string, int64_t> alike;  // number of files by the shape of their names
+  std::vector<fr::FileName> names;
+  for (const fr::FileData& file : named) {
+    names.push_back(fr::ParseFileName(file.rank.path, file.rank.path.rfind('/') + 1));
+    ++alike[names.back().shape];
+  }
+  for (size_t i = 0; i < named.size(); ++i) {
+    int32_t& rank = named[i].rank.rank;
+    const auto is_rank = [&](const fr::NamedNumber& number) { return number.after_rank && number.value == rank; };
+    const bool after_rank = std::any_of(names[i].numbers.begin(), names[i].numbers.end(), is_rank);
+    if (!after_rank && rank >= kSparse * alike[names[i].shape]) rank = -1;
+  }
   for (size_t i = 0; i < files->size(); ++i) {
     FileFacts& file = (*files)[i];
-    // A file with the lines of several ranks is the log of a host.
-    if (std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
+    // A file with the lines of several ranks or processes is the log of a host.
+    const bool processes = std::any_of(file.nccl.begin(), file.nccl.end(), [&](const NcclProcess& process) {
+      return process.pid != file.nccl[0].pid || process.host != file.nccl[0].host;
+    });
+    if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
       continue;
@@ -118,8 +136,8 @@ void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool
   problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note, .like = like});
 }
 
-void Ranks::Tell(const std::string& path, std::string text, int32_t rank) {
-  told.push_back({.path = path, .text = std::move(text), .rank = rank});
+void Ranks::Tell(const std::string& path, std::string text, int32_t rank, const std::string& like) {
+  told.push_back({.path = path, .text = std::move(text), .rank = rank, .like = like});
 }
 
 namespace {
@@ -143,24 +161,56 @@ bool MostAreWhole(const std::vector<FileFacts>& files) {
   return whole * 2 > all;
 }
 
+// Returns the rank of each file of a stack that is named after its host and GPU: ranks follow their order. Empty unless
+// all hosts have the same GPUs, and each has one file.
+std::map<std::string, int32_t> RanksByGpus(const std::vector<FileFacts>& files) {
+  std::map<std::pair<size_t, std::string>, std::map<int32_t, std::string>>
+      paths;  // by the name before the GPU, and GPU
+  for (const FileFacts& file : files) {
+    if (file.stacks.empty()) continue;
+    const std::string name = fr::Lower(file.path.substr(file.path.rfind('/') + 1));
+    int32_t gpu = -1;
+    size_t at = std::string::npos;
+    for (const std::string_view word : {"gpu", "local_rank", "local-rank", "localrank"}) {
+      if (gpu >= 0 || (at = name.rfind(word)) == std::string::npos || at + word.size() >= name.size()) continue;
+      gpu = RankBehind(name.substr(at + word.size() + (fr::IsDigit(name[at + word.size()]) ? 0 : 1)), "");
+    }
+    // A longer name sorts later: node10 after node9.
+    if (gpu < 0 || !paths[{at, name.substr(0, at)}].emplace(gpu, file.path).second) return {};
+  }
+  std::map<std::string, int32_t> ranks;
+  for (const auto& [host, of_gpu] : paths) {
+    const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+    const auto& first = paths.begin()->second;
+    if (!std::equal(of_gpu.begin(), of_gpu.end(), first.begin(), first.end(), same)) return {};
+    if (paths.size() > 1 && of_gpu.rbegin()->first + 1 != std::ssize(of_gpu)) return {};
+    const auto before = static_cast<int32_t>(ranks.size());
+    for (const auto& [gpu, path] : of_gpu) ranks.emplace(path, before + gpu);
+  }
+  return ranks;
+}
+
 }  // namespace
 
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   const bool most_are_whole = MostAreWhole(*files);
-  // Files may be named after processes instead.
+  // Files may be named after processes instead, or after GPUs.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
     for (const PrintedStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
   }
+  const std::map<std::string, int32_t> gpus = RanksByGpus(*files);
   for (FileFacts& file : *files) {
     for (PrintedStack& stack : file.stacks) {
       int32_t rank = stack.rank;
-      if (rank < 0 && named_by_rank) rank = file.rank;
+      const auto gpu = gpus.find(file.path);
+      if (rank < 0 && gpu == gpus.end() && named_by_rank) rank = file.rank;
       if (rank < 0 && stack.pid > 0) {
         const std::set<int32_t>& of = ranks->At("", stack.pid, "");
         if (of.size() == 1) rank = *of.begin();
       }
       if (rank < 0) rank = stack.local;
+      if (rank < 0 && gpu != gpus.end()) rank = gpu->second;
       if (rank < 0) {
         ranks->Report(
             file.path,
@@ -185,7 +235,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   Ranks ranks;
   std::set<std::pair<std::string, int64_t>> processes;
   for (const FileFacts& file : files) {
-    ranks.said = std::max({ranks.said, file.world, file.ras.largest});
+    ranks.said = std::max({ranks.said, file.world, file.ras.largest, file.ras.gpus});
     for (const NcclProcess& process : file.nccl) {
       processes.insert({process.host, process.pid});
       for (const NcclComm& comm : process.comms) ranks.said = std::max(ranks.said, comm.size);

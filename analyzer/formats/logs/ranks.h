@@ -48,7 +48,7 @@ class Ranks {
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
               const std::string& like = "");
   // Adds a fact about the hang as a problem. These come before problems with reading.
-  void Tell(const std::string& path, std::string text, int32_t rank = -1);
+  void Tell(const std::string& path, std::string text, int32_t rank = -1, const std::string& like = "");
 
   int32_t world = 0;               // minimum number of ranks in the job
   bool sized = false;              // `world` is exact

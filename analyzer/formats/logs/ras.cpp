@@ -17,7 +17,8 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostReported = 4096, kMostClasses = 64, kMostListed = 4096, kMostGroups = 65536;
+constexpr size_t kMostReported = 4096, kMostClasses = 64, kMostListed = 4096, kMostGroups = 65536,
+                 kMostAnswers = 1u << 17;
 
 // Parses "Rank 7 .. -- GPU 3 managed by process 1650386 on node node1".
 std::optional<RasRank> ListedRank(std::string_view text) {
@@ -84,6 +85,15 @@ std::optional<RankProcess> ParseRankProcess(std::string_view text) {
 
 void RasReader::Take(std::string_view text, int64_t number) {
   text = fr::Strip(text);
+  // Below "(total) .. (total)", the first number is that of hosts, and the last one that of GPUs.
+  if (std::exchange(totals_, text.starts_with("(total)") && text.ends_with("(total)"))) {
+    int32_t gpus = 0;
+    if (fr::ParseNumber(text.substr(text.rfind(' ') + 1), &gpus) && gpus > 0 && gpus <= fr::kMaxRank) {
+      reports_.gpus = gpus;
+      reports_.hosts = static_cast<int32_t>(std::clamp<int64_t>(LeadingNumber(text).value_or(0), 0, gpus));
+    }
+    return;
+  }
   if (text == "DEAD") {
     open_ = incomplete_ = false;
     dead_ = true;
@@ -97,9 +107,10 @@ void RasReader::Take(std::string_view text, int64_t number) {
     if (!group || begin == std::string_view::npos || end == std::string_view::npos || end < begin) return;
     const auto size = sizes_.find(*group);
     size_ = size == sizes_.end() ? 0 : size->second;
+    id_ = Printable(text.substr(begin + 1, end - begin - 1), 32);
     incomplete_ = text.find(" INCOMPLETE", end) != std::string_view::npos;
     if (text.find(" MISMATCH", end) == std::string_view::npos || reports_.comms.size() >= kMostReported) return;
-    reports_.comms.push_back({Printable(text.substr(begin + 1, end - begin - 1), 32), "", size_, {}, number});
+    reports_.comms.push_back({id_, "", size_, {}, number});
     open_ = true;
     return;
   }
@@ -153,7 +164,7 @@ void RasReader::Take(std::string_view text, int64_t number) {
 }
 
 void RasReader::AddOdd(RasRank rank, std::string status) {
-  if (reports_.odd.size() < kMostListed) reports_.odd.push_back({std::move(rank), size_, std::move(status)});
+  if (reports_.odd.size() < kMostListed) reports_.odd.push_back({id_, std::move(rank), size_, std::move(status)});
 }
 
 RasReports RasReader::Finish() {
@@ -204,8 +215,26 @@ void TakeComm(const nlohmann::json& object, RasReports* reports) {
     std::optional<RasRank> rank = RankIn(item);
     if (!rank || reports->odd.size() >= kMostListed) continue;
     if (JsonFlag(JsonMember(item, "status"), "considered_dead")) reports->dead.emplace(rank->host, rank->pid);
-    reports->odd.push_back({*std::move(rank), static_cast<int32_t>(size), ""});
+    reports->odd.push_back({id, *std::move(rank), static_cast<int32_t>(size), ""});
   }
+  std::map<int32_t, std::string> hosts;  // by rank
+  const bool largest = size == reports->largest;
+  if (largest) reports->largest_ranks.clear();
+  for (const char* list : {"ranks", "missing_ranks"}) {
+    for (const nlohmann::json& item : JsonList(object, list)) {
+      const std::optional<RasRank> rank = RankIn(item);
+      if (!rank || reports->processes.size() >= kMostAnswers) continue;
+      reports->processes[{rank->host, rank->pid}].insert(rank->gpu);
+      hosts[rank->rank] = rank->host;
+      if (largest) reports->largest_ranks[{rank->host, rank->pid}] = rank->rank;
+    }
+  }
+  std::vector<std::string> order;
+  std::set<std::string> known;
+  for (auto& [rank, host] : hosts) {
+    if (known.insert(host).second) order.push_back(std::move(host));
+  }
+  if (order.size() > reports->host_order.size()) reports->host_order = std::move(order);
 }
 
 }  // namespace
@@ -215,18 +244,38 @@ bool IsRasJson(std::string_view head) {
          head.find("\"communicators_count\"") != std::string_view::npos;
 }
 
+namespace {
+
+// Returns the end of the first JSON object: reports follow each other, each on one line or on many.
+size_t EndOfObject(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      quoted = !quoted;
+    else if (!quoted && text[i] == '{')
+      ++depth;
+    else if (!quoted && text[i] == '}' && --depth == 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
+}  // namespace
+
 absl::StatusOr<RasReports> ReadRasJson(std::string_view text) {
   RasReports reports;
   while (!fr::Strip(text).empty()) {
-    // Reports follow each other, and the last line of each is its closing brace.
-    constexpr std::string_view kEnd = "\n}";
-    const size_t end = text.find(kEnd);
-    const std::string_view one = text.substr(0, end == std::string_view::npos ? end : end + kEnd.size());
+    const std::string_view one = text.substr(0, EndOfObject(text));
     text.remove_prefix(one.size());
     const nlohmann::json json = ParseJson(one);
     if (!json.is_object()) return absl::DataLossError("is damaged: an ncclras report in JSON that ends early");
     for (const nlohmann::json& comm : JsonList(json, "communicators")) TakeComm(comm, &reports);
   }
+  for (const auto& [process, gpus] : reports.processes) reports.gpus += static_cast<int32_t>(gpus.size());
+  reports.hosts = static_cast<int32_t>(reports.host_order.size());
   return reports;
 }
 

@@ -40,6 +40,7 @@ struct RasComm {
 
 // A rank that did not answer, or whose state differs from most others'.
 struct RasOdd {
+  std::string id;  // the communicator that numbers the rank
   RasRank rank;
   int32_t size = 0;    // size of the communicator that numbers the rank; 0 if not in the report
   std::string status;  // "FINALIZE"; empty if the rank did not answer
@@ -50,6 +51,10 @@ struct RasReports {
   std::vector<RasOdd> odd;
   std::set<std::pair<std::string, int64_t>> dead;  // host and PID of processes that ncclras considers dead
   int32_t largest = 0;                             // size of the largest communicator; 0: the file contains no report
+  int32_t gpus = 0, hosts = 0;                     // of the whole job; 0 if not in the report
+  std::map<std::pair<std::string, int64_t>, std::set<int32_t>> processes;  // GPUs by host and PID; only in JSON
+  std::vector<std::string> host_order;  // as in the communicator with the most hosts; only in JSON
+  std::map<std::pair<std::string, int64_t>, int32_t> largest_ranks;  // ranks in the largest communicator; only in JSON
 };
 
 // "lockstep: rank 5 is process 1234 on 10.0.0.7": a line that lockstep attach adds to a report.
@@ -75,7 +80,9 @@ class RasReader {
   bool open_ = false;        // inside the counts of a communicator
   bool dead_ = false;        // inside the list of dead processes
   bool incomplete_ = false;  // inside a communicator's list of ranks that did not answer
+  bool totals_ = false;      // the next line contains the totals of the job
   int32_t size_ = 0;         // size of the last named communicator
+  std::string id_;           // and its identity
 };
 
 // Returns whether a file begins like `ncclras -f json`: all ranks of all communicators with their counts. A file may

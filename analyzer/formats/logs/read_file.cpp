@@ -135,6 +135,15 @@ class Reader {
     const Line line = TakePrefixes(whole);
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
+    if (line.local >= 0) {
+      // torchrun numbers its own workers, and only some of their lines contain the rank. -1: several hosts in one log.
+      const auto [at, fresh] = rank_of_local_.try_emplace(line.local, who.rank);
+      if (at->second >= 0 && who.rank >= 0 && at->second != who.rank) at->second = -1;
+      if (fresh && who.rank < 0)
+        rank_of_local_.erase(at);
+      else if (who.rank < 0)
+        who.rank = at->second;
+    }
     if (who.rank >= 0) facts_.ranks.insert(who.rank);
     if (who.task >= 0) facts_.tasks.insert(who.task);
     if (who.local >= 0) facts_.locals.insert(who.local);
@@ -169,7 +178,8 @@ class Reader {
         last_said_[who.rank] = facts_.watchdog.size() - 1;
       }
     }
-    if (Holds(line.text, "monitoredBarrier")) {
+    if (Holds(line.text, "monitoredBarrier") || Holds(line.text, "] started ") || Holds(line.text, " collective #") ||
+        Holds(line.text, "lagging ranks")) {
       if (auto said = ParseBarrier(line.text)) Keep(std::move(*said), who, number, kMostFingerprints, &facts_.barriers);
     }
     if (Holds(line.text, "CollectiveFingerPrint(")) {
@@ -214,19 +224,27 @@ class Reader {
     }
   }
 
-  // Parses "rank 3:" or "==== rank3 ====": a heading that people write above a stack. -1 for any other line.
+  // Parses "rank 3:" or "==== node1 rank=3 pid=12 ====": a heading that people write above a stack. -1 for any other
+  // line. Only a decorated line may contain more than the rank.
   static int32_t RankInHeading(std::string_view text) {
-    constexpr size_t kMostBytes = 120;
+    constexpr size_t kMostBytes = 120, kWord = 4;
     if (text.size() > kMostBytes) return -1;
     const auto is_word = [](char c) { return fr::IsWord(c); };
     const auto begin = std::find_if(text.begin(), text.end(), is_word);
     const auto end = std::find_if(text.rbegin(), text.rend(), is_word).base();
     if (begin >= end) return -1;
-    const std::string_view inside(&*begin, static_cast<size_t>(end - begin));
-    constexpr size_t kWord = 4;
-    if (fr::Lower(inside.substr(0, kWord)) != "rank") return -1;
+    const std::string inside = fr::Lower({&*begin, static_cast<size_t>(end - begin)});
+    size_t at = inside.starts_with("rank") ? 0 : std::string::npos;
+    const bool decorated = text[0] != ' ' && text.find_first_not_of("=-#*>~+ ") >= 2;
+    if (decorated && at != 0 && (at = inside.find(" rank")) != std::string::npos) ++at;
+    if (at == std::string::npos) return -1;
+    std::string_view number = std::string_view(inside).substr(at + kWord);
+    if (decorated) {
+      number.remove_prefix(std::min(number.find_first_not_of(" =:_#"), number.size()));
+      number = number.substr(0, number.find_first_not_of("0123456789"));
+    }
     int32_t rank = -1;
-    return fr::ParseNumber(fr::Strip(inside.substr(kWord)), &rank) && rank >= 0 && rank <= fr::kMaxRank ? rank : -1;
+    return fr::ParseNumber(fr::Strip(number), &rank) && rank >= 0 && rank <= fr::kMaxRank ? rank : -1;
   }
 
   // Finds the rank anywhere in the line, because tools may put any text before a process's output.
@@ -335,8 +353,9 @@ class Reader {
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
-  std::map<int32_t, size_t> last_said_;  // maps the rank before a line to the index in FileFacts::watchdog
-  size_t trace_of_ = SIZE_MAX;           // the same, for the line whose trace of the failed call is being read
+  std::map<int32_t, int32_t> rank_of_local_;  // the rank in lines with this local rank
+  std::map<int32_t, size_t> last_said_;       // maps the rank before a line to the index in FileFacts::watchdog
+  size_t trace_of_ = SIZE_MAX;                // the same, for the line whose trace of the failed call is being read
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/formats/logs/format_reader.h"
+#include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/util/rank_text.h"
 
@@ -162,7 +163,9 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
     for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
     std::string about = !of.ranks.empty() ? RanksText(of.ranks) : !of.processes.empty() ? *of.processes.begin() : "";
     if (of.ranks.empty() && of.processes.size() > 1) absl::StrAppend(&about, " and ", of.processes.size() - 1, " more");
-    ranks->Tell(*of.path, absl::StrCat(SaidBy(by), about.empty() ? "" : ", about ", about, ": ", text));
+    const bool network = by == Notice::By::kNccl && Holds(text, "NET/");
+    ranks->Tell(*of.path, absl::StrCat(SaidBy(by), about.empty() ? "" : ", about ", about, ": ", text), -1,
+                network ? kNetworkFailed : "");
   }
   if (!peers_told) ReportPeers(files, ranks);
   for (const auto& [by, count] : shown) {
@@ -177,7 +180,7 @@ void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const FileFacts& file : files) {
     for (const auto& said : file.barriers) {
       if (!said.what.missing.empty()) return;
-      if (said.what.arrived >= 0) arrived.insert(said.what.arrived);
+      arrived.insert(said.what.arrived.begin(), said.what.arrived.end());
       path = &file.path;
     }
   }
