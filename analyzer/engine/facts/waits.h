@@ -148,7 +148,7 @@ class WaitGraph {
   // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. Then no NCCL
   // operation holds it up.
   bool NothingRuns(size_t rank_index) const;
-  // Returns whether counters show that the GPU is in a collective without a record.
+  // Returns whether counters show that the GPU is in an operation without a record.
   bool RunsUnrecorded(size_t rank_index) const;
   // `forgive`: assume that some ranks notice completions late. Returns true if any rank is assumed to.
   bool Build(bool forgive);

@@ -138,8 +138,16 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
 }
 
 bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
-  const std::vector<Membership>& memberships = model_.bundle.ranks[rank_index].memberships;
-  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
+    const auto membership = static_cast<uint32_t>(&ms - rank.memberships.data());
+    // A batch of sends and receives has one number. A later one proves that its record is gone.
+    if (ms.p2p_started != kUnknown && ms.p2p_started > ms.p2p_completed) {
+      const auto older = [&](const Op& op) {
+        return op.membership == membership && IsPointToPoint(op.kind) && op.seq <= ms.p2p_started;
+      };
+      if (std::none_of(rank.ops.begin(), rank.ops.end(), older)) return true;
+    }
     if (ms.completed == kUnknown || ms.started <= ms.completed || ms.member_rank < 0) return false;
     const int64_t next = ms.completed != kNone ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
     return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], next) == nullptr;

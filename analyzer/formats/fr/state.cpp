@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "analyzer/formats/fr/text.h"
 
@@ -463,6 +464,12 @@ class StateJudge {
       } else if (exact) {
         out = FromStatus(*view.status, false, rank_.start_recorded);
         out.p2p_issued = newest.p2p_seq > 0 ? newest.p2p_seq : kNone;
+      }
+      // The status has one number for both counters. A number above what one counter has issued is of the other.
+      if (out.issued != kUnknown && out.started > out.issued) {
+        out.p2p_started = std::exchange(out.started, kUnknown);
+      } else if (out.p2p_issued != kUnknown && out.p2p_started > out.p2p_issued) {
+        out.started = std::exchange(out.p2p_started, kUnknown);
       }
       out.completed = view.collective_completed;
       out.p2p_completed = view.p2p_completed;
