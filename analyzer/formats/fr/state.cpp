@@ -277,6 +277,7 @@ class StateJudge {
       view.p2p_completed = completed;
       return;
     }
+    if (view.last_op == SIZE_MAX) return;
     const RawOp& last = raw_[view.last_op];
     int counter = 0;
     if (last.p2p && enqueued == last.p2p_seq) {
@@ -455,15 +456,15 @@ class StateJudge {
     } else if (view.status) {
       // Entries have both counters, so the newest entry also shows the other counter, unless newer operations completed
       // and were not dumped.
-      const RawOp& newest = raw_[view.last_op];
+      const RawOp* newest = view.last_op == SIZE_MAX ? nullptr : &raw_[view.last_op];
       int64_t enqueued = Plain(view.status->enqueued);
-      bool exact = enqueued == (newest.p2p ? newest.p2p_seq : newest.collective_seq);
+      bool exact = newest != nullptr && enqueued == (newest->p2p ? newest->p2p_seq : newest->collective_seq);
       if (view.counts_p2p) {
         out = FromStatus(*view.status, true, rank_.start_recorded);
-        if (exact) out.issued = newest.collective_seq > 0 || group.collective_zero ? newest.collective_seq : kNone;
+        if (exact) out.issued = newest->collective_seq > 0 || group.collective_zero ? newest->collective_seq : kNone;
       } else if (exact) {
         out = FromStatus(*view.status, false, rank_.start_recorded);
-        out.p2p_issued = newest.p2p_seq > 0 ? newest.p2p_seq : kNone;
+        out.p2p_issued = newest->p2p_seq > 0 ? newest->p2p_seq : kNone;
       }
       // The status has one number for both counters. A number above what one counter has issued is of the other.
       if (out.issued != kUnknown && out.started > out.issued) {
