@@ -38,11 +38,7 @@ class KeeperProcess {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     const int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    for (size_t i = 0; i < plan_.environments.size(); ++i) StartOne(i);
-    // The keeper leaves the job's process group, because it must clean up after a terminal's Ctrl-C or a kill of the
-    // group. It leaves the session, too: at the end of a child whose parent is in another group of the same session,
-    // the kernel may send SIGHUP to a group that contains a stopped process.
-    setsid();
+    StartAll();
     KeeperEvent done;
     done.kind = KeeperEvent::kAllStarted;
     Send(done);
@@ -80,34 +76,62 @@ class KeeperProcess {
     }
   }
 
-  void StartOne(size_t index) {
-    KeeperEvent event;
-    event.child = static_cast<int32_t>(index);
+  struct Child {
+    pid_t pid = -1;
+    int report = -1;  // gives the error of exec, or ends
+    int error = 0;
+  };
+
+  // The keeper leaves the job's process group, because it must clean up after a terminal's Ctrl-C or a kill of the
+  // group. It leaves the session, too: at the end of a child whose parent is in another group of the same session, the
+  // kernel may send SIGHUP to a group that contains a stopped process. The children stay, and run nothing before the
+  // keeper has left.
+  void StartAll() {
+    int go[2] = {-1, -1};
+    if (pipe2(go, O_CLOEXEC) != 0) go[0] = go[1] = -1;
+    std::vector<Child> children;
+    for (size_t i = 0; i < plan_.environments.size(); ++i) children.push_back(Fork(i, go));
+    setsid();
+    for (const int end : go) close(end);
+    for (size_t i = 0; i < children.size(); ++i) Report(i, children[i]);
+  }
+
+  Child Fork(size_t index, const int (&go)[2]) {
+    Child child;
     int report[2];
     const pid_t keeper = getpid();
-    pid_t pid = -1;
-    int error = 0;
-    if (pipe2(report, O_CLOEXEC) == 0) {
-      pid = fork();
-      if (pid < 0) error = errno;
-      if (pid == 0) Exec(index, report[1], keeper);
-      close(report[1]);
-      if (pid > 0 && read(report[0], &error, sizeof error) != sizeof error) error = 0;
-      close(report[0]);
-    } else {
-      error = errno;
+    if (pipe2(report, O_CLOEXEC) != 0) {
+      child.error = errno;
+      return child;
     }
+    child.pid = fork();
+    if (child.pid < 0) child.error = errno;
+    if (child.pid == 0) Exec(index, report[1], keeper, go);
+    close(report[1]);
+    child.report = report[0];
+    return child;
+  }
+
+  void Report(size_t index, const Child& child) {
+    int error = child.error;
+    if (child.pid > 0 && read(child.report, &error, sizeof error) != sizeof error) error = 0;
+    if (child.report >= 0) close(child.report);
+    KeeperEvent event;
+    event.child = static_cast<int32_t>(index);
     event.kind = error == 0 ? KeeperEvent::kStarted : KeeperEvent::kStartFailed;
-    event.pid = pid;
+    event.pid = child.pid;
     event.error = error;
     event.mono_ns = MonotonicNs();
-    pids_.push_back(error == 0 ? pid : -1);
+    pids_.push_back(error == 0 ? child.pid : -1);
     Send(event);
   }
 
-  [[noreturn]] void Exec(size_t index, int report, pid_t keeper) {
+  [[noreturn]] void Exec(size_t index, int report, pid_t keeper, const int (&go)[2]) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
+    close(go[1]);
+    char word = 0;
+    (void)!read(go[0], &word, 1);
     // If Yama allows ptrace only to ancestors, the watcher's helper may still examine the keeper.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
