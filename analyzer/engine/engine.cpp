@@ -52,7 +52,9 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
     if (rank.source != Source::kFlightRecorder || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
     const int64_t timeout_ns = rank.timeout_ns > 0 ? rank.timeout_ns : kDefaultTimeout;
     for (const Unit& unit : model.ranks[r].in_flight) {
-      if (rank.captured_ns - unit.enter_ns >= timeout_ns / 2) return false;
+      const bool given_up = !rank.ends_untold && std::any_of(unit.ops.begin(), unit.ops.end(),
+                                                             [&](uint32_t i) { return rank.ops[i].retired; });
+      if (given_up || rank.captured_ns - unit.enter_ns >= timeout_ns / 2) return false;
     }
     early = true;
   }

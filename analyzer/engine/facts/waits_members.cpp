@@ -141,7 +141,7 @@ bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
     const auto membership = static_cast<uint32_t>(&ms - rank.memberships.data());
-    // A batch of sends and receives has one number. A later one proves that its record is gone.
+    // Batches of sends and receives have ascending numbers.
     if (ms.p2p_started != kUnknown && ms.p2p_started > ms.p2p_completed) {
       const auto older = [&](const Op& op) {
         return op.membership == membership && IsPointToPoint(op.kind) && op.seq <= ms.p2p_started;

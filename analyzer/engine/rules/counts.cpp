@@ -34,12 +34,14 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (!left_out && (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2)) return;
   std::vector<int32_t> among = c.ranks;
   if (left_out) {
-    for (const uint32_t node : c.nodes) among.push_back(facts.graph->RankOf(node));
+    for (const uint32_t node : c.nodes) {
+      if (facts.graph->RankOf(node) >= 0) among.push_back(facts.graph->RankOf(node));
+    }
     std::sort(among.begin(), among.end());
     among.erase(std::unique(among.begin(), among.end()), among.end());
   }
   const Cause odd = FromCounts(facts);
-  if (odd.ranks.empty() || odd.ranks == c.ranks ||
+  if (odd.ranks.empty() || (left_out && odd.ranks == c.ranks) ||
       !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
     return;
   if (left_out) c.evidence.clear();

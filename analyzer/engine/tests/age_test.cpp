@@ -169,6 +169,14 @@ TEST(Age, WithoutATimeoutInTheFilesPyTorchsDefaultCounts) {
   }
 }
 
+TEST(Age, AnOperationThatAWatchdogGaveUpIsHung) {
+  for (const bool given_up : {false, true}) {
+    Bundle b = InOperation({60, 60, 60, 60});
+    for (Rank& rank : b.ranks) rank.ops[0].retired = given_up;
+    EXPECT_EQ(Analyze(b).verdict(), given_up ? VERDICT_HUNG : VERDICT_LATE);
+  }
+}
+
 // Ranks whose GPUs are behind the others, each at a different place. If all dumps are from one moment, several GPUs
 // are at fault. If nothing shows when they were taken, the job may have been running.
 TEST(Age, RanksAtSeveralPlacesMayBeDumpsOfSeveralMoments) {
