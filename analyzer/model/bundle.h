@@ -119,6 +119,7 @@ struct Op {
   bool batch_end : 1 = false;    // the record of a whole coalesced batch
   bool retired : 1 = false;      // Flight Recorder: the watchdog dropped the operation from its list
   bool recent_only : 1 = false;  // only in the communicator's recent operations, not in the rings
+  bool after_gap : 1 = false;    // calls between the previous operation in Rank::ops and this one were not read
   bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` identifies the launch (see ReplayOf)
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;

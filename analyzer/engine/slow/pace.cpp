@@ -168,6 +168,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   std::map<uint32_t, const Op*> last;
   for (size_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
+    if (op.after_gap) last.clear();
     if (!op.recent_only && timed.Shows(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
   }
   const auto overlaps = [&](uint32_t i) {
@@ -186,7 +187,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     // The work in between may have waited for operations that ended in parallel. In that case, only the remaining time
     // is the rank's own.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
-    if (held_until != 0 && t.start_ns >= from) {
+    if (held_until != 0 && t.start_ns >= from && !op.after_gap) {
       Between& between = betweens[i];
       between.gap_ns = t.start_ns - from;
       const Op* const call = before[t.op];

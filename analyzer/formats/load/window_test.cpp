@@ -254,6 +254,23 @@ TEST_F(LoadWindowTest, UnfinishedCallsAreLoadedHoweverOld) {
   EXPECT_NE(Find(bundle.ranks[5], 0, 150), nullptr);
 }
 
+TEST_F(LoadWindowTest, TheNextCallAfterOthersThatWereLeftOutSaysSo) {
+  Write(MakeJob(3000, [](int, Rank* rank) { rank->ops[150].state = rank->ops[1500].state = OpState::kStarted; }));
+  for (const Rank& rank : Load(limits_).ranks) {
+    int gaps = 0;
+    int64_t next = 0;
+    for (const Op& op : rank.ops) {
+      EXPECT_EQ(op.after_gap, op.index != next) << rank.rank << ", call " << op.index;
+      gaps += op.after_gap;
+      next = op.index + 1;
+    }
+    EXPECT_GE(gaps, 2);
+  }
+  for (const Rank& rank : Load({}).ranks) {
+    for (const Op& op : rank.ops) EXPECT_FALSE(op.after_gap);
+  }
+}
+
 TEST_F(LoadWindowTest, ARankThatSkippedACallIsLoadedWithPeers) {
   Write(MakeJob(3000, [](int r, Rank* rank) {
     if (r != 10) return;

@@ -604,6 +604,30 @@ TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
   EXPECT_EQ(after.problems[1].path, Path("node.lsd"));
 }
 
+TEST_F(LsdTest, CallsOfDifferentThreadsStayApartWithoutTheRanksEntry) {
+  Bundle before = RandomBundle(7).Make();
+  before.ranks.resize(1);
+  before.ranks[0].damaged = false;
+  Op op;
+  op.kind = ring::CallKind::kAllReduce;
+  op.membership = 0;
+  before.ranks[0].ops.assign(20, op);
+  for (uint32_t i = 0; i < 20; ++i) before.ranks[0].ops[i].thread = i % 2;
+  ASSERT_TRUE(WriteLsd(before, {0}, {}, Path("node.lsd")).ok());
+  const std::string file = support::ReadFile(Path("node.lsd"));
+  bool lost = false;
+  for (const size_t at : MessageOffsets(file)) {
+    std::string damaged = file;
+    damaged[at + 3] ^= 1;
+    support::WriteFile(Path("node.lsd"), damaged);
+    Bundle after;
+    if (!Load(Path("node.lsd"), &after).ok() || after.ranks[0].ops.empty()) continue;
+    lost |= after.ranks[0].threads.empty();
+    for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(after.ranks[0].ops[i].thread, i % 2);
+  }
+  EXPECT_TRUE(lost);
+}
+
 TEST_F(LsdTest, ATruncatedFileKeepsEverythingBeforeTheCut) {
   Bundle before = RandomBundle(8).Make();
   for (Rank& rank : before.ranks) rank.ops.resize(std::min<size_t>(rank.ops.size(), 20));

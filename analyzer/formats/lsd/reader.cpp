@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/convert.h"
@@ -371,7 +372,6 @@ void LsdFile::CheckRows(const ReadRank& read, size_t first, Rank* rows) const {
     Op& op = rows->ops[i];
     if (op.stream >= rank.streams.size()) op.stream = kNoIndex;
     if (op.replayed && ReplayOf(op) >= rank.replays.size()) op.replayed = false;
-    if (op.thread >= rank.threads.size() && rank.source != Source::kFlightRecorder) op.thread = kNoIndex;
   }
 }
 
@@ -445,7 +445,12 @@ void LsdFile::LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts) {
   Rank& rank = read->loose.rank;
   // Before decompression, a chunk's claimed size is trusted only up to a limit.
   rank.ops.reserve(std::min<uint64_t>(read->recorded, 1u << 16));
-  for (const Chunk& chunk : read->chunks) Unpack(fd, read, chunk, parts, &rank);
+  bool gap = false;
+  for (const Chunk& chunk : read->chunks) {
+    const size_t first = rank.ops.size();
+    gap |= !Unpack(fd, read, chunk, parts, &rank);
+    if (rank.ops.size() > first) rank.ops[first].after_gap = std::exchange(gap, false);
+  }
 }
 
 void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace::Parts* parts) {
@@ -540,12 +545,19 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   }
   size_t unfinished = 0;
   std::vector<size_t> keep;
+  bool gap = false;
   for (const Piece& piece : pieces) {
+    gap |= !piece.unpacked;
     for (size_t i = piece.begin; i < piece.end; ++i) {
-      const Op& op = rows.ops[i];
+      Op& op = rows.ops[i];
       bool take = !piece.needed_only && op.enter_ns > cutoff;
       if (!take && (IsInFlight(op.state) || op.recent_only)) take = unfinished++ < 2 * plan.newest;
-      if (take || Needed(op, needs)) keep.push_back(i);
+      if (!take && !Needed(op, needs)) {
+        gap = true;
+        continue;
+      }
+      op.after_gap = std::exchange(gap, false);
+      keep.push_back(i);
     }
   }
   Rank& rank = read->loose.rank;
