@@ -81,6 +81,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   program.places.push_back(now);
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
+    if (i + 1 < rank.ops.size() && rank.ops[i + 1].after_gap) break;
     if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed ||
         left_out[rank.memberships[op.membership].comm] ||
         !(ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))
@@ -93,12 +94,14 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   return program;
 }
 
+// Returns whether a rank with these counts cannot be on the sibling's way through the program.
 bool Contradicts(const Counts& counts, const Counted& sibling) {
   for (const Counts& c : sibling.places) {
-    if (!AtMost(c, counts) && !AtMost(counts, c)) return true;
+    // All older places are behind `c`.
+    if (AtMost(c, counts)) return &c != &sibling.places.front() && c != counts;
+    if (!AtMost(counts, c)) return true;
   }
-  const bool between = AtMost(counts, sibling.places.front()) && AtMost(sibling.places.back(), counts);
-  return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
+  return false;
 }
 
 // Returns whether the two programs never pass a common place. With dynamic batching, for example, this is intended.

@@ -15,8 +15,9 @@ using ring::IsPointToPoint;
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// So many times as many ranks must have continued as have stopped beside the rank.
-constexpr int32_t kManyPassed = 2;
+// A single witness may itself be the rank that left the program. If others also stopped beside the rank, processes
+// merely run ahead of their GPUs by different numbers of calls: so many times as many ranks must have continued.
+constexpr int32_t kWitnessed = 2, kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
 
@@ -129,21 +130,24 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
     if (!distrusted[r] && comparer.Usable(r, frameworks)) families[model.roles().of_rank[r]].push_back(r);
   }
   for (const auto& [role, family] : families) {
-    const size_t step = family.size() / kAsked + 1;
+    std::vector<size_t> asked;
+    for (size_t i = 0; i < family.size(); i += family.size() / kAsked + 1) asked.push_back(family[i]);
     for (const size_t r : family) {
-      if (model.ranks[r].host != state || model.ranks[r].in_flight.size() > kMayFillQueue) continue;
+      const size_t own = model.ranks[r].in_flight.size();
+      if (model.ranks[r].host != state || own > kMayFillQueue) continue;
+      // Only ranks with more calls in flight can be witnesses.
+      const auto more = [&](size_t other) { return model.ranks[other].in_flight.size() > std::max<size_t>(own, 1); };
+      if (std::count_if(asked.begin(), asked.end(), more) < kWitnessed) continue;
       StoppedHost host;
       int32_t beside = 0;
-      for (size_t i = 0; i < family.size(); i += step) {
-        if (family[i] == r) continue;
+      for (const size_t other : asked) {
+        if (other == r) continue;
         bool same = false;
-        const Op* next = comparer.WentPast(family[i], r, &same);
-        if (next != nullptr && host.witnesses++ == 0) host.witness = static_cast<int32_t>(family[i]), host.next = next;
+        const Op* next = comparer.WentPast(other, r, &same);
+        if (next != nullptr && host.witnesses++ == 0) host.witness = static_cast<int32_t>(other), host.next = next;
         beside += same && next == nullptr;
       }
-      // A single witness may itself be the rank that left the program. If others also stopped there, processes merely
-      // run ahead of their GPUs by different numbers of calls.
-      if (host.witnesses >= 2 && host.witnesses > kManyPassed * beside) found[r] = host;
+      if (host.witnesses >= kWitnessed && host.witnesses > kManyPassed * beside) found[r] = host;
     }
   }
   return found;
