@@ -41,7 +41,8 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     among.erase(std::unique(among.begin(), among.end()), among.end());
   }
   const Cause odd = FromCounts(facts);
-  if (odd.ranks.empty() || (left_out && odd.ranks == c.ranks) ||
+  // If the counts of all of them are odd, the counts do not tell which of them closed the cycle.
+  if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among ||
       !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
     return;
   if (left_out) c.evidence.clear();
