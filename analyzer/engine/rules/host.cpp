@@ -88,6 +88,13 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(true);
   } else if (idle) {
     c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
+    // A framework does not record how groups are created, so the rank may be waiting there for one without data.
+    const auto silent = [](const Member& m) { return m.rank_index < 0; };
+    if (rank.source == Source::kFlightRecorder && waiter.edge != nullptr &&
+        std::ranges::any_of(facts.model.comms[waiter.edge->comm].members, silent)) {
+      c.grade = GRADE_FAIR;
+      c.AddRival(Rival::SILENT_RANK);
+    }
   }
   // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
   // certain.

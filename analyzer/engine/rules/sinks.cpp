@@ -76,8 +76,8 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-// Ranks of one fault stop at one place. Suppose that a cause's ranks stopped at several places, and that the capture
-// times of their dumps are unknown. Then the dumps may show different moments of a running job.
+// Ranks of one fault stop at one place, and seldom do several GPUs stall at once. If the capture times of the dumps are
+// unknown, ranks at several places, or several busy GPUs, may be those of a running job.
 void DoubtScattered(const Facts& facts, Cause* c) {
   constexpr size_t kManyPlaces = 3;
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
@@ -90,7 +90,8 @@ void DoubtScattered(const Facts& facts, Cause* c) {
     if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
     places.insert(rank.memberships[m.membership].issued);
   }
-  if (places.size() < kManyPlaces) return;
+  const bool busy = c->reason == REASON_STREAM_BLOCKED && c->ranks.size() > 1;
+  if (places.size() < kManyPlaces && !busy) return;
   c->moving = c->hypothesis = true;
   c->grade = std::min(c->grade, GRADE_OPEN);
 }

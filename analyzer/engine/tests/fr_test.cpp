@@ -644,5 +644,50 @@ TEST(FlightRecorderBeyond, ACallOnTheWrongGroupIsFoundByTheCounts) {
   EXPECT_THAT(v.findings(0).culprit_ranks(), ::testing::ElementsAre(kOdd)) << v.DebugString();
 }
 
+// Flight Recorder has no entry for the creation of a group.
+TEST(FlightRecorderBeyond, AnIdleRankMayWaitForOneWithoutData) {
+  for (const bool missing : {false, true}) {
+    std::vector<std::optional<FrDump>> dumps;
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      const bool idle = rank == 2;
+      FrDump dump;
+      dump.groups = {{.ranks = {0, 1, 2, 3}, .enqueued = idle ? 1 : 2, .completed = 1}};
+      dump.entries = {{.seq = 1, .state = "completed", .retired = true}};
+      if (!idle) dump.entries.push_back({.seq = 2});
+      dumps.push_back(std::move(dump));
+    }
+    if (missing) dumps[3] = std::nullopt;
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    const Finding& f = v.findings(0);
+    EXPECT_EQ(f.kind(), RANK_NOT_ARRIVED) << v.DebugString();
+    EXPECT_THAT(f.culprit_ranks(), ::testing::ElementsAre(2));
+    EXPECT_EQ(f.grade(), missing ? GRADE_FAIR : GRADE_GOOD);
+    EXPECT_EQ(std::any_of(f.rivals().begin(), f.rivals().end(),
+                          [](const Rival& rival) { return rival.kind() == Rival::SILENT_RANK; }),
+              missing);
+  }
+}
+
+// Without capture times, entries of a running job whose GPUs compute look the same.
+TEST(FlightRecorderBeyond, SeveralGpusThatMayBeComputingAreNotSurelyStuck) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int32_t rank = 0; rank < 8; ++rank) {
+    FrDump dump;
+    dump.groups = {{.ranks = {0, 1, 2, 3, 4, 5, 6, 7}, .enqueued = 2, .started = 1, .completed = 1}};
+    dump.entries = {
+        {.seq = 1, .state = "completed", .retired = true, .started_ns = 1'000'000, .completed_ns = 2'000'000},
+        {.seq = 2}};
+    dumps.push_back(std::move(dump));
+  }
+  dumps[3] = std::nullopt;
+  Bundle bundle = fr_test::LoadDumps(dumps);
+  EXPECT_EQ(Analyze(bundle).verdict(), VERDICT_HUNG);
+  for (Rank& rank : bundle.ranks) rank.captured_ns = 0;
+  const Verdict v = Analyze(bundle);
+  EXPECT_NE(v.verdict(), VERDICT_HUNG) << v.DebugString();
+  for (const Finding& f : v.findings()) EXPECT_LE(f.confidence(), 0.5) << v.DebugString();
+}
+
 }  // namespace
 }  // namespace lockstep
