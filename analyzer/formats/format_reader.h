@@ -20,10 +20,10 @@ namespace lockstep {
 enum class Claim { kNo, kMaybe, kYes };
 
 struct LoadLimits {
-  uint64_t all = 4'000'000;      // files with up to this many operations in total are loaded completely
-  uint64_t newest = 4'000'000;   // otherwise only this many of the newest operations, shared among the ranks
-  uint64_t history = 2'000'000;  // and up to this many older ones
-  uint32_t at_least = 32;        // minimum for each rank
+  uint64_t all = 2'000'000;      // files with up to this many operations in total are loaded completely
+  uint64_t newest = 2'000'000;   // otherwise only this many of the newest operations, shared among the ranks
+  uint64_t history = 1'000'000;  // and up to this many older ones
+  uint32_t at_least = 40;        // minimum for each rank
   std::string job;               // the job to load; empty if there is only one
 };
 
