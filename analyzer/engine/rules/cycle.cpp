@@ -359,6 +359,22 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
   return c;
 }
 
+// Returns whether the rank's oldest batch is unfinished and smaller than its next one. A framework overwrites its
+// entries one by one, so the missing ones may be what others seem to wait for.
+bool OldestBatchIsCut(const Rank& rank) {
+  if (rank.ops.empty() || !rank.ops[0].in_batch || !IsUnfinished(rank.ops[0].state)) return false;
+  const Op& first = rank.ops[0];
+  int missing = 0;
+  uint64_t next = 0;
+  for (const Op& op : rank.ops) {
+    if (!op.in_batch || op.membership != first.membership) continue;
+    if (op.group != first.group && next == 0) next = op.group;
+    if (op.group == first.group) --missing;
+    if (op.group == next) ++missing;
+  }
+  return missing > 0;
+}
+
 }  // namespace
 
 bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
@@ -403,8 +419,9 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     const Left left = exchanges ? Left() : FewestThatLeft(facts.model, circle.ranks, circle.collectives);
     c = left.ranks.empty() ? PlainCause(facts, circle, std::move(c)) : LeftCause(facts, orders, left, std::move(c));
   }
-  // Calls that a log does not mention may still have been issued.
-  if (circle.silent) {
+  // Calls that a log does not mention, or whose entry is gone, may still have been issued.
+  const auto cut = [&](int32_t r) { return OldestBatchIsCut(facts.bundle.ranks[r]); };
+  if (circle.silent || std::ranges::any_of(circle.ranks, cut)) {
     c.grade = std::min(c.grade, GRADE_OPEN);
     c.hypothesis = true;
   }

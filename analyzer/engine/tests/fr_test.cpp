@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/fr/loader.h"
 #include "analyzer/testing/findings.h"
@@ -686,6 +687,32 @@ TEST(FlightRecorderBeyond, SeveralGpusThatMayBeComputingAreNotSurelyStuck) {
   for (Rank& rank : bundle.ranks) rank.captured_ns = 0;
   const Verdict v = Analyze(bundle);
   EXPECT_NE(v.verdict(), VERDICT_HUNG) << v.DebugString();
+  for (const Finding& f : v.findings()) EXPECT_LE(f.confidence(), 0.5) << v.DebugString();
+}
+
+// Ranks pass data around a ring. The oldest send of each is overwritten, so the receives seem to wait for later ones.
+TEST(FlightRecorderBeyond, ABatchOfWhichOnlyTheEndIsRecordedProvesNoCycle) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    FrDump dump;
+    dump.pg_status = false;
+    dump.groups = {{.ranks = {0, 1, 2, 3}}};
+    const auto add = [&](const std::string& op, int64_t seq) {
+      dump.entries.push_back({.op = "nccl:" + op,
+                              .seq = 0,
+                              .is_p2p = true,
+                              .p2p_seq = seq,
+                              .record_id = 90 + static_cast<int64_t>(dump.entries.size())});
+    };
+    for (int64_t seq = 30; seq < 34; ++seq) {
+      if (seq > 30) add(absl::StrCat("send ", rank, "->", (rank + 1) % 4), seq);
+      add(absl::StrCat("recv ", rank, "<-", (rank + 3) % 4), seq);
+      add("coalesced", seq);
+    }
+    dumps.push_back(std::move(dump));
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_GE(v.findings_size(), 1);
   for (const Finding& f : v.findings()) EXPECT_LE(f.confidence(), 0.5) << v.DebugString();
 }
 
