@@ -297,8 +297,8 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
       (std::vector<std::string>{
           "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
           "small. Enlarge /dev/shm",
-          "calls of ranks 6, 7 are lost if their process is killed while no agent watches it. The file system was "
-          "full, so each of these rings is in its own process's memory. Enlarge /dev/shm"}));
+          "calls of ranks 6, 7 are lost if the process is killed while no agent watches it. The file system was "
+          "full, so each of these rings is in its process's memory. Enlarge /dev/shm"}));
 }
 
 TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
