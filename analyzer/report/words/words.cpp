@@ -72,8 +72,7 @@ std::vector<Clause> WhereOthersIssued(const Finding& finding) {
 
 namespace {
 
-// An alternative, and the fact that would decide whether it is true. If `decides` is empty, the fact of the reason
-// decides.
+// An alternative, and the fact that would decide whether it is true. If `decides` is empty, Words::tells_apart decides.
 struct RivalWords {
   std::string what, decides;
 };
