@@ -525,10 +525,11 @@ TEST(Report, CheckpointsAreToldByMount) {
   unknown->set_longest_rank(-1);
   unknown->set_slowest_rank(-1);
   unknown->set_bytes_per_s(-1);
-  EXPECT_THAT(CheckpointLines(verdict),
-              ElementsAre("64 ranks on 8 hosts have been in a checkpoint on /mnt/lustre? (lustre) for 34 s (median; rank 5: "
-                          "41 s); total I/O 2.00 GB/s, least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
-                          "1 rank is in a checkpoint on an unknown mount"));
+  EXPECT_THAT(
+      CheckpointLines(verdict),
+      ElementsAre("64 ranks on 8 hosts have been in a checkpoint on /mnt/lustre? (lustre) for 34 s (median; rank 5: "
+                  "41 s); total I/O 2.00 GB/s, least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
+                  "1 rank is in a checkpoint on an unknown mount"));
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("\n  saving   64 ranks on 8 hosts"));
   EXPECT_EQ(nlohmann::json::parse(ReportJson(verdict))["checkpoint"][1]["mount"], "");
 }

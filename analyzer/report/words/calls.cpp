@@ -30,7 +30,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what = absl::StrCat(made, ", where its other members and the ranks with the same role ", verb, theirs);
+      words.what = absl::StrCat(made, ", where the other members and the ranks with the same role ", verb, theirs);
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat(verb, own, " where ", Counted(detail.count(), "rank", "ranks"), " with the same role ",

@@ -89,8 +89,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_OTHER_KEY:
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
-        words.what = absl::StrCat(detail.flag() ? Pick(finding, "left no data; by the group sizes, it ",
-                                                       "left no data; by the group sizes, they ")
+        words.what = absl::StrCat(detail.flag() ? Pick(finding, "left no data; judging by the group sizes, it ",
+                                                       "left no data; judging by the group sizes, they ")
                                                 : "",
                                   Pick(finding, "is a member of ", "are members of "), detail.name(), " instead of ",
                                   Pick(finding, "its", "their"), " neighbors' group");

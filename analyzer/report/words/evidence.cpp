@@ -191,7 +191,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           " hosts wait for files at the same time: suspect the shared file system, not one host");
     case Evidence::HOST_IN_PART:
       return absl::StrCat("only ", Counted(count, "rank", "ranks"), " of host ", detail.name(), " left data, but ", of,
-                          " of every other host: its other ranks may wait for the same files");
+                          " of every other host: its missing ranks may wait for the same files");
     case Evidence::KERNEL_LOG: return absl::StrCat("kernel log when the process ended: ", detail.name());
     case Evidence::LATE_ON_GPU:
       return absl::StrCat("the GPU of ", own, " reached ", Counted(count, "operation", "operations"),

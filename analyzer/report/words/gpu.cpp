@@ -85,7 +85,8 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_GPU_STOPPED_AFTER:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed no operation after ", call);
-      words.more = {{"; ", "the other members' GPUs completed later operations, and now all members wait in one"}};
+      words.more = {
+          {"; ", "the other members' GPUs completed later operations, and all members now wait in the same one"}};
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,

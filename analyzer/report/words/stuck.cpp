@@ -40,8 +40,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.what = absl::StrCat(call, " does not finish, although ",
                                 detail.flag() ? "both sides called it" : "all members called it");
       if (detail.count() > 0) {
-        words.more = {
-            {"; ", absl::StrCat("no data arrives on ", Counted(detail.count(), "link", "links"), " between them")}};
+        words.more = {{"; ", absl::StrCat("data does not arrive on ", Counted(detail.count(), "link", "links"),
+                                          " between them")}};
       } else if (const Evidence* step = FirstStep(finding); step != nullptr) {
         words.more = {{"; ", absl::StrCat("the longest wait: ", EvidenceText(*step))}};
       }

@@ -116,9 +116,8 @@ std::string NotSeenText(const NotSeen& not_seen) {
       return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "
              "stacks and process states";
     case NotSeen::NO_CALL_IN_DUMPS:
-      return "not known whether the job began: no dump contains a call. A rank may never have reached the creation "
-             "of the first communicator: look for one whose stack is not in init_process_group. Lockstep's own "
-             "recorder "
+      return "not known whether the job began: no dump contains a call. A rank may never have reached the creation of "
+             "the first communicator: look for one whose stack is not in init_process_group. Lockstep's own recorder "
              "would show it";
     case NotSeen::CREATIONS:
       return "communicators that are still being created are not visible: a framework's dump lists them only after "

@@ -120,9 +120,8 @@ RivalWords WordsOf(const Rival& rival) {
                 "the same stacks a minute later; the job's last output"};
       }
       return {
-          "the job was making progress until its data was taken or its processes were ended: the data does not show "
-          "how "
-          "long it had been stuck",
+          "the job was making progress until its data was taken or its processes were ended: the data does not "
+          "show how long it had been stuck",
           "when the files were written; the job's last output; what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
