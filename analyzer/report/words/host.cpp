@@ -51,7 +51,7 @@ std::optional<Words> HostWords(const Finding& finding) {
                        detail.has_duration_ns() ? absl::StrCat(" ", DurationText(detail.duration_ns()), " ago") : "",
                        detail.count() > 1 ? absl::StrCat(" (depth ", detail.count(), ")") : "", " without ncclGroupEnd",
                        detail.flag() ? " and exited with status 0" : "");
-      words.more = {{": ", "NCCL has launched no call of this group"}};
+      words.more = {{": ", "NCCL has launched none of the group's calls"}};
       words.advice = {"Find the code that skips ncclGroupEnd: early return? exception?"};
       break;
     case REASON_BATCH_OPEN:
