@@ -23,11 +23,13 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
         CountText(mount.ranks()), mount.ranks() == 1 ? " rank" : " ranks",
         mount.hosts() == 0 ? ""
                            : absl::StrCat(" on ", CountText(mount.hosts()), mount.hosts() == 1 ? " host" : " hosts"),
-        mount.ranks() == 1 ? " is" : " are", " in a checkpoint on ",
-        mount.mount().empty() ? "an unknown mount" : Printable(mount.mount(), 120));
+        mount.longest_ns() > 0 ? (mount.ranks() == 1 ? " has been" : " have been")
+        : mount.ranks() == 1   ? " is"
+                               : " are",
+        " in a checkpoint on ", mount.mount().empty() ? "an unknown mount" : Printable(mount.mount(), 120));
     if (mount.longest_ns() > 0) {
       const std::string median = DurationText(mount.median_ns()), longest = DurationText(mount.longest_ns());
-      absl::StrAppend(&line, ", for ", median);
+      absl::StrAppend(&line, " for ", median);
       if (longest != median) absl::StrAppend(&line, " (median; rank ", mount.longest_rank(), ": ", longest, ")");
     }
     if (mount.sampled() > 1) {

@@ -107,7 +107,9 @@ std::vector<std::string> CodeLines(const Verdict& verdict) {
       const CodeDifference::Group& group = difference.groups(g);
       const std::string value = ShownValue(difference, group.value());
       if (g == 0) {
-        parts.push_back(absl::StrCat(value, " on the ", CountText(group.ranks_size()), " others"));
+        parts.push_back(
+            absl::StrCat(value, " on the ",
+                         group.ranks_size() == 1 ? "other" : absl::StrCat(CountText(group.ranks_size()), " others")));
         continue;
       }
       std::vector<std::string> hosts;
@@ -124,7 +126,7 @@ std::vector<std::string> CodeLines(const Verdict& verdict) {
         difference.groups_size() > shown
             ? absl::StrCat(", and ", difference.groups_size() - shown, version ? " more versions" : " more contents")
             : "",
-        difference.unknown() > 0 ? absl::StrCat("; not known of ", CountText(difference.unknown()),
+        difference.unknown() > 0 ? absl::StrCat("; unknown for ", CountText(difference.unknown()),
                                                 difference.unknown() == 1 ? " rank" : " ranks")
                                  : ""));
   }

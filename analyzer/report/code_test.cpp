@@ -71,7 +71,7 @@ TEST(Code, AnotherScriptIsNamedAndWhatIsUnknownIsCounted) {
   bundle.ranks[2].process.evidence = nullptr;
   EXPECT_THAT(Lines(bundle),
               ElementsAre("/job/train.py differs: sha256:ee55 on rank 5 (n2), sha256:cc33 on the 5 others; "
-                          "not known of 2 ranks"));
+                          "unknown for 2 ranks"));
   // Other files, and files replaced on disk, are not compared.
   bundle = SameCode();
   Change(&bundle.ranks[5], 2, "/job/b/train.py", "sha256:ee55");

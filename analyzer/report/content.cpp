@@ -262,7 +262,7 @@ void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block
   ReportRow row{
       "likewise",
       {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",
-                    " in names and numbers only: ", absl::StrJoin(who, "; "))}};
+                    " only in names and numbers: ", absl::StrJoin(who, "; "))}};
   auto at = std::find_if(block->rows.begin(), block->rows.end(), [](const ReportRow& r) { return r.label == "cause"; });
   block->rows.insert(at, std::move(row));
 }
@@ -294,7 +294,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
-    content.headline = absl::StrCat(who, ": an operation is slow, and no data shows a rank delaying it");
+    content.headline = absl::StrCat(who, ": an operation is slow; the data shows no rank that delays it");
     content.first.AddRow("do", {"1. Look again in a minute: long operations end on their own."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     const std::vector<std::string> problems = ProblemLines(verdict);
@@ -324,7 +324,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     if (verdict.ranks_read() == 0) {
       content.headline = "the data does not show how far any rank is";
     } else if (moving && !told) {
-      content.headline = absl::StrCat(who, " were examined: some of them move, and nothing shows a hang");
+      content.headline = absl::StrCat(who, " were examined: some are still moving, and nothing shows a hang");
     } else if (told || !waited.empty()) {
       content.headline = absl::StrCat(who, " were read", told || gap.empty() ? kNoCulprit : gap);
     } else {

@@ -216,7 +216,7 @@ std::vector<Clause> HeadlineClauses(const Finding& finding) {
   const std::string common = CommonText(finding);
   const int32_t share = finding.common_factor().culprits();
   if (!common.empty() && finding.culprit_ranks_size() > 1 && share >= finding.culprit_ranks_size()) {
-    who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks of ", common, " (",
+    who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks on ", common, " (",
                        FoldRanks(ranks, 40), ")");
   } else if (finding.culprits_size() == 1) {
     who = CulpritText(finding.culprits(0), /*full=*/false);

@@ -187,7 +187,7 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           1 more rank waits for rank 5\n"));
   link({0, 6}, 4);
   finding->set_victim_count(1000);
-  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 behind them\n"));
+  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 995 behind them, 1 for rank 5\n"));
 }
 
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
@@ -281,7 +281,7 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   finding->mutable_common_factor()->set_culprits(32);
   finding->mutable_common_factor()->set_members(32);
   std::string text = ReportText(verdict, MakeBundle(8));
-  EXPECT_THAT(text, HasSubstr("all 32 ranks of switch leaf3 (8-39): never called"));
+  EXPECT_THAT(text, HasSubstr("all 32 ranks on switch leaf3 (8-39): never called"));
   EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 (node1)\n           ranks 16-23 (node2)\n"));
   EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
   finding->mutable_common_factor()->set_culprits(31);
@@ -303,7 +303,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
   const std::string text = ReportText(verdict, MakeBundle(8));
   EXPECT_THAT(
       text,
-      HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
+      HasSubstr("  likewise 11 more findings that differ only in names and numbers: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
   EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
@@ -525,10 +525,11 @@ TEST(Report, CheckpointsAreToldByMount) {
   unknown->set_longest_rank(-1);
   unknown->set_slowest_rank(-1);
   unknown->set_bytes_per_s(-1);
-  EXPECT_THAT(CheckpointLines(verdict),
-              ElementsAre("64 ranks on 8 hosts are in a checkpoint on /mnt/lustre? (lustre), for 34 s (median; rank 5: "
-                          "41 s); total I/O 2.00 GB/s, least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
-                          "1 rank is in a checkpoint on an unknown mount"));
+  EXPECT_THAT(
+      CheckpointLines(verdict),
+      ElementsAre("64 ranks on 8 hosts have been in a checkpoint on /mnt/lustre? (lustre) for 34 s (median; rank 5: "
+                  "41 s); total I/O 2.00 GB/s, least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
+                  "1 rank is in a checkpoint on an unknown mount"));
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("\n  saving   64 ranks on 8 hosts"));
   EXPECT_EQ(nlohmann::json::parse(ReportJson(verdict))["checkpoint"][1]["mount"], "");
 }
@@ -546,7 +547,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_LATE);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
-              StartsWith("LATE  8 ranks: an operation is slow, and no data shows a rank delaying it"));
+              StartsWith("LATE  8 ranks: an operation is slow; the data shows no rank that delays it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(
       ReportText(verdict, MakeBundle(7)),
@@ -564,7 +565,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   Verdict moving = verdict;
   moving.add_not_seen()->set_kind(NotSeen::RANKS_MOVING);
   EXPECT_THAT(ReportText(moving, MakeBundle(8)),
-              StartsWith("INCOMPLETE DATA  8 ranks were examined: some of them move, and nothing shows a hang"));
+              StartsWith("INCOMPLETE DATA  8 ranks were examined: some are still moving, and nothing shows a hang"));
   EXPECT_THAT(ReportText(moving, MakeBundle(8)), HasSubstr("do       1. Look again in a minute."));
   // The headline has the first problem, so the report does not repeat it.
   for (const char* text : {"cut off", "not a dump."}) {

@@ -247,8 +247,8 @@ Verb Agent() {
                  .Default("the usual places")
                  .List(':'),
              Age("keep-rings",
-                 "keep rings of dead processes for this time after the last record; 0: forever. Rings of processes "
-                 "that ended abnormally are in the spool before then")
+                 "keep rings of dead processes for this time after the last record; 0: forever. The spool also "
+                 "keeps the rings of processes that ended abnormally")
                  .Default("7d"),
              Bytes("keep-ring-bytes",
                    "remove a user's oldest dead rings above this total size, or above half of the space that all rings "
@@ -456,7 +456,9 @@ Verb Collector() {
                     "folder with public keys of agents and people who may connect; changes take effect at once")
                  .Variable("LOCKSTEP_KNOWN_KEYS")
                  .Default("the key folder"),
-             Folder("keys", "sets both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
+             Folder("keys",
+                    "sets --key and --known-keys: DIR/collector.key (relay.key with --upstream), and the public keys "
+                    "in DIR")
                  .Variable("LOCKSTEP_KEYS")
                  .Common(),
              ServerKey("upstream", ""),

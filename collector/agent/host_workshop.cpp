@@ -167,7 +167,7 @@ class Workshop final : public HostWorkshop {
     });
   }
 
-  // The names come from the network. They are words of no shell, and only compared with those of jobs.
+  // The names come from the network. No shell reads them; they are only compared with names of jobs.
   std::deque<HostEvidence> ExamineHost(const CollectRequest& request) const {
     const std::string& job = request.job().job();
     std::vector<std::string> words = OwnProgram("attach");

@@ -291,7 +291,7 @@ class AgentProcess {
                                            finder.stuck_ns / kSecond, " s");
     if (finder.stuck_ns > 0) blind_.push_back(stuck);
     if (marks.stuck_ns > 0)
-      blind_.push_back(absl::StrCat("GPU progress markers are not timed: a ring file has not responded for ",
+      blind_.push_back(absl::StrCat("cannot time GPU progress markers: a ring file has not responded for ",
                                     marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
@@ -313,7 +313,7 @@ class AgentProcess {
     source_->Handle();
     session_->Leave(MonotonicNs(), RealtimeNs());
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
-    if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing the data");
+    if (!spool_->Flush(kFlushLimit)) Log("cannot write to the disk; exiting without saving the data");
     ending_ = false;
     // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);

@@ -15,11 +15,12 @@ constexpr size_t kKeptRuns = 32;
 }  // namespace
 
 std::string DesyncWhere(const Desync& desync) {
-  std::string text = absl::StrCat(
-      "the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
-      desync.size, ") have called different operations up to collective #", CountText(desync.seq));
-  if (desync.after > 0) absl::StrAppend(&text, ", and the same operations up to #", CountText(desync.after));
-  return text;
+  const std::string seq = CountText(desync.seq);
+  return absl::StrCat("the ranks of communicator ",
+                      desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ", desync.size,
+                      ") made different calls ",
+                      desync.after > 0 ? absl::StrCat("between collectives #", CountText(desync.after), " and #", seq)
+                                       : absl::StrCat("up to collective #", seq));
 }
 
 std::string DesyncText(const Desync& desync) {
@@ -29,7 +30,7 @@ std::string DesyncText(const Desync& desync) {
                     " differ from the others, but the hashes alone do not show which side is wrong");
   } else if (!desync.odd.empty()) {
     absl::StrAppend(&text, desync.odd.size() == 1 ? "; rank " : "; ranks ", desync.odd.Text(),
-                    " made different calls from the others");
+                    desync.odd.size() == 1 ? " differs" : " differ", " from the others");
   }
   return text;
 }

@@ -34,8 +34,7 @@ struct Desync {
   bool even = false;
   uint32_t compared = 0;  // number of members with a report at `seq`
 };
-// Returns "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank
-// 5 ..."
+// Returns "the ranks of communicator dp_0 (size 8) made different calls between collectives #112 and #128; rank 5 ..."
 std::string DesyncText(const Desync& desync);
 // Returns the first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);

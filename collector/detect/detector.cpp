@@ -196,7 +196,7 @@ std::vector<Decision> Detector::Tick(int64_t now) {
     over.age_ns = now - since_ns_;
     over.more = untold_;
     over.rule = "late";
-    over.reason = "no rank is waiting for longer than its limit any more";
+    over.reason = "no rank is waiting longer than its limit now";
     EndEpisode(now);
     decisions.push_back(std::move(over));
   }

@@ -117,7 +117,7 @@ constexpr PictureKey kPictureKeys[] = {
     {"Enter", "select the item under the cursor"},
     {"Tab, Shift+Tab", "go to the next or previous pane, link or field"},
     {"wheel, Shift+wheel", "scroll ranks, scroll sequence or time"},
-    {"Ctrl+wheel", "zoom at the pointer; with Shift: ranks"},
+    {"Ctrl+wheel", "zoom at the pointer; with Shift, zoom on ranks"},
     {"drag", "select an area and measure it"},
     {"middle drag, Shift+drag", "move the picture"},
     {"double click", "fill the view with the collective's column"},

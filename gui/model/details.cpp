@@ -444,7 +444,7 @@ void Maker::Comm(int32_t comm) {
   }
   if (is.min_completed != kUnknown) {
     Line("completed", is.min_completed == is.max_completed ? QString("#%1 by all").arg(is.min_completed)
-                                                           : QString("#%1 to #%2, the middle member #%3")
+                                                           : QString("#%1 to #%2, the median member #%3")
                                                                  .arg(is.min_completed)
                                                                  .arg(is.max_completed)
                                                                  .arg(is.median_completed));

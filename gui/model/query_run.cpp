@@ -187,7 +187,7 @@ class Row {
       if (use_seqs_ || use_members_) {
         const size_t m = std::min<size_t>(places[i], rank_.memberships);
         if (use_members_ && !members_[m]) continue;
-        // One comparison for both ends; an unknown number is above every end.
+        // One unsigned comparison tests both ends of the range; an unknown number is above every range.
         if (use_seqs_ && seqs[i] - low_[m] > span_[m]) continue;
       }
       bool matches = true;

@@ -231,7 +231,7 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
     const OpAddresses& a = rank->addresses[op.addresses];
     add("buffers", QString::fromStdString(absl::StrFormat("0x%x, 0x%x", a.send, a.recv)));
   }
-  if (op.retired) add("framework", "its watchdog dropped it from its list");
+  if (op.retired) add("framework", "the watchdog removed it from its list");
   if (op.recent_only) add("record", "partial: only the communicator's list of last operations contains it");
   return out;
 }

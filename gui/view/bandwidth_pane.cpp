@@ -21,7 +21,7 @@ constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixel
 
 BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent)
     : Pane("Bandwidth plot",
-           "Left and right move between ranks, with control between outliers, Enter selects, page up and down change "
+           "Left and Right move between ranks, with Ctrl between outliers; Enter selects; Page Up and Page Down change "
            "the "
            "series.",
            parent),

@@ -20,7 +20,8 @@ BandwidthView::BandwidthView(Navigator* navigator, QWidget* parent) : View(navig
   picture_ = new QComboBox(this);
   picture_->setAccessibleName("Picture");
   picture_->setAccessibleDescription("Whether bandwidth is shown by rank, or by message size and host.");
-  picture_->setToolTip("By rank: which ranks are slow. By size and host: how fast operations are, of what is possible");
+  picture_->setToolTip(
+      "By rank: which ranks are slow. By size and host: how close operations are to the possible speed");
   picture_->addItems({"by rank", "by size and host"});
   chooser_ = new QComboBox(this);
   chooser_->setObjectName("operations");
@@ -99,7 +100,7 @@ void BandwidthView::Summarize() {
   if (by_size_) {
     if (speed_ >= 0) {
       const SpeedRow& row = speed_pane_->speeds().rows[static_cast<size_t>(speed_)];
-      text = row.possible > 0 ? QString("%1, %2 % of what is possible")
+      text = row.possible > 0 ? QString("%1, %2 % of the possible speed")
                                     .arg(RateText(row.rate.median))
                                     .arg(100 * row.rate.median / row.possible, 0, 'f', 0)
                               : RateText(row.rate.median);

@@ -80,7 +80,7 @@ struct SpeedPane::Drawing {
 
 SpeedPane::SpeedPane(Navigator* navigator, QWidget* parent)
     : Pane("Speed plot",
-           "Left and right move between hosts, Enter selects the ranks of a host, page up and down change the "
+           "Left and Right move between hosts; Enter selects the ranks of a host; Page Up and Page Down change the "
            "operation.",
            parent),
       navigator_(navigator) {

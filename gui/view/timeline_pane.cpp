@@ -29,7 +29,7 @@ constexpr int kTwicePressed = 600;             // milliseconds between two press
 
 TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent)
     : Pane("Timeline picture",
-           "Lanes of ranks over time. Up and down move between lanes, comma and full stop between operations, Enter "
+           "Lanes of ranks over time. Up and down move between lanes, comma and period between operations, Enter "
            "selects.",
            parent),
       navigator_(navigator) {

@@ -94,7 +94,7 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.filter->setMaxLength(500);
   p.filter->setAccessibleName("Filter of the tree");
   p.filter->setAccessibleDescription(
-      "A number is a rank, anything else part of a name; Down goes to the tree, Escape clears");
+      "A number is a rank; anything else is part of a name. Down goes to the tree, Escape clears");
   p.filter->installEventFilter(this);
   p.tree = new QTreeView(this);
   p.tree->setObjectName("tree");

@@ -78,7 +78,7 @@ class ContainerTest(FolderTest):
         """The rings are in the memory of processes, whose PIDs outside differ from those inside."""
         told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
         self.assertEqual(told["host_rings"], 0)
-        self.assertTrue(any("in its own process's memory" in line for line in told["blind"]), told)
+        self.assertTrue(any("in its process's memory" in line for line in told["blind"]), told)
 
     def test_a_rank_in_a_user_namespace_is_named(self):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)

@@ -243,7 +243,7 @@ class BrowserTest(unittest.TestCase):
         mount = verdict("checkpoint")["checkpoint"][0]
         self.assertEqual((mount["mount"], mount["slowest_bytes_per_s"]), ("/checkpoints (nfs4)", 0))
         self.open("checkpoint", "view=report")
-        self.assertIn("in a checkpoint on /checkpoints (nfs4), for ", self.see("document.querySelector('main').textContent"))
+        self.assertIn("in a checkpoint on /checkpoints (nfs4) for ", self.see("document.querySelector('main').textContent"))
         self.assertIn("8 of 8 ranks read", self.see("document.querySelector('header').textContent"))
         self.no_errors()
 

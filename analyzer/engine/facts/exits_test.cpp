@@ -283,7 +283,7 @@ TEST(Exits, ProcessesThatWatchdogsEndedAreConsequences) {
         explained |= absl::StrContains(e.text(), "'s process after 10 min: this is a consequence, not the cause");
       EXPECT_EQ(explained, gpu) << v.DebugString();
       EXPECT_TRUE(
-          Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT a crash of its own: a watchdog ended"));
+          Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT an independent crash: a watchdog ended"));
     }
   }
 }

@@ -79,9 +79,9 @@ TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {
   const Finding& finding = verdict.findings(0);
   EXPECT_EQ(finding.kind(), COLLECTIVE_STUCK);
   EXPECT_THAT(finding.culprit_ranks(), ElementsAre(2, 6));
-  EXPECT_TRUE(AnyEvidence(finding, "waits for the network of rank 2 for "));
+  EXPECT_TRUE(AnyEvidence(finding, "waits on the network for rank 2 for "));
   EXPECT_TRUE(AnyEvidence(finding, " s (channel 3, step 14 of 64, RecvWait)"));
-  EXPECT_TRUE(AnyEvidence(finding, "waits for the network of rank 6 for "));
+  EXPECT_TRUE(AnyEvidence(finding, "waits on the network for rank 6 for "));
   EXPECT_TRUE(AnyEvidence(finding, " s (channel 3, step 14 of 64, SendWait)"));
 }
 
@@ -93,7 +93,7 @@ TEST(EngineNetwork, OneEndAloneIsEvidenceButNoProof) {
   ASSERT_GE(verdict.findings_size(), 1);
   EXPECT_EQ(verdict.findings(0).kind(), COLLECTIVE_STUCK);
   EXPECT_EQ(verdict.findings(0).culprit_ranks_size(), 8);
-  EXPECT_TRUE(AnyEvidence(verdict.findings(0), "waits for the network of rank 2 for "));
+  EXPECT_TRUE(AnyEvidence(verdict.findings(0), "waits on the network for rank 2 for "));
   EXPECT_TRUE(AnyEvidence(verdict.findings(0), " s (channel 3, step 14 of 64, RecvWait)"));
 }
 

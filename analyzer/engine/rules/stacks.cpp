@@ -74,7 +74,7 @@ std::string CodePlaceOf(const Process& process) {
   for (const std::string& text : process.stack.empty() ? process.python_stack : process.stack)
     *frames.Add() = ParseFrame(text);
   const std::string place = CodePlace(frames);
-  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", PlaceText(place));
+  return place.empty() ? "not waiting for a peer" : absl::StrCat("in ", PlaceText(place));
 }
 
 // "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".

@@ -548,7 +548,7 @@ TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   EXPECT_TRUE(v.findings(0).hypothesis());
   EXPECT_LE(v.findings(0).confidence(), 0.6);
   EXPECT_TRUE(v.findings(0).culprits(0).ended());
-  EXPECT_NE(v.DebugString().find("or until something ended its processes"), std::string::npos);
+  EXPECT_NE(v.DebugString().find("or its processes were ended"), std::string::npos);
   EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "the duration is unknown";
   int64_t newest = 0;
   for (const Rank& r : gone.ranks) {

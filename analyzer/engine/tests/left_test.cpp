@@ -292,13 +292,12 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
   EXPECT_EQ(about_rings(), std::vector<std::string>{});
   for (const size_t rank : {0, 1, 2, 5}) b.ranks[rank].ring_bytes = 256 << 10;
   for (const size_t rank : {6, 7}) b.ranks[rank].ring_place = ring::RingPlace::kMemory;
-  EXPECT_EQ(
-      about_rings(),
-      (std::vector<std::string>{
-          "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
-          "small. Enlarge /dev/shm",
-          "calls of ranks 6, 7 are lost if their process is killed while no agent watches it. The file system was "
-          "full, so each of these rings is in its own process's memory. Enlarge /dev/shm"}));
+  EXPECT_EQ(about_rings(),
+            (std::vector<std::string>{
+                "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
+                "small. Enlarge /dev/shm",
+                "calls of ranks 6, 7 are lost if the process is killed while no agent watches it. The file system was "
+                "full, so each of these rings is in its process's memory. Enlarge /dev/shm"}));
 }
 
 TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {

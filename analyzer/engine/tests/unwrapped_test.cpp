@@ -37,20 +37,20 @@ TEST(Unwrapped, FunctionsOfANewerNcclAreNamedInEveryVerdict) {
     const Verdict v = Analyze(JobWith(23301, 9, "ncclFoo ncclBar", hangs));
     EXPECT_EQ(v.findings_size() > 0, hangs);
     EXPECT_THAT(v.blind(),
-                Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which supports NCCL up to 2.32.3: "
+                Contains("NCCL 2.33.1 on ranks 0-7 is newer than the recorder, which supports NCCL up to 2.32.3: "
                          "calls to ncclFoo, ncclBar and 7 more are not recorded"));
   }
 }
 
 TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsReportedToo) {
   EXPECT_THAT(Analyze(JobWith(23301, 0, "", false)).blind(),
-              Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which supports NCCL up to 2.32.3: the "
+              Contains("NCCL 2.33.1 on ranks 0-7 is newer than the recorder, which supports NCCL up to 2.32.3: the "
                        "recorder supports all functions of this version, but not new fields in their arguments"));
 }
 
 TEST(Unwrapped, AForkOfAKnownVersionHasOtherFunctions) {
   EXPECT_THAT(Analyze(JobWith(22707, 1, "ncclForked", false)).blind(),
-              Contains("NCCL 2.27.7 of ranks 0-7 has functions that the recorder does not support: calls to ncclForked "
+              Contains("NCCL 2.27.7 on ranks 0-7 has functions that the recorder does not support: calls to ncclForked "
                        "are not recorded"));
 }
 

@@ -151,7 +151,7 @@ std::vector<Part> SplitByDevice(const ring::Snapshot& snapshot) {
   return parts;
 }
 
-// A future rank without a number.
+// A rank to be numbered.
 struct Draft {
   size_t input = 0;
   Part part;
@@ -455,7 +455,7 @@ class RankMaker {
     if (thread.wait == ring::CallKind::kNone) return false;
     const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
     if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
-    // The thread waits for a device, but it was not recorded which. Assumes one that has work.
+    // The record does not show for which device the thread waits. Assumes one that has work.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
       if (stream.marked && stream.completed < stream.issued)

@@ -7,14 +7,14 @@ namespace lockstep {
 std::vector<std::string> ActivityAdvice(const Finding& finding) {
   const std::string& activity = finding.activity();
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
-    return {"Check the file system's servers: several hosts wait for it.",
-            "If the ranks make progress, wait. If not, write the checkpoint elsewhere and restart from the previous "
-            "one. Do not drain a host for this."};
+    return {"Check the file servers: several hosts wait for this file system.",
+            "If the ranks make progress, wait. If not, restart from the previous checkpoint and save to another file "
+            "system. Do not drain a host for this."};
   }
   if (activity == "checkpoint") {
-    return {
-        Step("Check the checkpoint's file system", HostCommand(finding, "df -h")),
-        "If the rank makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one."};
+    return {Step("Check the checkpoint's file system", HostCommand(finding, "df -h")),
+            "If the rank makes progress, wait. If not, restart from the previous checkpoint and save to another file "
+            "system."};
   }
   if (activity == "storage") {
     return {Step("Check its file systems", HostCommand(finding, "'df -h; dmesg -T | tail -50'")),
@@ -30,17 +30,18 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
             "If ranks compile again in later steps, look for changing shapes, and share the compile cache."};
   }
   if (activity == "garbage collection") {
-    return {"Call gc.disable, and gc.collect at the same step on all ranks.", "Or call gc.freeze after start-up.",
+    return {"Call gc.disable(), and gc.collect() at the same step on all ranks.", "Or call gc.freeze() after start-up.",
             "Check whether the number of Python objects grows on this rank."};
   }
   if (activity == "interpreter lock") {
-    return {Step("Find the lock's holder", LookCommand(finding)),
+    return {Step("See who holds the lock", LookCommand(finding)),
             "It is a thread in native code that does not release the interpreter lock.",
             "Do not wait for a framework's dump of this process: writing one needs the same lock."};
   }
   if (activity == "rendezvous") {
     return {
-        "Find the process that it waits for.", "That process must set the key, send the message or make the call.",
+        "Find the process that this rank waits for.",
+        "That process must set the key, send the message or make the call.",
         "Check that all ranks of the group reach this line. Look for a branch that only some ranks take, or a group "
         "that only some ranks create."};
   }

@@ -10,10 +10,10 @@ std::optional<Words> CallWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
   const std::string &own = detail.name(), &theirs = detail.other_name();
-  constexpr char kWrongResults[] = "Treat all results since that call as wrong, even where nothing hangs.";
+  constexpr char kWrongResults[] = "Treat all results since that call as wrong, even if nothing hangs.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
-  words.advice = {"Look for a branch on the rank or on local data before this call.", kWrongResults};
+  words.advice = {"Find the branch on the rank or on local data before this call.", kWrongResults};
   // `own` is "count 8", or "AllReduce" if the ranks called different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* verb = kinds ? "called " : "passed ";
@@ -30,7 +30,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.more = {{"; ", "the record does not show which is right"}};
       break;
     case REASON_UNLIKE_SIBLINGS:
-      words.what = absl::StrCat(made, ", where the other ranks in it, and ranks with the same role, ", verb, theirs);
+      words.what = absl::StrCat(made, ", where the other members and the ranks with the same role ", verb, theirs);
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat(verb, own, " where ", Counted(detail.count(), "rank", "ranks"), " with the same role ",
@@ -43,7 +43,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.what = absl::StrCat(!detail.flag() ? "disagree about "
                                 : splits       ? "passed wrong split sizes to an all-to-all: "
                                                : "called ",
-                                call, ": ", own, ", ", theirs);
+                                call, ": ", own, finding.kind() == MISMATCH_DATATYPE ? ", " : " elements, ", theirs);
       if (!detail.flag() || !splits)
         words.more = {{"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
                              : splits      ? "the record does not show which side has the wrong split sizes"
@@ -70,10 +70,10 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.what = absl::StrCat("made different calls from ", Pick(finding, "its", "their"), " peers on ",
                                 detail.name(), " between collectives #", CountText(detail.number()), " and #",
                                 CountText(detail.other_number()));
-      words.more = {{"; ", "the records of these calls are gone"}};
+      words.more = {{"; ", "the recording no longer contains these calls"}};
       words.refuted_by = "records in which these calls are the same on all ranks";
       words.advice = {"Record these calls: use a larger ring (LOCKSTEP_RING_KIB).",
-                      "Or run again under `lockstep run`.", kWrongResults};
+                      "Or run the job again under `lockstep run`.", kWrongResults};
       break;
     default: return std::nullopt;
   }

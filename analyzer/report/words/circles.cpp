@@ -30,7 +30,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
     case REASON_GPU_ORDERS_DIFFER:
       words.what = "called the same operations on several streams, and their GPUs run them in different orders";
       words.more = {{": ", "each GPU waits for the other"}};
-      words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
+      words.rivals = {"one of the program's own kernels blocks a stream on one of these GPUs"};
       words.tells_apart =
           "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
           "stream priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the "
@@ -39,7 +39,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kImplicitOrder, kOneStream,
                       "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
                       "streams share a queue.",
-                      "Make one stream wait for the other with an event where the order matters."};
+                      "Where the order matters, make one stream wait for the other with a CUDA event."};
       break;
     case REASON_TWO_STREAMS_STUCK:
       words.what = "are in two operations on different streams, and neither finishes";

@@ -63,7 +63,7 @@ std::string GpuStep(const Finding& finding) {
   const std::string gpu = one ? absl::StrCat(" -i ", finding.culprits(0).gpu()) : "";
   return Step(Pick(finding, "Check the GPU", "Check the GPUs"),
               hosts.empty() ? "" : OnHosts(hosts, absl::StrCat("'nvidia-smi", gpu, "; dmesg -T | grep Xid'")),
-              "Run nvidia-smi there, and look for Xid errors in the kernel log");
+              "Run nvidia-smi on its host, and look for Xid errors in the kernel log");
 }
 
 std::string PidCommand(const Finding& finding, std::string_view command) {
@@ -90,7 +90,8 @@ std::string Step(std::string_view lead, const std::string& command, std::string_
 
 std::string LookStep(const Finding& finding) {
   const std::string command = LookCommand(finding);
-  if (!finding.place().empty()) return Step(Pick(finding, "See its other threads", "See their other threads"), command);
+  if (!finding.place().empty())
+    return Step(Pick(finding, "Look at its other threads", "Look at their other threads"), command);
   if (command.empty())
     return Pick(finding, "Get its stack on its host: `py-spy dump --pid PID`.",
                 "Get their stacks: `py-spy dump --pid PID` on their hosts.");

@@ -12,12 +12,13 @@ std::optional<Words> CountWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_COUNTED_PROGRAM:
       words.what = "made more or fewer calls than ranks with the same role ever make";
-      words.more = {{": ", absl::StrCat(Pick(finding, "it", "they"), " skipped or added a call whose record is gone")}};
+      words.more = {{": ", absl::StrCat(Pick(finding, "it", "they"),
+                                        " skipped or added a call that the recording no longer contains")}};
       if (detail.flag()) {
         words.rivals = {"the rank's file is damaged, so its counters are wrong"};
         words.tells_apart = "a new dump of that rank, or its stack";
       }
-      words.advice = {"Look in the program for a call that depends on local data.", kLargerRing};
+      words.advice = {"Look for a call in the program that depends on local data.", kLargerRing};
       break;
     case REASON_SIGNALS_MISSING:
       words.what = absl::StrCat("sent ", CountText(detail.count()), " of the ", CountText(detail.of()),

@@ -43,15 +43,15 @@ std::optional<Words> CreationWords(const Finding& finding) {
                       "Check that the launcher gave every rank the same world size and its own rank number."};
       break;
     case REASON_NOT_BACK_FROM_CREATION:
-      words.what = absl::StrCat("did not return from ", call, ", from which ",
-                                Counted(detail.count(), "other member", "other members"), " returned");
+      words.what = absl::StrCat(Pick(finding, "has", "have"), " not returned from ", call, ", although ",
+                                Counted(detail.count(), "other member has", "other members have"));
       words.advice = {LookStep(finding), "Look at the network between the named ranks and the other members."};
       break;
     case REASON_ALL_IN_CREATION:
       words.own_subject = true;
       words.what = absl::StrCat("all members are in ", call, " and none returns");
       words.advice = {"Check the network between these hosts, and NCCL_SOCKET_IFNAME.",
-                      "Run with NCCL_DEBUG=INFO: the log shows how far the set-up of each rank went."};
+                      "Run with NCCL_DEBUG=INFO: the log shows how far each rank got in the set-up."};
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
       if (finding.culprit_ranks_size() > 0) {
@@ -68,9 +68,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.own_subject = true;
       words.what = absl::StrCat("no record shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
                                 " ranks called ", call);
-      words.more = {{"; ", "the record does not show their ranks"}};
+      words.more = {{"; ", "the record does not show which ranks"}};
       words.refuted_by = "records of the missing members";
-      words.advice = {"Compare the intended list of members with the ranks that wait."};
+      words.advice = {"Compare the ranks that wait with the list of ranks that should be members."};
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere, while ",
@@ -79,7 +79,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_BEHIND_IN_GROUPS:
-      words.what = absl::StrCat("created no group after the group of all ranks, although ",
+      words.what = absl::StrCat("created no group besides the one of all ranks, although ",
                                 Counted(detail.count(), "other rank", "other ranks"), " did");
       words.refuted_by = "a program in which the named ranks belong to no smaller group by design";
       words.advice = {"Call new_group on every rank, member or not, in the same order."};
@@ -89,9 +89,12 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_OTHER_KEY:
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
-        words.what = absl::StrCat(detail.flag() ? "left no data, but by the sizes of the groups it is" : "is",
-                                  " a member of ", detail.name(), ", not of the group of its neighbors");
-        words.more = {{"; ", absl::StrCat("ranks of that group: ", detail.other_name())}};
+        words.what = absl::StrCat(detail.flag() ? Pick(finding, "left no data; judging by the group sizes, it ",
+                                                       "left no data; judging by the group sizes, they ")
+                                                : "",
+                                  Pick(finding, "is a member of ", "are members of "), detail.name(), " instead of ",
+                                  Pick(finding, "its", "their"), " neighbors' group");
+        words.more = {{"; ", absl::StrCat(detail.name(), " has ranks ", detail.other_name())}};
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
         words.what =
             absl::StrCat("passed ", detail.name(), " in ", call,
@@ -100,8 +103,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());
       } else {
-        words.what = absl::StrCat("created group ", detail.name(),
-                                  " with a different list of members from the other ranks in it");
+        words.what =
+            absl::StrCat("created group ", detail.name(), " with a different list of members than its other ranks did");
       }
       words.refuted_by = "a program in which the groups have these members by design";
       words.advice = {"Compare its color, key or list of ranks with its neighbors'.",

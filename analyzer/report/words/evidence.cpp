@@ -57,8 +57,8 @@ std::string MotionText(const Evidence& evidence) {
     if (parts.empty()) parts.push_back("the stack changed between two samples");
   } else {
     if (process.cpu_ns() >= 0)
-      parts.push_back(absl::StrCat("almost no CPU time", process.io_bytes() >= 0 ? " and almost no I/O" : "", in));
-    if (detail.number() == 1) parts.push_back("the same stack twice");
+      parts.push_back(absl::StrCat("almost no CPU time", process.io_bytes() >= 0 ? " or I/O" : "", in));
+    if (detail.number() == 1) parts.push_back("same stack twice");
   }
   return absl::StrCat(RankAt(detail.ranks(), 0), ": ", absl::StrJoin(parts, ", "),
                       detail.has_count()
@@ -111,8 +111,8 @@ std::string WaitsInText(const Detail& detail) {
   };
   return absl::StrCat(RankNames(detail.ranks()), verb, absl::StrJoin(detail.calls(), ", then ", add),
                       !detail.flag()             ? ""
-                      : detail.ranks_size() == 1 ? "; it has not made the call that the other ranks are in"
-                                                 : "; they have not made the call that the other ranks are in");
+                      : detail.ranks_size() == 1 ? "; it has not made the call that the other ranks wait in"
+                                                 : "; they have not made the call that the other ranks wait in");
 }
 
 std::string GroupSizesText(const Detail& detail) {
@@ -124,7 +124,7 @@ std::string GroupSizesText(const Detail& detail) {
   }
   return absl::StrCat(text, CountText(detail.count()),
                       detail.count() == 1 ? " other group has " : " other groups have ", CountText(detail.of()),
-                      " members each, ", Counted(detail.number(), "rank", "ranks"), " apart");
+                      " members each, with ranks ", CountText(detail.number()), " apart");
 }
 
 std::string InGraphText(const Evidence& evidence) {
@@ -156,7 +156,7 @@ std::string LateByHabitText(const Evidence& evidence) {
 
 std::string NetworkStepText(const Evidence& evidence) {
   const Detail& detail = evidence.detail();
-  return absl::StrCat("waits for the network of ",
+  return absl::StrCat("waits on the network for ",
                       detail.ranks_size() > 1 ? RankAt(detail.ranks(), 1) : absl::StrCat("member ", detail.number()),
                       ForTenths(evidence), " (channel ", detail.count(), ", step ", detail.other_number(), " of ",
                       detail.of(), ", ", detail.name(), ")");
@@ -190,9 +190,9 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(n, " ranks on ", of,
                           " hosts wait for files at the same time: suspect the shared file system, not one host");
     case Evidence::HOST_IN_PART:
-      return absl::StrCat("host ", detail.name(), " left data of ", Counted(count, "rank", "ranks"),
-                          ", other hosts of ", of, " each: the other ranks of this host may wait for the same files");
-    case Evidence::KERNEL_LOG: return absl::StrCat("the kernel log about the end of the process: ", detail.name());
+      return absl::StrCat("only ", Counted(count, "rank", "ranks"), " of host ", detail.name(), " left data, but ", of,
+                          " of every other host: its missing ranks may wait for the same files");
+    case Evidence::KERNEL_LOG: return absl::StrCat("kernel log when the process ended: ", detail.name());
     case Evidence::LATE_ON_GPU:
       return absl::StrCat("the GPU of ", own, " reached ", Counted(count, "operation", "operations"),
                           " after the process died",
@@ -201,16 +201,17 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(detail.flag() ? "PyTorch's watchdog" : "a watchdog", " ended ", rank, "'s process after ",
                           WholeDurationText(evidence.duration_ns()), ": this is a consequence, not the cause");
     case Evidence::FIRST_TO_END:
-      return "each of these processes ended first on its host; the record does not show which host's process ended "
+      return "each of these processes was the first to end on its host; the record does not show which of them ended "
              "first";
     case Evidence::ALL_ENDED:
-      return absl::StrCat("all ", n, " processes have ended, and the rings of ", of, " have no record of a clean exit");
+      return absl::StrCat("all ", n, " processes have ended, and ", of, " of their rings record no clean exit");
     case Evidence::ENDED_BEFORE:
       return absl::StrCat(n_of, " members of ", comm,
-                          detail.flag() ? " exited with status 0 after #" : " have been idle since #", detail.number());
+                          detail.flag() ? " exited with status 0 after" : " have been idle since", " operation #",
+                          detail.number());
     case Evidence::FOR_OTHER_PROCESS:
       return absl::StrCat(Counted(count, "rank waits", "ranks wait"),
-                          " for another process outside NCCL, as their stacks show",
+                          " outside NCCL for another process, as their stacks show",
                           evidence.has_duration_ns() ? ", for at least " + Tenths(evidence.duration_ns()) : "");
     case Evidence::STACKS_WAIT:
       return absl::StrCat(n_of, count == 1 ? " ranks waits in " : " ranks wait in ", detail.name(),
@@ -231,7 +232,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           "recorded shows whether its last operations completed"
                         : "; GPU progress markers are off, so what they wait for is not recorded");
     // Calls of one rank, or of the members of one communicator.
-    case Evidence::NOTHING_OPEN: return absl::StrCat(rank, " has no unfinished operation of its own");
+    case Evidence::NOTHING_OPEN: return absl::StrCat("all recorded operations of ", rank, " are complete");
     case Evidence::UNRECORDED_CALLS:
       return absl::StrCat(detail.flag() ? absl::StrCat("the record does not show which calls of ", rank, " completed")
                                         : absl::StrCat(rank, " makes calls that are not recorded"),
@@ -246,8 +247,8 @@ std::string EvidenceText(const Evidence& evidence) {
                           absl::StrJoin(detail.calls(), "",
                                         [](std::string* out, const CallRef& call) { out->append(SiteText(call)); }));
     case Evidence::WENT_ON:
-      return absl::StrCat(rank, " continued to further calls on ", comm,
-                          "; no rank waits there yet, because the other finding stopped the ranks first");
+      return absl::StrCat(rank, " made further calls on ", comm,
+                          "; no rank waits for it there yet, because the other fault stopped the ranks first");
     case Evidence::COMPLETED_LATER:
       return absl::StrCat(n_of, " ranks completed later operations; the named ranks did not");
     case Evidence::KNOWN_BY_USE: return "the members of that group are known only from its operations";
@@ -260,8 +261,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::MORE_STEPS:
       return absl::StrCat(Counted(count, "more network step waits", "more network steps wait"), " in the same way");
     case Evidence::OLDER_IN_FLIGHT:
-      return "streams and counters of the named ranks show operations in flight that are older than the oldest "
-             "recorded one";
+      return "streams and counters of the named ranks show unfinished operations older than the oldest recorded one";
     case Evidence::SIGNALS_ASKED:
       return absl::StrCat(rank, "'s WaitSignal calls ask for ", n, " signals from member ", detail.number(), " in all");
     case Evidence::SIGNALS_SENT:
@@ -277,23 +277,23 @@ std::string EvidenceText(const Evidence& evidence) {
                           detail.flag() ? " at the same place: " : ": ", detail.other_name());
     case Evidence::ALIKE_BEFORE:
       return absl::StrCat("in earlier steps, ", rank, " and ", RankAt(ranks, 1), " both made the call that ",
-                          RankAt(ranks, 1), " made here now");
+                          RankAt(ranks, 1), " made here this time");
     case Evidence::ROLE_ISSUED:
-      return absl::StrCat(n_of, kSameRole, "called ", detail.name(), " there; ", rank, " called ",
-                          !detail.has_other_name()                                ? "nothing"
-                          : detail.flag() && detail.other_name() == detail.name() ? "the same call from another line"
-                                                                                  : detail.other_name(),
-                          " instead");
+      return absl::StrCat(n_of, kSameRole, "called ", detail.name(), " at that point; ", rank,
+                          !detail.has_other_name() ? " called nothing"
+                          : detail.flag() && detail.other_name() == detail.name()
+                              ? " made the same call from another line"
+                              : absl::StrCat(" called ", detail.other_name()));
     case Evidence::ROLE_CONTINUED: return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
     case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "made these calls in the usual order");
     case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "made the other call");
     case Evidence::ROLE_DID_NOT_WAIT:
       return absl::StrCat(Counted(count, "rank", "ranks"), " with the same role called ", CallText(detail.call()),
                           " while the same work was unfinished as on ", rank,
-                          detail.flag() ? ", which did not call it: that work did not block its process"
+                          detail.flag() ? ", which did not call it: that work does not explain why"
                                         : ": the program does not wait for that work before that call");
     case Evidence::COUNTS_BEFORE:
-      return "on most ranks with the same role, the same number of calls of each kind precedes each call";
+      return "most ranks with the same role made each call after the same number of calls of each kind";
     case Evidence::LACKS_CALL:
       return absl::StrCat(rank, " waits in ", CallText(detail.call()),
                           detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
@@ -316,7 +316,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::IN_CREATION:
       return absl::StrCat(detail.has_of() ? absl::StrCat(n_of, " ranks") : Counted(count, "rank", "ranks"),
                           count == 1 ? " waits in " : " wait in ", CallText(detail.call()),
-                          evidence.has_duration_ns() ? ", the first for " + Tenths(evidence.duration_ns()) : "");
+                          evidence.has_duration_ns() ? ", the longest for " + Tenths(evidence.duration_ns()) : "");
     case Evidence::NEWEST_GROUP:
       return absl::StrCat(RankNames(ranks), ": the newest group has ", Counted(count, "member", "members"));
     case Evidence::GROUP_SIZES: return GroupSizesText(detail);
@@ -338,8 +338,8 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::STUCK_IN_SEVERAL:
       return absl::StrCat(own, " is stuck in ", n, " communicators at once: the GPU is stuck, not one stream");
     case Evidence::PEERS_STARTED:
-      return detail.flag() ? "that operation starts without the other members"
-                           : "the GPUs of the peers started that operation";
+      return detail.flag() ? "that operation can start without the other members"
+                           : "the peers' GPUs have started that operation";
     case Evidence::COUNTERS_DONE:
       return absl::StrCat("the record of that operation is gone; counters show that the GPU of ", rank,
                           " completed all that it started, while the GPUs of its peers are in that operation");
@@ -363,13 +363,13 @@ std::string EvidenceText(const Evidence& evidence) {
                           detail.flag() ? " before" : " for comparable transfers");
     case Evidence::SLOW_AND_NOT:
       return absl::StrCat(Counted(count, "communicator or pair is", "communicators or pairs are"), " slow; ", of,
-                          " with the same traffic are not (without the time spent waiting for late ranks)");
+                          " with the same traffic are not (waits for late ranks excluded)");
     case Evidence::LATE_BY_HABIT: return LateByHabitText(evidence);
     case Evidence::WORKS_LONGER:
       return absl::StrCat(rank, " spends ", Milliseconds(detail.duration_ns()), detail.flag() ? " per step" : "",
                           " outside operations; ranks with the same role spend ",
                           Milliseconds(detail.other_duration_ns()), " (+- ", Milliseconds(detail.number()), ")");
-    case Evidence::CAME_LAST: return absl::StrCat(own, " arrived last in ", n_of, " collectives that were compared");
+    case Evidence::CAME_LAST: return absl::StrCat(own, " arrived last in ", n, " of the ", of, " collectives compared");
     case Evidence::DELAY_IS_OWN:
       return absl::StrCat(
           own, " does not wait longer than ranks with the same role in any operation: it causes the delay itself");

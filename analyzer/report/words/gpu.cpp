@@ -12,7 +12,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
   const std::string call = CallText(detail.call());
   const std::string gpu_state = GpuStep(finding);
   const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
-  constexpr char kKernel[] = "Look for a kernel or host callback that never ends there, ahead of the collective.";
+  constexpr char kKernel[] = "Look for an earlier kernel or host callback that never ends.";
   constexpr char kEarlierKernel[] = "an earlier kernel does not finish";
   constexpr char kStart[] = "a record showing that this operation started on that GPU";
   constexpr char kSlowWatchdog[] = "a watchdog that notices completions late on this rank";
@@ -25,7 +25,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_GPU_ERROR:
       words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
                                      "their GPUs reported an error and have completed"),
-                                " nothing since", call.empty() ? "" : absl::StrCat(", first ", call));
+                                " nothing since", call.empty() ? "" : absl::StrCat("; first unfinished: ", call));
       words.more = error;
       words.advice = {"Read the end of the rank's error output.", gpu_state,
                       RestartStep(finding, "If it is a hardware error, restart")};
@@ -54,7 +54,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_STREAM_BLOCKED:
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call);
-      words.more = {{": ", kEarlierKernel}};
+      words.more = {{"; ", kEarlierKernel}};
       words.more.insert(words.more.end(), error.begin(), error.end());
       words.advice = {gpu_state, kKernel};
       words.refuted_by = kStart;
@@ -63,7 +63,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call, ", which ",
                                 Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
-      words.rivals = {"a kernel of the program, queued before that operation, does not finish",
+      words.rivals = {"one of the program's kernels, queued before that operation, does not finish",
                       "this GPU runs the two operations in a different order from the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
       words.advice = {gpu_state, kKernel};
@@ -72,7 +72,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_NO_STREAM_CAME:
       words.what = absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ",
                                 Several(finding) ? "" : "not ", "started ", call);
-      words.more = {{": ", kEarlierKernel}};
+      words.more = {{"; ", kEarlierKernel}};
       words.advice = {gpu_state, kKernel};
       words.refuted_by = "a record showing that this operation started, or a long computation that finishes";
       break;
@@ -86,7 +86,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_GPU_STOPPED_AFTER:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed no operation after ", call);
       words.more = {
-          {"; ", "the GPUs of the other members completed later operations, and all members wait in this one"}};
+          {"; ", "the other members' GPUs completed later operations, and all members now wait in the same one"}};
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,
@@ -96,7 +96,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_FINISHED_ALONE:
       words.own_subject = false;
       words.what = absl::StrCat("completed ", call, ", which other members are still in");
-      words.more = {{": ", detail.flag() ? "its call there, whose record is gone, was most likely a different one"
+      words.more = {{": ", detail.flag() ? "it most likely made a different call there, whose record is gone"
                                          : "it passed different arguments, or did not wait for the others"}};
       words.rivals = {"the network or a GPU failed inside the operation, after this rank had all the data it needed"};
       words.tells_apart = detail.flag()

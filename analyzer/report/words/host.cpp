@@ -21,7 +21,7 @@ std::vector<std::string> StackAdvice(const Finding& finding) {
 
 std::vector<std::string> KernelAdvice(const Finding& finding) {
   if (finding.cpu_only()) return StackAdvice(finding);
-  return {GpuStep(finding), "Look for a kernel that never ends there."};
+  return {GpuStep(finding), "Look for a kernel on it that never ends."};
 }
 
 // "waits"; "has waited" if a duration follows.
@@ -32,9 +32,9 @@ std::string Waits(const Finding& finding) {
 
 std::string InNothing(const Finding& finding) {
   if (!finding.detail().has_duration_ns())
-    return absl::StrCat(Pick(finding, "is", "are"), " outside NCCL and not waiting for a GPU");
+    return absl::StrCat(Pick(finding, "is", "are"), " outside NCCL, not waiting for a GPU");
   return absl::StrCat(Pick(finding, "has been outside NCCL", "have been outside NCCL"), ForText(finding.detail()),
-                      Pick(finding, " and is", " and are"), " not waiting for a GPU");
+                      ", not waiting for a GPU");
 }
 
 }  // namespace
@@ -51,20 +51,20 @@ std::optional<Words> HostWords(const Finding& finding) {
                        detail.has_duration_ns() ? absl::StrCat(" ", DurationText(detail.duration_ns()), " ago") : "",
                        detail.count() > 1 ? absl::StrCat(" (depth ", detail.count(), ")") : "", " without ncclGroupEnd",
                        detail.flag() ? " and exited with status 0" : "");
-      words.more = {{": ", "NCCL launched none of its calls"}};
-      words.advice = {"Find the path that skips ncclGroupEnd: early return? exception?"};
+      words.more = {{": ", "NCCL has launched none of the group's calls"}};
+      words.advice = {"Find the code that skips ncclGroupEnd: early return? exception?"};
       break;
     case REASON_BATCH_OPEN:
       words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()));
-      words.more = {{": ", "NCCL launched none of them"}};
-      words.advice = {"Find the path that does not end it: early return? exception?"};
+      words.more = {{": ", "NCCL has launched none of them"}};
+      words.advice = {"Find the code that never ends the group: early return? exception?"};
       break;
     case REASON_LEFT_LOOP:
       words.what = absl::StrCat(never, never.empty() ? "" : ", ",
                                 Pick(finding, "has left the training loop and destroys its communicators",
                                      "have left the training loop and destroy their communicators"));
-      words.advice = {"Find out why it left the loop: no more data? exception swallowed?",
-                      "Make every rank run the same number of steps, or agree on the end through a collective."};
+      words.advice = {"Find out why it left the loop: out of data? swallowed exception?",
+                      "Make every rank run the same number of steps, or agree on when to stop through a collective."};
       break;
     case REASON_INSIDE_CALL:
       words.what =
@@ -86,12 +86,12 @@ std::optional<Words> HostWords(const Finding& finding) {
         words.more = {
             {"; ", absl::StrCat("no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))}};
       words.more.insert(words.more.begin(), {"; ", "the recording does not show what runs there"});
-      words.rivals = {Pick(finding, "the rank waits for an NCCL operation and is a victim",
-                           "the ranks wait for NCCL operations and are victims")};
+      words.rivals = {Pick(finding, "the rank waits in an NCCL operation, held up by another rank",
+                           "the ranks wait in NCCL operations, held up by other ranks")};
       words.tells_apart = "GPU progress markers (LOCKSTEP_GPU=done or full)";
       words.advice = KernelAdvice(finding);
       if (detail.flag()) {
-        words.advice.insert(words.advice.begin(), "Compare their calls: is one missing, extra, or for a wrong peer?");
+        words.advice.insert(words.advice.begin(), "Compare their calls: is one missing, extra, or for the wrong peer?");
       }
       break;
     case REASON_OUTSIDE_NCCL:
@@ -102,7 +102,7 @@ std::optional<Words> HostWords(const Finding& finding) {
       break;
     case REASON_OUTSIDE_NCCL_OTHERS_MEET:
       words.what = absl::StrCat(InNothing(finding), ", while all other ranks wait for another process outside NCCL");
-      words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
+      words.rivals = {"the others wait for something else, in which the named ranks take no part"};
       words.tells_apart = "the key or barrier that the others wait for, and the process that must set it";
       words.refuted_by = "stacks that show the named ranks in the same wait";
       words.advice = {
@@ -110,8 +110,8 @@ std::optional<Words> HostWords(const Finding& finding) {
           "If the job has just started, check whether this rank must send a group's unique id to the others."};
       break;
     case REASON_FEWER_LAUNCHES:
-      words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",
-                                InNothing(finding));
+      words.what = absl::StrCat(Pick(finding, "launched its CUDA graph only ", "launched their CUDA graph only "),
+                                Counted(detail.count(), "time", "times"), ", and ", InNothing(finding));
       words.rivals = {"a rank without data is stuck, and this one is doing other work"};
       words.tells_apart = "the dumps of the ranks without data";
       words.refuted_by = "a program in which this rank launches the graph less often by design";

@@ -31,11 +31,11 @@ std::optional<Words> NoDataWords(const Finding& finding) {
                         "lost the part of their data that would show why other ranks wait for them");
       break;
     case REASON_NO_DATA_OR_LOST:
-      words.what = "left no data, or lost the part that matters; all other ranks wait for one of them";
+      words.what = "left no data, or lost the relevant part; all other ranks wait for one of them";
       break;
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "left no data, and the other ranks wait for another process outside NCCL";
-      words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
+      words.rivals = {"the others wait for something else, in which the named ranks take no part"};
       words.tells_apart = "the key or barrier that the other ranks wait for, and the process that must set it";
       words.refuted_by = "data showing the rank in the same wait";
       words.advice = started;

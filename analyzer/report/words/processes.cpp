@@ -60,7 +60,7 @@ std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
   return {
       absl::StrCat("Resume ", RankNames(finding.culprit_ranks()), ": ", command.empty() ? "`kill -CONT PID`" : command),
-      "Find out what stopped the process, such as a debugger, a SIGSTOP or a job manager."};
+      "Find out what stopped it: a debugger? SIGSTOP? the job manager?"};
 }
 
 }  // namespace
@@ -79,10 +79,11 @@ std::optional<Words> ProcessWords(const Finding& finding) {
             "Find out who sent the signal: scheduler, watchdog or operator.",
             RestartStep(finding, "The kernel log shows no out-of-memory kill. If it happens again, restart")};
       } else {
-        words.advice = {Step("Read the kernel log", KernelLogCommand(finding, "oom|mce")),
-                        "If it shows neither an out-of-memory kill nor a hardware error, find out who sent the signal, "
-                        "such as the scheduler or an operator.",
-                        RestartStep(finding, "If it happens again, restart")};
+        words.advice = {
+            Step("Read the kernel log", KernelLogCommand(finding, "oom|mce")),
+            "If it shows no out-of-memory kill and no hardware error, find out who sent the signal: the scheduler? "
+            "an operator?",
+            RestartStep(finding, "If it happens again, restart")};
       }
       break;
     case REASON_KILLED_FOR_MEMORY:
@@ -110,8 +111,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
         words.refuted_by = kEarlierEnd;
         words.advice = {Pick(finding, "Check in the launcher's log whether it was started.",
                              "Check in the launcher's log whether they were started."),
-                        Step(Pick(finding, "If it was, look for its end in the kernel log",
-                                  "If they were, look for their ends in the kernel log"),
+                        Step(Pick(finding, "If it was, look in the kernel log for why it ended",
+                                  "If they were, look in the kernel log for why they ended"),
                              KernelLogCommand(finding, "oom|xid|segfault"))};
         break;
       }

@@ -11,9 +11,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
   constexpr char kBranch[] = "Find the branch that skips this call: a condition on local data?";
-  constexpr char kExtra[] = "Find the path on which only it makes the call: logging? a retry?";
+  constexpr char kExtra[] = "Find the code that makes this extra call: logging? a retry?";
   constexpr char kSameSteps[] =
-      "Make every rank run the same number of steps, or agree on the end through a collective.";
+      "Make every rank run the same number of steps, or agree on when to stop through a collective.";
   Words words;
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
@@ -28,14 +28,14 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_REORDERED:
       words.what = absl::StrCat("called ", call, " out of order");
-      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers called ", other, " there")}};
+      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers called ", other, " at that point")}};
       words.advice = {kOneOrder, kOneStream};
       break;
     case REASON_NO_OTHER_SIDE:
       words.what = absl::StrCat("called ", call, ", which has no matching call");
-      words.more = {{"; ", absl::StrCat("ranks with the same role called ", other, " there")}};
+      words.more = {{"; ", absl::StrCat("ranks with the same role called ", other, " at that point")}};
       words.refuted_by = "a record of a matching call on the other side";
-      words.advice = {"Compare the peer that it computes there with its neighbors' peers."};
+      words.advice = {"Compare how it and its neighbors compute the peer of that call."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("called ", CallAndSite(detail.call()), ", which has no matching call");
@@ -70,7 +70,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.tells_apart = "the named ranks' program after the operation that they wait in";
       words.refuted_by = "records of the named ranks that contain that call";
       words.advice = {"Find out why these calls were skipped: uneven data? a condition?",
-                      "If no rank should make the call that it waits in, remove that call.", kSameSteps};
+                      "If no rank should make the call in which it waits, remove that call.", kSameSteps};
       break;
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " called ", call, ", and ",

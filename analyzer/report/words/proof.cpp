@@ -21,23 +21,22 @@ std::string CorrectionText(const Proof& proof) {
                                         : absl::StrCat(CountText(proof.corrected_calls()), " ", which, " calls");
   };
   switch (proof.correction()) {
-    case Proof::CONTINUE: return absl::StrCat("with the next calls of ", who);  // true of a killed rank, too
-    case Proof::GPU_CONTINUES: return absl::StrCat("if the GPU of ", who, " continues");
+    case Proof::CONTINUE: return absl::StrCat("if ", who, " made ", one ? "its" : "their", " next calls");
+    case Proof::GPU_CONTINUES: return absl::StrCat("if the GPU of ", who, " continued");
     case Proof::BOTH_CONTINUE:
-      return absl::StrCat("if ", who, one ? " and its GPU continue" : " and their GPUs continue");
+      return absl::StrCat("if ", who, one ? " and its GPU continued" : " and their GPUs continued");
     case Proof::ADD_CALLS: return absl::StrCat("with the ", calls("missing"), where);
     case Proof::REMOVE_CALLS: return absl::StrCat("without the ", calls("extra"), where);
-    case Proof::SAME_ARGUMENTS: return absl::StrCat("with the arguments of the other ranks", where);
+    case Proof::SAME_ARGUMENTS: return absl::StrCat("if ", who, " made the call that matches the others'");
     case Proof::OTHER_ORDER: return absl::StrCat("with the calls in the usual order", where);
     case Proof::UNSEEN_CALLS:
-      return absl::StrCat("if ", who, one ? " makes" : " make", " the calls that ", one ? "its" : "their",
-                          " peers wait for");
+      return absl::StrCat("if ", who, " made the calls that ", one ? "its" : "their", " peers wait for");
     default: return "";
   }
 }
 
 std::string AlsoHelps(const Ranks& ranks) {
-  return absl::StrCat("a change at ", ranks.size() == 1 ? "" : "any of ", RankNames(ranks), " also helps");
+  return absl::StrCat("a change at ", ranks.size() == 1 ? "" : "any of ", RankNames(ranks), " would also help");
 }
 
 std::string OpenText(const Proof::Open& open) {
@@ -45,10 +44,10 @@ std::string OpenText(const Proof::Open& open) {
   const std::string what = open.exchange()
                                ? absl::StrCat("a send from ", rank(open.sender()), " to ", rank(open.receiver()))
                                : absl::StrCat("collective #", open.number());
-  return absl::StrCat(CountText(open.count()), open.count() == 1 ? " operation stays open" : " operations stay open",
-                      ", among them ", what, " on ",
-                      open.has_communicator() ? open.communicator().label() : "a new communicator",
-                      open.arguments_differ() ? ", where the arguments differ" : "");
+  return absl::StrCat(
+      CountText(open.count()), open.count() == 1 ? " operation remains unfinished" : " operations remain unfinished",
+      ", among them ", what, " on ", open.has_communicator() ? open.communicator().label() : "a new communicator",
+      open.arguments_differ() ? ", where the arguments differ" : "");
 }
 
 std::string WhyText(const Proof& proof) {
@@ -64,7 +63,7 @@ std::string WhyText(const Proof& proof) {
     case Proof::NO_CALLS: return "the incident has no recorded calls to replay";
     case Proof::NONE_IN_FLIGHT: return "no recorded call is in flight: there is nothing to replay";
     case Proof::OTHER_FINDINGS_SUFFICE:
-      return "the recorded calls also complete if only the further findings are corrected";
+      return "the recorded calls would also complete if only the further findings were corrected";
     case Proof::CALLS_DO_NOT_HANG:
       return "the recorded calls do not hang on their own: no rank that left data keeps its peers waiting";
     case Proof::ALL_INSIDE:
@@ -74,17 +73,17 @@ std::string WhyText(const Proof& proof) {
                           " idle, and may be waiting for another rank in a send, receive or barrier: this backend does "
                           "not record them");
     case Proof::STILL_HANGS:
-      return absl::StrCat("the recorded calls still hang ", CorrectionText(proof), ": ",
+      return absl::StrCat("the recorded calls would still hang ", CorrectionText(proof), ": ",
                           proof.has_open() ? OpenText(proof.open()) : "the record does not show where");
     case Proof::NOT_ALL_NEEDED:
-      return absl::StrCat("the recorded calls complete without a change at ", RankNames(ranks));
+      return absl::StrCat("the recorded calls would complete without a change at ", RankNames(ranks));
     case Proof::TOO_MANY_NAMED: return "the verdict names too many ranks to try the replay without each of them";
     case Proof::NO_OTHER_RANK: return "there is no other rank to compare with";
     case Proof::LIMIT_REACHED:
       return absl::StrCat("the replay reached its limit of calls after ",
                           Counted(proof.candidates(), "candidate", "candidates"));
     case Proof::OTHERS_HELP:
-      return absl::StrCat("the recorded calls complete ", CorrectionText(proof), "; ", AlsoHelps(proof.rivals()));
+      return absl::StrCat("the recorded calls would complete ", CorrectionText(proof), "; ", AlsoHelps(proof.rivals()));
     case Proof::TOO_MANY_RANKS: return absl::StrCat("the job has ", CountText(proof.ranks()), " ranks");
     default: return "";
   }
@@ -92,17 +91,16 @@ std::string WhyText(const Proof& proof) {
 
 std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
-  std::string text = absl::StrCat("proved by replay: the recorded calls complete ", CorrectionText(proof));
+  std::string text = absl::StrCat("proved by replay: the recorded calls would complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; a change at one other rank does not help";
+    text += "; a change at one other rank would not help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; changes at ", CountText(others), " other ranks do not help");
+    absl::StrAppend(&text, "; changes at ", CountText(others), " other ranks would not help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;
-  return absl::StrCat(text, "; ", AlsoHelps(proof.excluded()), ", but ",
-                      one ? RankNames(proof.excluded()) : "these ranks", " made the same calls as ranks with ",
-                      one ? "its role" : "their roles");
+  return absl::StrCat(text, "; ", AlsoHelps(proof.excluded()), ", but ", one ? "it" : "they",
+                      " made the same calls as ranks with ", one ? "its role" : "their roles");
 }
 
 }  // namespace

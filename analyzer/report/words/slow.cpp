@@ -26,7 +26,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
   words.advice = {
       Step(Pick(finding, "Compare it with its neighbors", "Compare with their neighbors"),
            HostCommand(finding, "nvidia-smi dmon -c 1"), "Compare clocks, power and temperature with the neighbors'"),
-      Step("If clocks are low, read why", HostCommand(finding, "nvidia-smi -q -d PERFORMANCE")),
+      Step("If clocks are low, find out why", HostCommand(finding, "nvidia-smi -q -d PERFORMANCE")),
       Pick(finding, "Look for other work on the host, and for data or shapes that only this rank has.",
            "Look for other work on the hosts, and for data or shapes that only these ranks have.")};
   words.refuted_by = "a program in which the ranks with the same role have less work by design";

@@ -74,7 +74,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.more = {{": ", "all members of each called the operation, and none finishes it"}};
       if (!detail.name().empty()) {
         words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
-                                  " operations of different communicators, which all members called");
+                                  " operations on different communicators, although all members called them");
         words.more = {{"; ", absl::StrCat("they share ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
         words.advice = {"Read the error counters of the ports there and of the switch.",
@@ -82,7 +82,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       }
       break;
     case REASON_WRONG_PEER:
-      words.what = absl::StrCat("is in ", call, ", the only call that either record has between these two ranks");
+      words.what = absl::StrCat("is in ", call, ", the only recorded call between these two ranks");
       words.more = {
           {": ", "most likely it used the wrong peer, and another rank waits for the call that it should have made"}};
       words.rivals = {kNetworkBetween, kGpuInside};
@@ -95,12 +95,12 @@ std::optional<Words> StuckWords(const Finding& finding) {
       if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
         words.what =
             absl::StrCat("are in a send or receive with each other on ", detail.name(), " that does not finish");
-        words.more = {{"; ", "its record is gone"}};
+        words.more = {{"; ", "the recording no longer contains it"}};
       } else {
-        words.what = "are in operations whose records are gone";
+        words.what = "are in operations missing from the recording";
         words.more = {{", and ", "the data shows no other rank that delays the job"}};
       }
-      words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
+      words.rivals = {"any of the named ranks, or the network between them, may be at fault"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
       words.refuted_by = "a record of the operations that these ranks are in";
       words.advice = {gpus ? GpuStep(finding) : LookStep(finding), kLargerRing};

@@ -20,7 +20,7 @@ namespace {
 std::string SecondsText(int64_t ns) { return absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9); }
 
 std::string NotWrappedText(const Detail& detail) {
-  std::string text = absl::StrCat("NCCL ", detail.name(), " of ", RankNames(detail.ranks()));
+  std::string text = absl::StrCat("NCCL ", detail.name(), " on ", RankNames(detail.ranks()));
   const bool newer = !detail.other_name().empty();
   if (newer) absl::StrAppend(&text, " is newer than the recorder, which supports NCCL up to ", detail.other_name());
   if (detail.count() == 0)
@@ -73,7 +73,7 @@ std::string WhyNot(const NotTheCause& ruled_out) {
 std::string UnmeasuredText(const Unmeasured& unmeasured) {
   switch (unmeasured.kind()) {
     case Unmeasured::NO_TIMES:
-      return "late arrivals and bandwidth, because no times of operations on the GPU were recorded. "
+      return "late arrivals and bandwidth, because GPU operation times were not recorded. "
              "LOCKSTEP_GPU=events, the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record them";
     case Unmeasured::ONLY_ENDS:
       return "late arrivals, because only the ends of operations were recorded. LOCKSTEP_GPU=full or events, the "
@@ -116,12 +116,12 @@ std::string NotSeenText(const NotSeen& not_seen) {
       return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "
              "stacks and process states";
     case NotSeen::NO_CALL_IN_DUMPS:
-      return "not known whether the job began: no dump contains a call. The data would be the same if a rank never "
-             "reached the creation of the first communicator. Look for a rank whose stack is not in "
-             "init_process_group; Lockstep's own recorder would show such a rank";
+      return "not known whether the job began: no dump contains a call. A rank may never have reached the creation of "
+             "the first communicator: look for one whose stack is not in init_process_group. Lockstep's own recorder "
+             "would show it";
     case NotSeen::CREATIONS:
       return "communicators that are still being created are not visible: a framework's dump lists them only after "
-             "creation. The dumps do not show a rank that never reaches the creation";
+             "creation. So the dumps do not show a rank that never reaches it";
     case NotSeen::STILL_RUNNING:
       return absl::StrCat(
           "not known whether the job is still running: ",
@@ -141,8 +141,8 @@ std::string NotSeenText(const NotSeen& not_seen) {
     case NotSeen::RING_IN_MEMORY:
       return absl::StrCat(
           "calls of ", ranks,
-          " are lost if their process is killed while no agent watches it. The file system was full, so "
-          "each of these rings is in its own process's memory. Enlarge /dev/shm");
+          " are lost if the process is killed while no agent watches it. The file system was full, so each of these "
+          "rings is in its process's memory. Enlarge /dev/shm");
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
              "or parameter checksums per rank";
@@ -156,7 +156,7 @@ std::string RuledOutText(const NotTheCause& ruled_out) {
     case NotTheCause::NETWORK: return absl::StrCat("network: ", ruled_out.why());
     case NotTheCause::GPU: return absl::StrCat("GPU: ", ruled_out.why());
     case NotTheCause::HANG: return absl::StrCat("a hang yet: ", ruled_out.why());
-    case NotTheCause::CRASH: return absl::StrCat("a crash of its own: ", ruled_out.why());
+    case NotTheCause::CRASH: return absl::StrCat("an independent crash: ", ruled_out.why());
     case NotTheCause::PERSISTENT_STRAGGLER: return absl::StrCat("a persistent straggler: ", ruled_out.why());
     default: return ruled_out.why();
   }

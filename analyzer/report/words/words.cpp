@@ -72,8 +72,7 @@ std::vector<Clause> WhereOthersIssued(const Finding& finding) {
 
 namespace {
 
-// An alternative, and the fact that would decide whether it is true. If `decides` is empty, the fact of the reason
-// decides.
+// An alternative, and the fact that would decide whether it is true. If `decides` is empty, Words::tells_apart decides.
 struct RivalWords {
   std::string what, decides;
 };
@@ -96,8 +95,9 @@ RivalWords WordsOf(const Rival& rival) {
               "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
               "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
     case Rival::OTHER_STREAM:
-      return {"the rank waits for another stream of its GPU, and the record of that stream's operation is gone",
-              kLongerRecord};
+      return {
+          "the rank waits for another stream of its GPU, and the recording no longer contains that stream's operation",
+          kLongerRecord};
     case Rival::OWN_GPU:
       return {"the process waits for its own GPU, which is busy with non-NCCL work",
               "the stack of the process (is it in a CUDA synchronization?); a kernel trace of its GPU"};
@@ -106,7 +106,7 @@ RivalWords WordsOf(const Rival& rival) {
               "an undamaged record of the rank, or its stack"};
     case Rival::MEETS_OUTSIDE:
       return {
-          "the fault is in the process that this one waits for outside NCCL: that process waits in NCCL, or left no "
+          "the fault is in the process for which this one waits outside NCCL; that process waits in NCCL, or left no "
           "data",
           "which process must set that key, or is missing from that barrier"};
     case Rival::WATCHDOG:
@@ -115,18 +115,18 @@ RivalWords WordsOf(const Rival& rival) {
           ""};
     case Rival::JOB_MOVED:
       if (detail.has_duration_ns()) {
-        return {absl::StrCat("the job still moves, and this wait is a normal one: its processes were watched for only ",
+        return {absl::StrCat("the job is still running and this wait is normal: its processes were watched for only ",
                              DurationText(detail.duration_ns())),
                 "the same stacks a minute later; the job's last output"};
       }
       return {
-          "the job was still running when its data was taken, or until something ended its processes; the data does "
-          "not show when that was, or how long the job had been stuck",
-          "when the files were written; the job's last output, and what ended it"};
+          "the job was making progress until its data was taken or its processes were ended: the data does not "
+          "show how long it had been stuck",
+          "when the files were written; the job's last output; what ended it"};
     case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
     case Rival::OTHER_GONE:
-      return {"the cause is another rank that is in an operation whose record is gone",
+      return {"the cause is another rank, in an operation that the recording no longer contains",
               "a longer record (a larger ring), or a dump taken earlier"};
     case Rival::LOST_FILE:
       return {absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",

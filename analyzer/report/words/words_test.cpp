@@ -210,9 +210,9 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   motion->mutable_detail()->add_ranks(5);
   motion->mutable_detail()->set_number(1);
   motion->mutable_process()->set_between_ns(2'000'000'000);
-  EXPECT_EQ(text(motion), "rank 5: almost no CPU time and almost no I/O in 2.0 s, the same stack twice");
+  EXPECT_EQ(text(motion), "rank 5: almost no CPU time or I/O in 2.0 s, same stack twice");
   motion->mutable_process()->set_cpu_ns(-1);
-  EXPECT_EQ(text(motion), "rank 5: the same stack twice");
+  EXPECT_EQ(text(motion), "rank 5: same stack twice");
   motion->mutable_detail()->set_flag(true);
   motion->mutable_process()->set_io_bytes(2'500'000);
   EXPECT_EQ(text(motion), "rank 5: 2.5 MB of I/O in 2.0 s");
@@ -243,10 +243,10 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   step->mutable_detail()->set_other_number(14);
   step->mutable_detail()->set_of(64);
   step->mutable_detail()->set_name("RecvWait");
-  EXPECT_EQ(text(step), "rank 5 waits for the network of member 1 (channel 2, step 14 of 64, RecvWait)");
+  EXPECT_EQ(text(step), "rank 5 waits on the network for member 1 (channel 2, step 14 of 64, RecvWait)");
   step->mutable_detail()->add_ranks(3);
   step->set_duration_ns(31'000'000'000);
-  EXPECT_EQ(text(step), "rank 5 waits for the network of rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)");
+  EXPECT_EQ(text(step), "rank 5 waits on the network for rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)");
 }
 
 TEST(WordsTest, WhatIsNotSeenIsSaid) {
@@ -287,10 +287,10 @@ TEST(WordsTest, WhatIsKnownOfTheCallIsSaid) {
   finding.mutable_detail()->set_duration_ns(12'000'000'000);
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "never called AllReduce #7 on tp_3; it has been outside NCCL for 12 s and is not waiting for a GPU");
+            "never called AllReduce #7 on tp_3; it has been outside NCCL for 12 s, not waiting for a GPU");
   finding.mutable_detail()->Clear();
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.summary(), "is outside NCCL and not waiting for a GPU");
+  EXPECT_EQ(finding.summary(), "is outside NCCL, not waiting for a GPU");
 }
 
 TEST(WordsTest, ASummaryContinuesItsRankOrHasASubject) {
@@ -307,19 +307,20 @@ TEST(WordsTest, SplitsNameBothSides) {
   finding.mutable_detail()->set_other_name("rank 2 expects 165,200");
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "disagree about AllReduce #7 on tp_3: rank 1 sends 231,248, rank 2 expects 165,200; the record "
+            "disagree about AllReduce #7 on tp_3: rank 1 sends 231,248 elements, rank 2 expects 165,200; the record "
             "does not show which side has the wrong split sizes");
   finding.mutable_detail()->set_flag(true);
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.summary(),
-            "passed wrong split sizes to an all-to-all: AllReduce #7 on tp_3: rank 1 sends 231,248, rank 2 expects "
-            "165,200");
+  EXPECT_EQ(
+      finding.summary(),
+      "passed wrong split sizes to an all-to-all: AllReduce #7 on tp_3: rank 1 sends 231,248 elements, rank 2 expects "
+      "165,200");
 }
 
 TEST(WordsTest, LargeNumbersHaveSeparators) {
   Evidence evidence = Filled(Evidence::IN_CREATION, 24'575);
   evidence.mutable_detail()->set_of(24'576);
-  EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 ranks wait in AllReduce #7 on tp_3, the first for 2.5 s");
+  EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 ranks wait in AllReduce #7 on tp_3, the longest for 2.5 s");
 }
 
 TEST(WordsTest, ProcessesThatEndedDifferentlyAreSaidOneByOne) {
@@ -380,7 +381,8 @@ TEST(WordsTest, WhatIsRuledOutIsSaidWithItsReason) {
   out->set_what(NotTheCause::CRASH);
   out->mutable_detail()->add_ranks(3);
   out->mutable_detail()->set_duration_ns(600'000'000'000);
-  EXPECT_THAT(text(), StartsWith("NOT a crash of its own: a watchdog ended 1 process (rank 3; SIGABRT) after 10 min"));
+  EXPECT_THAT(text(),
+              StartsWith("NOT an independent crash: a watchdog ended 1 process (rank 3; SIGABRT) after 10 min"));
   out->mutable_detail()->add_ranks(4);
   out->mutable_detail()->set_flag(true);
   EXPECT_THAT(text(), HasSubstr("PyTorch's watchdog ended 2 processes (ranks 3, 4; SIGABRT)"));
@@ -487,27 +489,27 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete with the next calls of rank 2; changes at 14 other ranks do "
-            "not help");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; changes at 14 other "
+            "ranks would not help");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete with the next calls of rank 2; a change at one other rank "
-            "does not help");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at one other "
+            "rank would not help");
   proof.set_candidates(14);
   proof.add_excluded(3);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete with the next calls of rank 2; changes at 13 other ranks do "
-            "not help; a "
-            "change at rank 3 also helps, but rank 3 made the same calls as ranks with its role");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls would complete if rank 2 made its next calls; changes at 13 other "
+      "ranks would not help; a change at rank 3 would also help, but it made the same calls as ranks with its role");
   proof.add_excluded(4);
-  EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 also helps, but these ranks made the "
+  EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but they made the "
                                           "same calls as ranks with their roles"));
   proof.add_corrected_ranks(5);
   proof.set_corrected_calls(2);
   proof.set_any_one(true);
   proof.set_correction(Proof::ADD_CALLS);
   EXPECT_THAT(ProofText(proof),
-              StartsWith("proved by replay: the recorded calls complete with the 2 missing calls at any one of "
+              StartsWith("proved by replay: the recorded calls would complete with the 2 missing calls at any one of "
                          "ranks 2, 5; "));
 }
 
@@ -533,8 +535,8 @@ TEST(WordsTest, AReplayThatProvesNothingSaysWhy) {
   open->set_sender(1);
   open->set_receiver(-1);
   EXPECT_EQ(ProofText(proof),
-            "not proved by replay: the recorded calls still hang if the GPU of rank 5 continues: 3 operations stay "
-            "open, among them a send from rank 1 to a rank on a new communicator");
+            "not proved by replay: the recorded calls would still hang if the GPU of rank 5 continued: 3 operations "
+            "remain unfinished, among them a send from rank 1 to a rank on a new communicator");
 }
 
 }  // namespace

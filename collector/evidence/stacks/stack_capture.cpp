@@ -263,7 +263,7 @@ class Capturer {
     return true;
   }
 
-  // Delivers a signal that arrived first; keeps another program's stop.
+  // Delivers a signal that arrived before the stop; a stop by another program remains.
   void LetGo(pid_t tid, int status) {
     const bool signal = WIFSTOPPED(status) && status >> 16 == 0;
     ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal ? WSTOPSIG(status) : 0)));

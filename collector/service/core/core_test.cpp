@@ -438,7 +438,7 @@ TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
   for (FleetAgent& agent : fleet.agents)
     fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 128, agent.host == "node2" ? 9 : 8));
   fleet.Pass(5 * kSecond);
-  EXPECT_FALSE(fleet.Heard("called different operations")) << "seen once";
+  EXPECT_FALSE(fleet.Heard("made different calls")) << "seen once";
   EXPECT_GE(everything(), 4u);
   EXPECT_EQ(Incidents().size(), 1u);
   for (const FleetAgent& agent : fleet.agents) {
@@ -452,7 +452,7 @@ TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
     for (FleetAgent& agent : fleet.agents)
       fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, seq, agent.host == "node2" ? seq : 8));
   }
-  EXPECT_TRUE(fleet.Heard("called different operations"));
+  EXPECT_TRUE(fleet.Heard("made different calls"));
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.core->busy(); }));
   EXPECT_EQ(everything(), before);
   ASSERT_EQ(Incidents().size(), 1u);

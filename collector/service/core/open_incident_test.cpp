@@ -11,16 +11,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const DesyncFacts kPair = {
-    "the ranks of communicator tp_2 (size 2) have called different operations up to collective #1,440, and the same "
-    "operations up to #1,424; ranks 4-5 differ from the others, but the hashes alone do not show which side is wrong",
+    "the ranks of communicator tp_2 (size 2) made different calls between collectives #1,424 and #1,440; "
+    "ranks 4-5 differ from the others, but the hashes alone do not show which side is wrong",
     0x94bd,
     1440,
     "tp_2",
     2,
     {4, 5},
     true,
-    "the ranks of communicator tp_2 (size 2) have called different operations up to collective #1,440, and the same "
-    "operations up to #1,424"};
+    "the ranks of communicator tp_2 (size 2) made different calls between collectives #1,424 and #1,440"};
 
 Finding Skipped(const char* comm, int64_t seq, int32_t rank) {
   Finding finding;
@@ -50,7 +49,7 @@ TEST(AddDesyncTest, ARankThatTheRingsNameComesFirstAndOnlyOnce) {
   EXPECT_EQ(verdict.findings(0).kind(), RANK_NOT_ARRIVED);
   EXPECT_THAT(verdict.findings(0).culprit_ranks(), ElementsAre(5));
   ASSERT_EQ(verdict.findings(0).evidence_size(), 1);
-  EXPECT_THAT(verdict.findings(0).evidence(0).text(), HasSubstr("the same operations up to #1,424"));
+  EXPECT_THAT(verdict.findings(0).evidence(0).text(), HasSubstr("between collectives #1,424 and #1,440"));
   EXPECT_THAT(verdict.findings(0).evidence(0).text(), Not(HasSubstr("do not show")));
   EXPECT_THAT(verdict.findings(1).culprit_ranks(), ElementsAre(9));
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);

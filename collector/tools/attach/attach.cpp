@@ -513,7 +513,7 @@ int Attach(const AttachOptions& options) {
   if (ended == child && WIFEXITED(status)) return WEXITSTATUS(status);
   if (ended == 0) kill(child, SIGKILL);
   Say(ended == 0 ? absl::StrCat("gave up after ", DurationText(kGiveUp),
-                                ": reading one of the processes is stuck in the kernel")
+                                ": a read from one of the processes is stuck in the kernel")
                  : std::string("the process that examines the job was killed"));
   return kNoVerdict;
 }
