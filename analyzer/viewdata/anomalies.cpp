@@ -52,7 +52,7 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
       add(receiver.rank_index, model.FindPointToPoint(receiver, ring::CallKind::kRecv, m.sender, m.seq), true);
   } else {
     for (const Member& member : members) {
-      if (member.rank_index >= 0 && member.membership != kNoIndex)
+      if (member.recorded())
         add(member.rank_index, model.FindCollective(member, m.seq),
             m.kind == MISMATCH_SPLITS && groups.size() + 1 < kMostGroups);
     }
@@ -98,7 +98,7 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
     for (const Member& m : model.comms[c].members) furthest = std::max(furthest, m.arrived);
     Lagging here{c, INT64_MAX, 0, {}};
     for (const Member& m : model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || furthest < 0) continue;
+      if (!m.recorded() || m.left || furthest < 0) continue;
       const Rank& rank = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
       const Membership& ms = rank.memberships[m.membership];
       if (ms.issued == kUnknown) continue;

@@ -108,13 +108,12 @@ void Clocks::Fold() {
 
 // A communicator is not ready on any member before the last member has started to create it.
 void Clocks::FoldCreations() {
-  const Bundle& bundle = timing_.model.bundle;
   std::vector<Seen> members;
   for (uint32_t c = 0; c < timing_.model.comms.size(); ++c) {
     members.clear();
     for (const Member& m : timing_.model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      const Membership& ms = bundle.ranks[m.rank_index].memberships[m.membership];
+      if (!m.recorded()) continue;
+      const Membership& ms = timing_.model.MembershipOf(m);
       if (!IsTime(ms.created_ns) || !IsTime(ms.ready_ns)) continue;
       members.push_back({timing_.ranks[m.rank_index].clock, ms.created_ns, ms.ready_ns});
     }

@@ -11,7 +11,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
   if (comm == kNoIndex) return steps;
   const std::vector<Member>& members = model.comms[comm].members;
   for (const Member& member : members) {
-    if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+    if (!member.recorded()) continue;
     for (const NetworkOp& op : model.bundle.ranks[member.rank_index].network) {
       if (op.membership != member.membership || !ring::WaitsForNetwork(op.state)) continue;
       if (ring::IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;

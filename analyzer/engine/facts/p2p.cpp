@@ -54,7 +54,7 @@ class Siblings {
       const std::vector<Member>& members = model_.comms[c].members;
       if (static_cast<size_t>(place.member) >= members.size()) continue;
       const Member& m = members[place.member];
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       const Op* op = model_.FindPointToPoint(m, place.op->kind, place.op->root_or_peer, place.op->seq);
       if (op == nullptr) continue;
       ++vote.total;
@@ -94,8 +94,7 @@ template <typename Look>
 void EachPair(const Model& model, uint32_t comm, Look look) {
   const std::vector<Member>& members = model.comms[comm].members;
   const auto own = [&](const Member& m) {
-    return m.rank_index >= 0 && m.membership != kNoIndex &&
-           model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
+    return m.recorded() && model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
   };
   for (size_t m = 0; m < members.size(); ++m) {
     if (!own(members[m])) continue;
@@ -123,17 +122,16 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   Misfit first;
   const auto& members = model.comms[comm].members;
   for (size_t m = 0; m < members.size(); ++m) {
-    if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
+    if (!members[m].recorded()) continue;
     const Rank& rank = model.bundle.ranks[members[m].rank_index];
     if (rank.source != Source::kFlightRecorder) continue;
     for (const Unit& unit : model.ranks[members[m].rank_index].in_flight) {
       for (const uint32_t i : unit.ops) {
         const Op& op = rank.ops[i];
-        if (op.membership != members[m].membership || op.kind != CallKind::kSend || op.root_or_peer < 0 ||
-            static_cast<size_t>(op.root_or_peer) >= members.size())
-          continue;
+        const Member* peer = model.PeerOf(rank, op);
+        if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) continue;
         bool counted = false;
-        const Op* other = model.OtherSide(members[m].rank_index, op, members[op.root_or_peer], &counted);
+        const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
         if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
         if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
           first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};

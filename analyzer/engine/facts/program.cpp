@@ -226,15 +226,15 @@ class Aligner {
 
   bool IsExpected(const Member& missing, const Token& call) const {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
-    const Membership& ms = model_.bundle.ranks[missing.rank_index].memberships[missing.membership];
+    const Membership& ms = model_.MembershipOf(missing);
     if (IsPointToPoint(call.op->kind)) {
       const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
       return peer >= 0 && !members.empty() &&
              model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }
-    const int64_t next = ms.issued != kNone ? ms.issued + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+    const int64_t next = ms.issued != kNone ? ms.issued + 1 : FirstOf(ms);
     return std::any_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* op = m.rank_index < 0 || m.membership == kNoIndex ? nullptr : model_.FindCollective(m, next);
+      const Op* op = model_.FindCollective(m, next);
       return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
     });
   }
@@ -301,7 +301,7 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* dif
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
   for (const Member& m : model.comms[comm].members) {
-    const Op* op = m.rank_index >= 0 && m.membership != kNoIndex ? model.FindCollective(m, seq) : nullptr;
+    const Op* op = model.FindCollective(m, seq);
     if (op == nullptr) continue;
     ++seen;
     auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {

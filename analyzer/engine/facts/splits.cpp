@@ -440,7 +440,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
         Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
         if (members[m].rank_index >= 0) {
-          const Membership& ms = bundle.ranks[members[m].rank_index].memberships[members[m].membership];
+          const Membership& ms = model.MembershipOf(members[m]);
           if (ms.state == CommState::kNotMember) continue;
           pending |= ms.state == CommState::kInitializing;
           e.rank = members[m].rank_index;
@@ -533,7 +533,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
       if (claims[theirs].holders != 1 || claims[theirs].disowned_by.empty()) continue;
       const Member* holder = nullptr;
       for (const Member& m : model.comms[theirs].members) {
-        if (m.rank_index >= 0 && m.membership != kNoIndex) holder = &m;
+        if (m.recorded()) holder = &m;
       }
       for (uint32_t usual : list) {
         const auto& disowned = claims[usual].disowned_by;

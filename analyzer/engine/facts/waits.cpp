@@ -145,7 +145,7 @@ void WaitGraph::FindLost(size_t rank_index) {
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
-        const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+        const int64_t next = NextOf(ms);
         // Operations missing from a truncated file were issued after all that it contains. If it contains an unfinished
         // one, the GPU is executing that, and the lost ones are queued behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
@@ -489,13 +489,11 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   for (uint32_t i : model_.ranks[queue.rank].in_flight[unit].ops) {
     const Op& op = rank.ops[i];
     const uint32_t comm = rank.memberships[op.membership].comm;
-    const auto& members = model_.comms[comm].members;
     if (IsPointToPoint(op.kind)) {
-      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
-      const int32_t peer = members[op.root_or_peer].rank_index;
-      uint32_t faulty = peer < 0 || peer == queue.rank ? kNoIndex : FaultyQueueOf(peer);
-      if (faulty == kNoIndex && peer >= 0 && peer != queue.rank)
-        faulty = WaitsInOlder(queue.rank, op, members[op.root_or_peer]);
+      const Member* peer = model_.PeerOf(rank, op);
+      if (peer == nullptr || peer->rank_index < 0 || peer->rank_index == queue.rank) continue;
+      uint32_t faulty = FaultyQueueOf(peer->rank_index);
+      if (faulty == kNoIndex) faulty = WaitsInOlder(queue.rank, op, *peer);
       if (faulty != kNoIndex) edges[QueueNode(index)].push_back({QueueNode(faulty), Why::kBehind, &op, comm});
       continue;
     }
@@ -504,7 +502,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
       // Visits the members once per operation, not once for each of them.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
-      for (const Member& m : members) {
+      for (const Member& m : model_.comms[comm].members) {
         const uint32_t faulty = m.rank_index < 0 ? kNoIndex : FaultyQueueOf(m.rank_index);
         if (faulty != kNoIndex) out.push_back({QueueNode(faulty), Why::kBehind, nullptr, comm});
       }

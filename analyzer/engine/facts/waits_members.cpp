@@ -27,7 +27,7 @@ uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t 
     const auto [least, fresh] = least_arrived->try_emplace(comm, INT64_MAX);
     if (fresh) {
       for (const Member& m : model.comms[comm].members) {
-        if (m.rank_index >= 0 && m.membership != kNoIndex) least->second = std::min(least->second, m.arrived);
+        if (m.recorded()) least->second = std::min(least->second, m.arrived);
       }
     }
     if (least->second < first.seq) return q;
@@ -41,13 +41,10 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   const Rank& rank = model_.bundle.ranks[rank_index];
   // A group completes as a whole, so an operation that its counterpart has completed does not block it.
   const auto done_there = [&](const Op& op) {
-    const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
-    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
-      return false;
-    const Member& peer = members[op.root_or_peer];
+    const Member* peer = IsPointToPoint(op.kind) ? model_.PeerOf(rank, op) : nullptr;
     bool counted = false;
     const Op* theirs =
-        peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
+        peer == nullptr ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, *peer, &counted);
     return theirs != nullptr && theirs->state == OpState::kCompleted;
   };
   for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
@@ -149,8 +146,7 @@ bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
       if (std::none_of(rank.ops.begin(), rank.ops.end(), older)) return true;
     }
     if (ms.completed == kUnknown || ms.started <= ms.completed || ms.member_rank < 0) return false;
-    const int64_t next = ms.completed != kNone ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-    return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], next) == nullptr;
+    return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], NextOf(ms)) == nullptr;
   });
 }
 
@@ -254,10 +250,10 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
 
 void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out,
                                  GpuFront* front) {
-  const Membership& ms = model_.bundle.ranks[rank_index].memberships[op.membership];
-  const auto& members = model_.comms[ms.comm].members;
-  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
-  const Member& member = members[op.root_or_peer];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const Membership& ms = rank.memberships[op.membership];
+  if (model_.PeerOf(rank, op) == nullptr) return;
+  const Member& member = *model_.PeerOf(rank, op);
   if (member.rank_index < 0) {
     if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
     return;

@@ -133,12 +133,10 @@ class Reader {
     const Rank& rank = model_.bundle.ranks[r];
     for (const Membership& ms : rank.memberships) {
       const Range& range = ranges_[ms.comm];
-      const auto& members = model_.comms[ms.comm].members;
-      if (range.low > range.high || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size())
-        continue;
-      const Member& member = members[ms.member_rank];
-      for (int64_t seq = range.low; seq <= std::min(range.high, member.arrived); ++seq) {
-        const Op* op = model_.FindCollective(member, seq);
+      const Member* member = model_.MemberAt(ms.comm, ms.member_rank);
+      if (range.low > range.high || member == nullptr) continue;
+      for (int64_t seq = range.low; seq <= std::min(range.high, member->arrived); ++seq) {
+        const Op* op = model_.FindCollective(*member, seq);
         if (graph_ != nullptr && model_.UnitOf(static_cast<int32_t>(r), op) != kNoIndex)
           break;  // this operation and those after it are in flight
         if (op != nullptr && op->state == OpState::kQueued) break;
@@ -158,10 +156,9 @@ class Reader {
         const Op& op = rank.ops[i];
         if (!IsPointToPoint(op.kind)) continue;
         const Membership& ms = rank.memberships[op.membership];
-        const auto& members = model_.comms[ms.comm].members;
-        if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
-        const Member& peer = members[op.root_or_peer];
-        if (peer.rank_index < 0 || peer.membership == kNoIndex) continue;
+        if (model_.PeerOf(rank, op) == nullptr) continue;
+        const Member& peer = *model_.PeerOf(rank, op);
+        if (!peer.recorded()) continue;
         bool counted = false;
         const Op* theirs = model_.OtherSide(static_cast<int32_t>(r), op, peer, &counted);
         const int64_t issued = model_.PeerIssued(peer, OtherSideOf(op.kind), ms.member_rank);
@@ -222,11 +219,10 @@ class Reader {
       std::stable_partition(program.calls.begin() + first, program.calls.end(),
                             [](const Call& call) { return call.unfinished; });
     for (const Membership& ms : rank.memberships) {
-      const auto& members = model_.comms[ms.comm].members;
       const Range& range = ranges_[ms.comm];
-      if (range.low > range.high || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size())
-        continue;
-      const int64_t last = std::min(range.high, members[ms.member_rank].arrived);
+      const Member* member = model_.MemberAt(ms.comm, ms.member_rank);
+      if (range.low > range.high || member == nullptr) continue;
+      const int64_t last = std::min(range.high, member->arrived);
       if (last >= range.low) Next(r, ms.comm, last);
     }
   }

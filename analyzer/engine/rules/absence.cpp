@@ -49,8 +49,7 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 ||
-        std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
+    if (!m.recorded() || m.arrived < 0 || std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
       continue;
     if (place != kUnknown && place != m.arrived) return false;
     place = m.arrived;
@@ -68,7 +67,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
     std::map<int64_t, std::vector<int32_t>> counts;
     for (size_t m = 0; m < view.members.size(); ++m) {
       const Member& member = view.members[m];
-      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      if (!member.recorded()) continue;
       for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
         auto& list = counts[facts.bundle.ranks[member.rank_index].ops[i].seq];
         list.resize(view.members.size(), 0);

@@ -24,9 +24,7 @@ namespace {
 // be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
-int64_t Issued(const Facts& facts, const Member& m) {
-  return facts.bundle.ranks[m.rank_index].memberships[m.membership].issued;
-}
+int64_t Issued(const Facts& facts, const Member& m) { return facts.model.MembershipOf(m).issued; }
 
 // For each communicator, the member that issued the most collectives, or null.
 std::vector<const Member*> FurthestOfEach(const Facts& facts) {
@@ -34,7 +32,7 @@ std::vector<const Member*> FurthestOfEach(const Facts& facts) {
   for (const CommView& view : facts.model.comms) {
     furthest.push_back(nullptr);
     for (const Member& m : view.members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
+      if (!m.recorded() || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
       if (furthest.back() == nullptr || Issued(facts, m) > Issued(facts, *furthest.back())) furthest.back() = &m;
     }
   }
@@ -210,12 +208,11 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
         const Op& op = sibling.ops[i];
         if (op.membership != membership || op.state == OpState::kCaptured) continue;
         if (IsCollective(op.kind)) before = std::max(before, op.seq);
-        if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 ||
-            static_cast<size_t>(op.root_or_peer) >= view.members.size())
-          continue;
-        const Member& z = view.members[op.root_or_peer];
+        const Member* peer = IsPointToPoint(op.kind) ? facts.model.MemberAt(comm, op.root_or_peer) : nullptr;
+        if (peer == nullptr) continue;
+        const Member& z = *peer;
         const CallKind reverse = OtherSideOf(op.kind);
-        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged) {
+        if (!z.recorded() || facts.bundle.ranks[z.rank_index].damaged) {
           free = false;
         } else if (facts.bundle.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, facts.model.FindPointToPoint(z, reverse, me, op.seq),
@@ -225,18 +222,15 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
           // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
           // waits for that rank.
           const Member& counterpart = facts.model.comms[alike->comm].members[op.root_or_peer];
-          const Membership& theirs = facts.bundle.ranks[z.rank_index].memberships[z.membership];
-          const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
-          const int64_t through =
-              seen ? facts.bundle.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed
-                   : kUnknown;
+          const Membership& theirs = facts.model.MembershipOf(z);
+          const bool seen = counterpart.recorded();
+          const int64_t through = seen ? facts.model.MembershipOf(counterpart).p2p_completed : kUnknown;
           free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
         }
       }
       if (!free || before == 0) continue;
       free = std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
-        return z.rank_index >= 0 && z.membership != kNoIndex &&
-               over(z, facts.model.FindCollective(z, before), z.completed >= before);
+        return z.recorded() && over(z, facts.model.FindCollective(z, before), z.completed >= before);
       });
     }
     if (free) return true;

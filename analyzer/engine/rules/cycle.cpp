@@ -171,8 +171,8 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   };
   const auto called_before = [&](const Order& order, const Op& op) {
     const Membership& ms = model.bundle.ranks[order.ranks[0]].memberships[op.membership];
-    if (ms.member_rank < 0) return false;
-    const Op* before = model.FindCollective(model.comms[ms.comm].members[ms.member_rank], op.seq - 1);
+    const Member* member = model.MemberAt(ms.comm, ms.member_rank);
+    const Op* before = member == nullptr ? nullptr : model.FindCollective(*member, op.seq - 1);
     return before != nullptr && before->state == OpState::kCompleted;
   };
   return std::ranges::all_of(std::array{&a, &b}, [&](const Order* order) {

@@ -71,8 +71,8 @@ std::vector<Cause> FromHashes(const Facts& facts) {
     if (shown) continue;
     std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
     for (const Member& m : facts.model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      const Membership& ms = facts.bundle.ranks[m.rank_index].memberships[m.membership];
+      if (!m.recorded()) continue;
+      const Membership& ms = facts.model.MembershipOf(m);
       for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
       if (ms.signature_hash != 0 && ms.issued > 0) {
         auto& list = at[ms.issued][ms.signature_hash];

@@ -29,7 +29,7 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   for (const uint32_t other : model.kinds[model.comms[comm].kind]) {
     if (other == comm) continue;
     for (const Member& m : model.comms[other].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       if (m.arrived != calls) return false;
       any = true;
     }

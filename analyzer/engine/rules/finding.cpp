@@ -53,7 +53,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   };
   if (ring::IsCollective(cause.op->kind)) {
     for (const Member& m : facts.model.comms[cause.comm].members) {
-      const Op* op = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, cause.op->seq);
+      const Op* op = facts.model.FindCollective(m, cause.op->seq);
       if (op != nullptr) add(m.rank_index, *op);
     }
   } else if (cause.op_rank >= 0) {

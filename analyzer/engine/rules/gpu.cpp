@@ -19,7 +19,7 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
   for (const Member& m : facts.model.comms[front.comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    if (!m.recorded()) continue;
     const Op* theirs = facts.model.FindCollective(m, front.op->seq);
     const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
@@ -107,8 +107,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
       for (const Member& m : facts.model.comms[ms.comm].members) {
-        if (m.rank_index < 0 || m.membership == kNoIndex || m.rank_index == r) continue;
-        if (facts.bundle.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
+        if (!m.recorded() || m.rank_index == r) continue;
+        if (facts.model.MembershipOf(m).completed > ms.completed) {
           ++behind;
           break;
         }

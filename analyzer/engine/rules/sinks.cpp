@@ -83,9 +83,7 @@ void DoubtScattered(const Facts& facts, Cause* c) {
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
   std::set<int64_t> places;
   for (const Member& m : facts.model.comms[c->comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex ||
-        !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index))
-      continue;
+    if (!m.recorded() || !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
     places.insert(rank.memberships[m.membership].issued);

@@ -98,7 +98,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   const auto all_in = [&](const Rank& rank, const Op& op) {
     const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
     return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* theirs = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, op.seq);
+      const Op* theirs = facts.model.FindCollective(m, op.seq);
       return theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs);
     });
   };
@@ -155,7 +155,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   if (IsCollective(front.op->kind)) {
     inside.all_known = true;
     for (const Member& m : members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) {
+      if (!m.recorded()) {
         inside.all_known = false;
         continue;
       }
@@ -165,14 +165,14 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
       LookAt(facts, m.rank_index, theirs, &inside, c);
     }
   } else if (front.op->root_or_peer >= 0) {
-    const auto peer = static_cast<size_t>(front.op->root_or_peer);
-    const bool known = peer < members.size() && members[peer].rank_index >= 0;
+    const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
+    const bool known = peer != nullptr && peer->rank_index >= 0;
     bool counted = false;
-    if (known) facts.model.OtherSide(r, *front.op, members[peer], &counted);
+    if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
     // If older records are gone, which receive matches a framework's send is only an assumption. Between just two
     // ranks, that hardly matters.
     c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
-    if (known) c->ranks.push_back(members[peer].rank_index);
+    if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
   std::sort(c->ranks.begin(), c->ranks.end());
@@ -263,9 +263,8 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
 bool MissesUnknown(const Facts& facts, const GpuFront& front) {
   if (front.op == nullptr || !MayBelongTo(facts.bundle, front.comm).empty()) return false;
   if (IsCollective(front.op->kind)) return HasUnnamedMember(facts.model, front.comm);
-  const auto& members = facts.model.comms[front.comm].members;
-  const auto peer = static_cast<size_t>(front.op->root_or_peer);
-  return peer < members.size() && members[peer].rank_index < 0 && members[peer].global_rank < 0;
+  const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
+  return peer != nullptr && peer->rank_index < 0 && peer->global_rank < 0;
 }
 
 // All members are in the operation, and none completes it. The cause is one of their GPUs or the network between them.
