@@ -114,9 +114,9 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });
   if (all.size() > kMostOfAKind) all.resize(kMostOfAKind);
   for (const Lagging& l : all) {
-    const std::string text = absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ",
-                                          CountText(l.most), l.most == 1 ? " call" : " calls", " behind the others on ",
-                                          CommText(model.bundle, model.bundle.comms[l.comm]));
+    const std::string text =
+        absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ", CountText(l.most),
+                     l.most == 1 ? " call" : " calls", " behind the others on ", CommText(model.bundle, l.comm));
     SetRuns(l.ranks, AddAnomaly(text, static_cast<int32_t>(l.comm), l.seq, facts)->mutable_ranks());
   }
 }
@@ -137,10 +137,9 @@ void AddFailed(const ViewInput& in, ViewFacts* facts) {
       auto& [text, ranks, collective] = failed[{comm, op.seq}];
       if (text.empty()) {
         collective = ring::IsCollective(op.kind) && op.seq >= 0;
-        text = absl::StrCat(
-            OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
-            comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle, in.bundle.comms[static_cast<size_t>(comm)])),
-            " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
+        text = absl::StrCat(OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
+                            comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle, static_cast<uint32_t>(comm))),
+                            " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
       }
       if (ranks.empty() || ranks.back() != rank.rank) ranks.push_back(rank.rank);
     }
@@ -192,11 +191,10 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
         for (int32_t r = g.ranks().bounds(b); r <= g.ranks().bounds(b + 1); ++r) odd.push_back(r);
       }
     }
-    SetRuns(odd,
-            AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
-                                    CommText(in.bundle, in.bundle.comms[static_cast<size_t>(m.comm())]), ": ", values),
-                       m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
-                ->mutable_ranks());
+    SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
+                                         CommText(in.bundle, static_cast<uint32_t>(m.comm())), ": ", values),
+                            m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
+                     ->mutable_ranks());
   }
   AddLagging(in, facts);
   AddFailed(in, facts);

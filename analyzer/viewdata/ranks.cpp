@@ -237,7 +237,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   const Bundle& bundle = analysis.model.bundle;
   if (front.front == Front::kIdle) return "";
   const auto comm = [&] {
-    if (!of_class) return CommText(bundle, bundle.comms[front.comm]);
+    if (!of_class) return CommText(bundle, front.comm);
     const std::string& names = analysis.model.comms[front.comm].names;
     if (!names.empty()) return Printable(names, 80);
     const Communicator& one = bundle.comms[front.comm];

@@ -301,8 +301,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
     where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   }
   first.reason = REASON_STUCK_SIBLINGS;
-  first.detail.set_count(static_cast<int64_t>(stuck.size()));
-  first.detail.set_name(where);
+  first.Count(stuck.size()).Name(where);
   first.evidence.insert(first.evidence.begin(),
                         EvidenceItem(Evidence::ALL_CROSS, ranks).Count(stuck.size()).Name(where));
   first.ranks = std::move(ranks);

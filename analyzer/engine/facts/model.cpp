@@ -603,7 +603,8 @@ std::string GroupText(const Communicator& comm) {
   return comm.twin == 0 ? absl::StrCat("the group of ", ranks) : absl::StrCat("group ", comm.twin, " of ", ranks);
 }
 
-std::string CommText(const Bundle& bundle, const Communicator& comm) {
+std::string CommText(const Bundle& bundle, uint32_t comm_index) {
+  const Communicator& comm = bundle.comms[comm_index];
   if (comm.name.empty()) return GroupText(comm);
   const auto alike = [&](const Communicator& other) { return &other != &comm && other.name == comm.name; };
   if (IsOpen(comm) || std::none_of(bundle.comms.begin(), bundle.comms.end(), alike)) return comm.name;

@@ -195,7 +195,7 @@ const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommName(const Communicator& comm);  // "communicator ID" if the communicator has no name
 // A communicator's name in sentences: "tp_3"; with its members if others have the same name, "dp (ranks 24-31)";
 // GroupText() if it has no name. Examines every communicator.
-std::string CommText(const Bundle& bundle, const Communicator& comm);
+std::string CommText(const Bundle& bundle, uint32_t comm_index);
 // "the group of ranks 24-31", "group 2 of ranks 24-31", "a group with 8 ranks" if it may have more members.
 std::string GroupText(const Communicator& comm);
 std::string ReductionText(uint8_t reduction);

@@ -200,7 +200,7 @@ class Split {
         *fault.detail.mutable_call() = SplitCall();
         fault.detail.set_number(entries_[i].key);
         fault.detail.set_other_number(entries_[i].member);
-        fault.detail.set_name(CommText(bundle_, bundle_.comms[fault.comm]));
+        fault.detail.set_name(CommText(bundle_, fault.comm));
       }
     }
     if (fault.ranks.empty()) return;
@@ -208,15 +208,13 @@ class Split {
     fault.grade = GRADE_STRONG;
     fault.evidence.set_kind(Evidence::KEYS_KEEP_ORDER);
     fault.evidence.mutable_detail()->set_count(static_cast<int64_t>(entries_.size() - odd.size()));
-    *fault.evidence.mutable_communicator() = Labelled(bundle_, bundle_.comms[parent_]);
+    *fault.evidence.mutable_communicator() = Labelled(bundle_, parent_);
     faults->push_back(std::move(fault));
   }
 
  private:
   CallRef SplitCall() const {
-    CallRef call;
-    call.set_text(absl::StrCat("split #", ordinal_, " of ", CommText(bundle_, bundle_.comms[parent_])));
-    return call;
+    return CallNamed(absl::StrCat("split #", ordinal_, " of ", CommText(bundle_, parent_)), "");
   }
   struct Fit {
     Pattern pattern;
@@ -546,7 +544,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
         fault.home = usual;
         fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
         fault.reason = REASON_OTHER_MEMBERS;
-        fault.detail.set_name(CommText(bundle, bundle.comms[theirs]));
+        fault.detail.set_name(CommText(bundle, theirs));
         fault.evidence.set_kind(Evidence::MEMBER_LISTS);
         fault.evidence.mutable_detail()->set_count(claims[usual].holders);
         for (const uint32_t comm : {theirs, usual})

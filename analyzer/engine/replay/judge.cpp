@@ -393,8 +393,7 @@ class Trial {
       };
       Proof::Open* open = proof->mutable_open();
       open->set_count(static_cast<int64_t>(outcome.open));
-      if (comm.bundle_comm != kNoIndex)
-        *open->mutable_communicator() = Labelled(view_.model.bundle, view_.model.bundle.comms[comm.bundle_comm]);
+      if (comm.bundle_comm != kNoIndex) *open->mutable_communicator() = Labelled(view_.model.bundle, comm.bundle_comm);
       open->set_exchange(m.sender >= 0);
       open->set_number(m.sender >= 0 ? 0 : comm.first + m.number);
       open->set_sender(rank(m.sender));

@@ -76,7 +76,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
     }
     for (const auto& [seq, list] : counts) {
       const int32_t most = *std::max_element(list.begin(), list.end());
-      Cause cause;
+      Cause cause = CauseOf(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
       for (size_t m = 0; m < list.size(); ++m) {
         const Member& member = view.members[m];
         if (member.rank_index < 0 || list[m] == most) continue;
@@ -129,15 +129,11 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         ahead.grade = GRADE_WEAK;
         ahead.Add(Evidence::ENTERED, {})
             .CountOf(ahead.ranks.size(), view.members.size())
-            .Call(CallOf(facts.bundle, facts.bundle.ranks[holder], *first));
+            .Call(CallOf(facts.bundle, holder, *first));
         causes.push_back(std::move(ahead));
         break;
       }
-      cause.kind = RANK_NOT_ARRIVED;
-      cause.In(c, first, holder);
-      cause.grade = GRADE_GOOD;
-      cause.reason = REASON_NEVER_ENTERED;
-      *cause.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[holder], *first);
+      cause.At(facts.bundle, c, *first, holder);
       cause.Add(Evidence::RECORDED_BY, {holder}).Naming(facts.bundle);
       causes.push_back(std::move(cause));
       break;

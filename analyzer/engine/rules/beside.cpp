@@ -77,20 +77,17 @@ void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::
     const auto r = static_cast<int32_t>(i);
     if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || facts.bundle.ranks[i].process.consequence)
       continue;
-    const Rank& witness = facts.bundle.ranks[early[i].witness];
+    const auto& [witness, witnesses, next] = early[i];
     const bool waits = facts.model.ranks[i].host == HostState::kInWait;
-    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace);
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace, {r});
     c.cause = "code mismatch";
     c.beside = true;
-    c.ranks = {r};
     c.nodes = {WaitGraph::HostNode(i)};
-    c.In(facts.model.CommOf(witness, *early[i].next), early[i].next, early[i].witness);
-    *c.detail.mutable_call() = CallOf(facts.bundle, witness, *early[i].next);
-    c.detail.set_flag(waits);
-    c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
+    c.At(facts.bundle, facts.model.CommOf(facts.bundle.ranks[witness], *next), *next, witness).Flag(waits);
+    c.Add(Evidence::ROLE_DID_NOT_WAIT, {witness, r})
         .Naming(facts.bundle, {r})
-        .Count(early[i].witnesses)
-        .Call(BriefCall(facts.bundle, witness, *early[i].next));
+        .Count(witnesses)
+        .Call(BriefCall(facts.bundle, witness, *next));
     Merge(facts, causes, std::move(c));
   }
 }
@@ -106,9 +103,8 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
       continue;  // a rank that abandoned an operation is not evidence either
-    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted);
+    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted, {r});
     c.beside = true;
-    c.ranks = {r};
     c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     Merge(facts, causes, std::move(c));
   }
@@ -263,9 +259,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.beside = true;
     const uint32_t comm = facts.model.CommOf(*ahead);
     if (c.comm == kNoIndex) c.comm = comm;
-    c.Add(Evidence::WENT_ON, {ahead->rank_index, r})
-        .Naming(facts.bundle, {ahead->rank_index})
-        .On(facts.bundle, facts.bundle.comms[comm]);
+    c.Add(Evidence::WENT_ON, {ahead->rank_index, r}).Naming(facts.bundle, {ahead->rank_index}).On(facts.bundle, comm);
     Merge(facts, &causes, std::move(c));
   }
   for (const Divergence& d : facts.divergences) {

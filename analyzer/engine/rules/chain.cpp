@@ -33,7 +33,7 @@ void Write(const Bundle& bundle, const Link& link, Finding* finding) {
   if (link.comms.empty()) return;
   const Communicator& first = bundle.comms[*link.comms.begin()];
   out->set_communicators(static_cast<int32_t>(link.comms.size()));
-  *out->mutable_communicator() = Labelled(bundle, first);
+  *out->mutable_communicator() = Labelled(bundle, *link.comms.begin());
   if (link.comms.size() == 1) return;
   std::set<std::string> names;
   bool alike = true;

@@ -20,7 +20,7 @@ Cause FromCounts(const Facts& facts) {
   if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
     c.grade = GRADE_WEAK;  // the differing number may be damage
     c.rivals.clear();
-    c.detail.set_flag(true);
+    c.Flag(true);
   }
   return c;
 }

@@ -196,10 +196,10 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
     if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
     const Rank& rank = facts.bundle.ranks[queue.rank];
     const Op& op = rank.ops[facts.model.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
-    if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = facts.model.CommOf(rank, op);
+    if (c.op == nullptr) c.In(facts.model.CommOf(rank, op), &op, queue.rank);
     EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(facts.bundle).Flag(op.state == OpState::kStarted);
-    at.Call(CallOf(facts.bundle, rank, op));
-    if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
+    at.Call(CallOf(facts.bundle, queue.rank, op));
+    if (queue.stream != kNoIndex) at.mutable_detail()->set_number(queue.stream);
   }
   c.ranks.assign(ranks.begin(), ranks.end());
   return c;
@@ -226,12 +226,12 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
       if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
       if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
       if (e.why == Why::kStreamOrder) continue;
-      if (c->op == nullptr) c->op = e.op, c->op_rank = r, c->comm = e.comm;
+      if (c->op == nullptr) c->In(e.comm, e.op, r);
       if (IsCollective(e.op->kind)) {
         circle.collectives.insert({e.comm, e.op->seq});
       } else if (c->evidence.size() < 2 * kMaxOrders) {
-        *c->Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
-            CallOf(facts.bundle, facts.bundle.ranks[r], *e.op);
+        *c->Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).mutable_detail()->add_calls() =
+            CallOf(facts.bundle, r, *e.op);
       }
       circle.sends |= e.op->kind == CallKind::kSend;
       circle.receives |= !IsCollective(e.op->kind) && e.op->kind != CallKind::kSend;
@@ -267,12 +267,9 @@ Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const C
   if (r != facts.graph->RankOf(circle.launch_order.back()) || IssuedElsewhere(facts, circle, r))
     return LaunchOrderCause(facts, sink);
   const GpuFront& front = facts.graph->QueueOf(node).front;
-  Cause stall = CauseOf(GPU_STALL, REASON_STREAM_BLOCKED_BESIDE, GRADE_FAIR);
-  stall.ranks = {r};
+  Cause stall = CauseOf(GPU_STALL, REASON_STREAM_BLOCKED_BESIDE, GRADE_FAIR, {r});
   stall.nodes = {node};
-  stall.In(front.comm, front.op, r);
-  *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
-  return stall;
+  return stall.At(facts.bundle, front.comm, *front.op, r);
 }
 
 // Adds the calls that ranks are in, in order.
@@ -282,7 +279,7 @@ void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent
     EvidenceItem& waits =
         c->Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1 && !silent);
     for (const Op* op : orders[i].ops)
-      *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
+      *waits.mutable_detail()->add_calls() = CallOf(facts.bundle, orders[i].ranks[0], *op);
   }
 }
 
@@ -305,9 +302,7 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
   if (const OutOfOrder odd = FindOutOfOrder(facts.model, orders); !odd.ranks.empty()) {
     c.ranks = odd.ranks;
     c.reason = REASON_OUT_OF_ORDER;
-    c.detail.set_count(odd.usual);
-    c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
-    return c;
+    return c.CountOf(odd.usual, odd.usual + static_cast<int64_t>(odd.ranks.size()));
   }
   if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
   // The order may not matter (with two threads, for example). In that case, a member without data may delay all the
@@ -331,14 +326,12 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   const auto odd = order_of(true), others = order_of(false);
   c.ranks = left.ranks;
   c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
-  const Rank& rank = facts.bundle.ranks[odd->ranks[0]];
-  c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
+  const int32_t r = odd->ranks[0];
+  c.At(facts.bundle, facts.model.CommOf(facts.bundle.ranks[r], *odd->ops[0]), *odd->ops[0], r);
   c.reason = REASON_ELSEWHERE_IN_CIRCLE;
-  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
   // The records of the others may be overwritten.
-  *c.detail.mutable_other() = others == orders.end()
-                                  ? CallNamed("earlier operations", "")
-                                  : CallOf(facts.bundle, facts.bundle.ranks[others->ranks[0]], *others->ops[0]);
+  c.Other(others == orders.end() ? CallNamed("earlier operations", "")
+                                 : CallOf(facts.bundle, others->ranks[0], *others->ops[0]));
   return c;
 }
 
@@ -352,11 +345,9 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
   for (const OpKey& key : circle.collectives) comms.insert(key.first);
   std::vector<std::string> names;
   names.reserve(comms.size());
-  for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, facts.bundle.comms[comm]));
+  for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, comm));
   if (names.size() > kMaxOrders) names.resize(kMaxOrders);
-  c.detail.set_count(static_cast<int64_t>(comms.size()));
-  c.detail.set_name(absl::StrJoin(names, ", "));
-  return c;
+  return c.Count(comms.size()).Name(absl::StrJoin(names, ", "));
 }
 
 }  // namespace
@@ -379,11 +370,9 @@ bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause*
     }
   }
   if (stranger < 0) return false;
-  *c = CauseOf(P2P_UNMATCHED, REASON_NEW_PEER, GRADE_GOOD);
-  c->ranks = {stranger};
+  *c = CauseOf(P2P_UNMATCHED, REASON_NEW_PEER, GRADE_GOOD, {stranger});
   c->nodes = sink;
-  c->In(call->comm, call->op, stranger);
-  *c->detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[stranger], *call->op);
+  c->At(facts.bundle, call->comm, *call->op, stranger);
   return true;
 }
 
@@ -427,20 +416,16 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       std::vector<int32_t> shared;
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
-      const Rank &x = facts.bundle.ranks[a.op_rank], &y = facts.bundle.ranks[b.op_rank];
-      Cause c = CauseOf(DEADLOCK_CYCLE, REASON_TWO_STREAMS_STUCK, GRADE_OPEN);
+      Cause c = CauseOf(DEADLOCK_CYCLE, REASON_TWO_STREAMS_STUCK, GRADE_OPEN, shared);
       c.hypothesis = true;
-      c.ranks = shared;
-      c.In(a.comm, a.op, a.op_rank);
+      c.At(facts.bundle, a.comm, *a.op, a.op_rank).Other(CallOf(facts.bundle, b.op_rank, *b.op));
       c.nodes = a.nodes;
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      *c.detail.mutable_call() = CallOf(facts.bundle, x, *a.op);
-      *c.detail.mutable_other() = CallOf(facts.bundle, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
-      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).detail();
-      *both->add_calls() = CallOf(facts.bundle, x, *a.op);
-      *both->add_calls() = CallOf(facts.bundle, y, *b.op);
+      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).mutable_detail();
+      *both->add_calls() = c.detail.call();
+      *both->add_calls() = c.detail.other();
       a = std::move(c);
       gone.insert(stuck[k]);
     }

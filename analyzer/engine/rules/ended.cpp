@@ -78,7 +78,7 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
 }  // namespace
 
 std::vector<Cause> FromUnseenEnds(const Facts& facts) {
-  Cause c;
+  Cause c = CauseOf(RANK_DEAD, REASON_ENDED_UNSEEN, GRADE_FAIR);
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     if (!EndUnseen(rank)) return {};
@@ -86,27 +86,16 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
       c.ranks.push_back(static_cast<int32_t>(r));
   }
   if (c.ranks.empty()) return {};
-  c.kind = RANK_DEAD;
-  c.grade = GRADE_FAIR;
-  c.reason = REASON_ENDED_UNSEEN;
   c.Add(Evidence::ALL_ENDED, {}).CountOf(facts.bundle.ranks.size(), c.ranks.size());
   return {c};
 }
 
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited) {
+  std::sort(ahead.begin(), ahead.end());
+  Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
   const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
-  Cause c;
-  c.kind = RANK_AHEAD;
-  c.ranks = std::move(ahead);
-  std::sort(c.ranks.begin(), c.ranks.end());
-  c.In(comm, &op, op_rank);
-  c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
-  c.reason = REASON_AHEAD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[op_rank], op);
-  c.detail.set_count(static_cast<int64_t>(behind));
-  c.detail.set_flag(exited);
-  return c;
+  return c.At(facts.bundle, comm, op, op_rank).Count(behind).Flag(exited);
 }
 
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
@@ -178,7 +167,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
         .CountOf(behind.size(), facts.model.comms[comm].members.size())
-        .On(facts.bundle, facts.bundle.comms[comm])
+        .On(facts.bundle, comm)
         .Flag(exited)
         .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;
@@ -213,9 +202,9 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
     least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
   }
   if (!stopped.empty() && ended.empty() && stopped.size() < waiting && least >= late_after_ns) {
-    Cause c = CauseOf(HOST_STALL, REASON_STOPPED_WHILE_OTHERS_WAIT, stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR);
-    c.ranks = stopped;
-    c.detail.set_name(facts.bundle.ranks[stopped[0]].process.state);
+    const Grade grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
+    Cause c = CauseOf(HOST_STALL, REASON_STOPPED_WHILE_OTHERS_WAIT, grade, stopped);
+    c.Name(facts.bundle.ranks[stopped[0]].process.state);
     c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).fields.set_duration_ns(least);
     for (int32_t r : stopped) AddHostEvidence(facts, r, &c);
     return {c};

@@ -99,7 +99,7 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   Evidence wait;
   wait.set_kind(Evidence::WAITING);
   wait.set_operation(OpText(facts.bundle, waiter, *edge->op));
-  *wait.mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[edge->comm]);
+  *wait.mutable_communicator() = Labelled(facts.bundle, edge->comm);
   if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
   cause->evidence.push_back({std::move(wait), std::vector<int32_t>(waiting.begin(), waiting.end())});
 }

@@ -33,18 +33,16 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
 Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
-  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, GRADE_STRONG);
-  c.nodes = {node};
-  c.ranks = {alone};
-  c.In(front.comm, front.op, r);
   // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
   // job.
-  c.grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
+  const Grade grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
+  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, grade, {alone});
+  c.nodes = {node};
+  c.At(facts.bundle, front.comm, *front.op, r);
   const auto& members = facts.model.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
-  c.detail.set_flag(gone);
+  c.Flag(gone);
   std::vector<int32_t> named = {alone};
   for (const Member& m : members) {
     const Op* theirs =
@@ -85,17 +83,14 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     return StuckCause(facts, node);
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
-  Cause c;
+  Cause c = CauseOf(GPU_STALL, REASON_UNSPECIFIED, GRADE_STRONG, {r});
   c.nodes = {node};
-  c.ranks = {r};
-  c.kind = GPU_STALL;
   c.In(front.comm, front.op, r);
   if (front.op != nullptr) {
-    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
+    c.Call(CallOf(facts.bundle, r, *front.op));
   } else if (!failed) {
-    *c.detail.mutable_call() =
-        CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
-                  front.comm == kNoIndex ? "" : CommText(facts.bundle, facts.bundle.comms[front.comm]));
+    c.Call(CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
+                     front.comm == kNoIndex ? "" : CommText(facts.bundle, front.comm)));
   }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -153,7 +148,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     }
   }
   if (!error.empty()) {
-    c.detail.set_name(error);
+    c.Name(error);
     c.Add(Evidence::GPU_ERROR, {r}).Naming(facts.bundle).Name(error);
     c.grade = std::max(c.grade, GRADE_RECORDED);
   }

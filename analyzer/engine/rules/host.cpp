@@ -100,18 +100,17 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
-    const Rank& witness = facts.bundle.ranks[stopped.witness];
     if (!never) {
       c.reason = REASON_STOPPED_SHORT;
       // Processes may run ahead of their GPUs by different numbers of calls.
       c.doubtful = WaitsForMissing(facts, r) || !CompletionsAreRecorded(rank, nullptr);
-      c.In(facts.model.CommOf(witness, *stopped.next), stopped.next, stopped.witness);
+      c.In(facts.model.CommOf(facts.bundle.ranks[stopped.witness], *stopped.next), stopped.next, stopped.witness);
       c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
         .Naming(facts.bundle, {r})
         .Count(stopped.witnesses)
-        .Call(BriefCall(facts.bundle, witness, *stopped.next))
+        .Call(BriefCall(facts.bundle, stopped.witness, *stopped.next))
         .Flag(true);
   }
 }
@@ -187,9 +186,9 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   const auto [edge, from] = facts.FirstWaiter(node);
   const bool never = edge != nullptr && edge->op != nullptr;
   if (never) {
-    const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
-    *c.detail.mutable_call() = CallOf(facts.bundle, waiter, *edge->op);
-    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(waiter.rank);
+    const int32_t waiter = facts.graph->RankOf(from);
+    c.Call(CallOf(facts.bundle, waiter, *edge->op));
+    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(facts.bundle.ranks[waiter].rank);
   }
   const auto since = [&](int64_t ns) {
     c.since_ns = ns, c.since_rank = r;
@@ -200,18 +199,17 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
     c.reason = REASON_PROCESS_STOPPED;
-    c.detail.set_name(rank.process.state);
+    c.Name(rank.process.state);
     c.grade = GRADE_RECORDED;
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_GROUP_OPEN;
-    c.detail.set_count(open_group->group_depth);
-    c.detail.set_flag(ended_well);
+    c.Count(open_group->group_depth).Flag(ended_well);
     if (!ended_well) since(open_group->group_since_ns);
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_BATCH_OPEN;
-    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *queued);
+    c.Call(CallOf(facts.bundle, r, *queued));
     c.grade = GRADE_GOOD;
   } else if (edge != nullptr && LeftTheLoop(facts, r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
@@ -225,7 +223,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // the ranks that this rank waits for may be in the lost part
     c.reason = REASON_INSIDE_CALL;
-    c.detail.set_name(ring::CallName(view.thread->call));
+    c.Name(ring::CallName(view.thread->call));
     c.grade = GRADE_WEAK;
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
@@ -233,7 +231,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.inside = ring::CallName(view.thread->wait);
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
     c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
-    c.detail.set_name(c.inside);
+    c.Name(c.inside);
     c.grade = GRADE_GOOD;
     if (blind) {
       // It is unknown which operation the rank's GPU is in. That operation may wait for another rank.

@@ -232,36 +232,29 @@ class CircleLeavers {
   Cause Describe(const Missed& missed) const {
     const Bundle& bundle = facts_.bundle;
     const Op& op = *missed.edge->op;
-    const Rank& waiter = bundle.ranks[missed.waiter];
-    Cause c;
-    c.kind = RANK_NOT_ARRIVED;
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_LEFT_OUT, GRADE_GOOD, {odd_.begin(), odd_.end()});
     c.cause = "code mismatch";
     c.nodes = sink_;
-    c.ranks.assign(odd_.begin(), odd_.end());
-    c.In(missed.edge->comm, &op, missed.waiter);
-    c.grade = GRADE_GOOD;
-    c.reason = REASON_LEFT_OUT;
-    *c.detail.mutable_call() = CallOf(bundle, waiter, op);
     const bool other_side = ring::IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
-    c.detail.set_flag(other_side);
+    c.At(bundle, missed.edge->comm, op, missed.waiter).Flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
-      *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[c.ranks[0]], front);
+      c.Other(CallOf(bundle, c.ranks[0], front));
       return false;
     });
-    if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
+    if (!c.detail.has_other()) c.Other(CallNamed("a later operation", ""));
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
-    lacks.Call(BriefCall(bundle, waiter, op)).Flag(other_side);
-    for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[r].rank);
+    lacks.Call(BriefCall(bundle, missed.waiter, op)).Flag(other_side);
+    for (const int32_t r : odd_) lacks.mutable_detail()->add_others(bundle.ranks[r].rank);
     const bool others_came =
         std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
-    c.detail.set_count(others_came);
+    c.Count(others_came);
     if (missed.issued.size() <= odd_.size() && others_came) NameBothSides(missed.issued, &c);
     return c;
   }
 
   // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
-    *c->detail.mutable_others() = c->evidence.back().detail()->others();
+    *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
     c->kind = DEADLOCK_CYCLE;
     c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
     std::sort(c->ranks.begin(), c->ranks.end());

@@ -13,7 +13,7 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank) {
   for (const Problem& problem : facts.bundle.problems) {
     if (problem.rank != global_rank || !problem.stopped) continue;
     c.reason = REASON_RECORDING_STOPPED;
-    c.detail.set_name(problem.text);
+    c.Name(problem.text);
   }
   return c;
 }
@@ -61,7 +61,7 @@ Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
   Cause c = NoDataCause(facts, facts.graph->MissingRank(node));
   c.nodes = {node};
   if (c.reason == REASON_RECORDING_STOPPED) {
-    c.detail.set_flag(true);
+    c.Flag(true);
   } else {
     c.reason = REASON_NO_DATA_OTHERS_WAIT;
   }

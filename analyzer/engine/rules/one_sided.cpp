@@ -44,15 +44,12 @@ void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* 
       if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // the count of signals may be lost
       const uint64_t sent = given != nullptr ? given->signals : 0;
       if (asked->waited <= sent) continue;
-      Cause c = CauseOf(P2P_UNMATCHED, REASON_SIGNALS_MISSING, GRADE_STRONG);
-      c.ranks = {sender->rank_index};
+      Cause c = CauseOf(P2P_UNMATCHED, REASON_SIGNALS_MISSING, GRADE_STRONG, {sender->rank_index});
       c.In(own.comm, op, static_cast<int32_t>(r));
       c.waiting = {static_cast<int32_t>(r)};
       c.op_name = "WaitSignal";
-      c.detail.set_count(static_cast<int64_t>(sent));
-      c.detail.set_of(static_cast<int64_t>(asked->waited));
+      c.CountOf(sent, asked->waited).Name(CommText(bundle, own.comm));
       c.detail.add_ranks(rank.rank);
-      c.detail.set_name(CommText(bundle, bundle.comms[own.comm]));
       c.Add(Evidence::SIGNALS_ASKED, {static_cast<int32_t>(r)})
           .Naming(bundle)
           .Count(asked->waited)

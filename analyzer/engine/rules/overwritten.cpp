@@ -35,7 +35,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     c.comm = comm;
     c.grade = GRADE_OPEN;
     c.reason = REASON_RECORDS_GONE_PAIR;
-    c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[comm]));
+    c.Name(CommText(facts.bundle, comm));
     causes.push_back(std::move(c));
   }
   // The counters may show the cause even if the records do not.

@@ -130,11 +130,10 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     if (unseen) c.AddRival(Rival::SILENT_RANK);
     if (where == Whereabouts::kStopped) {
       c.reason = REASON_PROCESS_STOPPED;
-      c.detail.set_name(first.process.state);
+      c.Name(first.process.state);
     } else if (where == Whereabouts::kElsewhere) {
       c.reason = REASON_ELSEWHERE_OTHERS_WAIT;
-      c.detail.set_name(CodePlaceOf(first.process));
-      c.detail.set_count(static_cast<int64_t>(waiting.size()));
+      c.Name(CodePlaceOf(first.process)).Count(waiting.size());
       c.stall = ClassifyActivity(first.process).stall;
       c.moving = any(&ProcessPlace::moved, few);
       // This rank is computing, and so are the ranks that wait for it, so the job may be running.
@@ -156,7 +155,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
   std::vector<int32_t> unseen = RanksWithoutData(facts.bundle, waiting.size() + 1);
   if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
   Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_STRONG);
-  c.detail.set_count(static_cast<int64_t>(waiting.size()));
+  c.Count(waiting.size());
   c.grade = GRADE_GUESS;
   c.hypothesis = true;
   c.missing = std::move(unseen);
@@ -178,8 +177,7 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
   if (!AreFew(few.size(), waiting.size())) return {};
   const Process& first = facts.bundle.ranks[few[0]].process;
   Cause c = CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, few.size() == 1 ? GRADE_FAIR : GRADE_WEAK);
-  c.detail.set_name(CodePlaceOf(first));
-  c.detail.set_count(static_cast<int64_t>(waiting.size()));
+  c.Name(CodePlaceOf(first)).Count(waiting.size());
   c.stall = ClassifyActivity(first).stall;
   for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
   c.ranks = std::move(few);
@@ -210,7 +208,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
     c.cause = "code mismatch";
     c.ranks = ranks;
     c.hypothesis = true;
-    c.detail.set_flag(true);
+    c.Flag(true);
     for (const std::vector<int32_t>& half : {parting.few, parting.most})
       c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(facts.bundle.ranks[half[0]]));
     return {std::move(c)};
@@ -247,7 +245,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   const bool alike = std::all_of(parting.most.begin(), parting.most.end(),
                                  [&](int32_t r) { return InnermostOf(facts.bundle.ranks[r]) == innermost; });
   const bool show = alike && InnermostOf(odd) != innermost;
-  c.detail.set_name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
+  c.Name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
   c.Add(Evidence::STACKS_AT, parting.most)
       .Count(parting.most.size())
       .Name(show ? innermost : CodeAt(usual, parting.depth));

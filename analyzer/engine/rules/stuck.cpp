@@ -87,7 +87,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
     cause->detail.add_ranks(facts.bundle.ranks[from].rank);
     cause->detail.add_ranks(facts.bundle.ranks[to].rank);
   } else if (!links.empty()) {
-    cause->detail.set_count(static_cast<int64_t>(links.size()));
+    cause->Count(links.size());
   }
 }
 
@@ -112,7 +112,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
       return facts.model.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
     });
     if (found == units.end()) return;
-    another = CallOf(facts.bundle, rank, rank.ops[found->ops[0]]);
+    another = CallOf(facts.bundle, r, rank.ops[found->ops[0]]);
   }
   Detail* rival = cause->AddRival(Rival::GPU_ORDER);
   rival->set_count(static_cast<int64_t>(cause->ranks.size()));
@@ -195,8 +195,8 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
   const bool all = IsCollective(front.op->kind);
   const std::vector<int32_t>& in = all ? inside.entered : c->ranks;
   EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
-  into.Call(BriefCall(facts.bundle, rank, *front.op));
-  if (all) into.detail()->set_of(static_cast<int64_t>(facts.model.comms[front.comm].members.size()));
+  into.Call(BriefCall(facts.bundle, r, *front.op));
+  if (all) into.CountOf(in.size(), facts.model.comms[front.comm].members.size());
   if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
 }
@@ -238,14 +238,14 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->ranks = inside.failed;
     c->grade = GRADE_STRONG;
     c->reason = REASON_ERROR_IN_OPERATION;
-    c->detail.set_name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
+    c->Name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0 && !MayHaveFailed(facts, comm, inside)) {
     // With a root, some members may complete the operation before others.
     c->reason = REASON_SOME_FINISHED;
     c->ranks = inside.stopped;
     c->grade = of_stopped;
-    c->detail.set_count(static_cast<int64_t>(inside.finished.size()));
+    c->Count(inside.finished.size());
     for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
   } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
     c->kind = GPU_STALL;
@@ -274,9 +274,8 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
   Cause c = CauseOf(COLLECTIVE_STUCK, REASON_ALL_IN, GRADE_WEAK);
   c.nodes = {node};
-  c.In(front.comm, front.op, r);
-  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
-  c.detail.set_flag(exchange);
+  c.In(front.comm, front.op, r).Flag(exchange);
+  if (front.op != nullptr) c.Call(CallOf(facts.bundle, r, *front.op));
   const Inside inside = LookAtMembers(facts, r, front, &c);
   AddQueues(facts, front.comm, &c);
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
@@ -305,10 +304,9 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
   Cause c = CauseOf(GPU_STALL, REASON_NO_STREAM_CAME, GRADE_STRONG);
-  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   c.not_begun = true;
   c.nodes = {node};
-  c.In(front.comm, front.op, r);
+  c.At(facts.bundle, front.comm, *front.op, r);
   for (const Member& m : facts.model.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
@@ -317,7 +315,7 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
-  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, rank, *front.op));
+  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
   if (alone) issued.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
   AddWaiterEvidence(facts, node, &c);

@@ -236,10 +236,11 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
   const Model& model = timing.model;
   const Bundle& bundle = model.bundle;
   const bool random = worst.times > 0;
-  Cause c;
-  c.kind = SLOW_LINK;
+  // If the link is slow only now and then, it is less certain to be the reason.
+  const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
+  const Grade grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
+  Cause c = CauseOf(SLOW_LINK, REASON_SLOW_TRANSFERS, grade, crossing.ranks);
   c.cause = "network";
-  c.ranks = crossing.ranks;
   c.comm = use.comm;
   c.cost_ns_per_step = cost_ns;
   c.cost_uncertainty_ns = 2 * use.noise_ns;
@@ -254,17 +255,9 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     }
   }
   if (crossing.thing != nullptr) SetFactor(*crossing.thing, crossing.ranks.size(), &c);
-  c.reason = REASON_SLOW_TRANSFERS;
-  *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle, bundle.comms[use.comm]));
-  c.detail.set_flag(worst.since > 0);
-  if (random) {
-    c.detail.set_count(static_cast<int64_t>(worst.times));
-    c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
-  }
-  c.detail.set_name(NameOf(bundle, crossing));
-  // If the link is slow only now and then, it is less certain to be the reason.
-  const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
-  c.grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
+  c.Call(CallNamed(ring::CallName(use.kind), CommText(bundle, use.comm)));
+  c.Flag(worst.since > 0).Name(NameOf(bundle, crossing));
+  if (random) c.CountOf(worst.times, use.transfers_ns.size());
   if (use.bytes > 0) {
     const int32_t size = MembersOf(bundle, use);
     const auto slow_ns = random ? static_cast<int64_t>(static_cast<double>(use.usual_ns) * worst.ratio) : use.usual_ns;
@@ -272,7 +265,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     Detail* transfers = c.Add(Evidence::TRANSFERS, {use.ranks.begin(), use.ranks.end()})
                             .Call(c.detail.call())
                             .Flag(worst.since > 0)
-                            .detail();
+                            .mutable_detail();
     transfers->set_number(use.bytes);
     transfers->set_value(BusBandwidth(use, size, slow_ns));
     transfers->set_other_value(BusBandwidth(use, size, usual_ns));
