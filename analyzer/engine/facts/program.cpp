@@ -242,8 +242,7 @@ class Aligner {
   bool MostAreNotIn(int32_t rank_index, const Op& op) const {
     if (IsPointToPoint(op.kind)) return model_.Met(rank_index, op) == false;
     const auto is_in = [&](const Member& m) {
-      if (m.rank_index < 0 || m.rank_index == rank_index || m.membership == kNoIndex || m.arrived < op.seq)
-        return false;
+      if (!m.recorded() || m.rank_index == rank_index || m.arrived < op.seq) return false;
       const Op* theirs = model_.FindCollective(m, op.seq);
       const auto& ops = model_.bundle.ranks[m.rank_index].ops;
       const auto& units = model_.ranks[m.rank_index].in_flight;
@@ -428,7 +427,7 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (before == kUnknown) return false;
   int alike = 0, others = 0;
   for (const Member& m : model.comms[model.CommOf(*member)].members) {
-    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
+    if (!m.recorded() || m.rank_index == d.rank) continue;
     ++others;
     const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
     const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators prove nothing

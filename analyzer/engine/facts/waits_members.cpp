@@ -13,26 +13,24 @@ using ring::IsPointToPoint;
 namespace {
 
 // Returns another queue of the rank, which its thread filled earlier and in which it waits for a rank that never came.
-// The GPU may make this operation wait for that one without recording it. Returns kNoIndex if there is none.
-uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t queue, const Op& op,
-                           absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
-  const int32_t r = graph.queues[queue].rank;
-  const Rank& rank = model.bundle.ranks[r];
-  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1) && op.record_id >= 0; ++q) {
-    const Queue& other = graph.queues[q];
-    if (q == queue || other.units.empty() || other.strand == graph.queues[queue].strand) continue;
-    const Op& first = rank.ops[model.ranks[r].in_flight[other.units[0]].ops[0]];
-    if (!NeedsEveryMember(first.kind) || first.thread != op.thread || first.record_id >= op.record_id) continue;
-    const uint32_t comm = model.CommOf(rank, first);
+// The GPU may make this operation wait for that one without recording it. Returns null if there is none.
+const Queue* HeldInOtherStrand(const WaitGraph& graph, const Model& model, const Queue& queue, const Op& op,
+                               absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
+  for (const Queue& other : graph.QueuesOf(queue.rank)) {
+    const Op* first = graph.OldestIn(other);
+    if (op.record_id < 0 || first == nullptr || other.strand == queue.strand || !NeedsEveryMember(first->kind) ||
+        first->thread != op.thread || first->record_id >= op.record_id)
+      continue;
+    const uint32_t comm = model.CommOf(model.bundle.ranks[queue.rank], *first);
     const auto [least, fresh] = least_arrived->try_emplace(comm, INT64_MAX);
     if (fresh) {
       for (const Member& m : model.comms[comm].members) {
         if (m.recorded()) least->second = std::min(least->second, m.arrived);
       }
     }
-    if (least->second < first.seq) return q;
+    if (least->second < first->seq) return &other;
   }
-  return kNoIndex;
+  return nullptr;
 }
 
 }  // namespace
@@ -220,8 +218,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (const uint32_t held = HeldInOtherStrand(*this, model_, queue, *theirs, &least_arrived); held != kNoIndex) {
-      if (!absent_only) lacking.push_back({QueueNode(held), Why::kBehind, nullptr, comm});
+    if (const Queue* held = HeldInOtherStrand(*this, model_, queues[queue], *theirs, &least_arrived); held != nullptr) {
+      if (!absent_only) lacking.push_back({NodeOf(*held), Why::kBehind, nullptr, comm});
     } else if (IsBehind(queue, place)) {
       // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
       // nothing.

@@ -78,8 +78,8 @@ class Reader {
         if (IsCollective(op.kind) && op.seq >= 0) ranges_[model_.CommOf(rank, op)].Hold(op.seq);
       }
     }
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      for (const auto& [comm, seq] : graph_->queues[q].lost) {
+    for (const Queue& queue : graph_->QueuesOf(r)) {
+      for (const auto& [comm, seq] : queue.lost) {
         if (seq >= 0) ranges_[comm].Hold(seq);
       }
     }
@@ -175,8 +175,9 @@ class Reader {
     const Rank& rank = model_.bundle.ranks[r];
     Program& program = out_.job.programs[r];
     // The missing calls precede the oldest recorded call.
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      for (const auto& [comm, seq] : graph_->queues[q].lost) {
+    for (const Queue& queue : graph_->QueuesOf(r)) {
+      const auto q = static_cast<uint32_t>(&queue - graph_->queues.data());
+      for (const auto& [comm, seq] : queue.lost) {
         if (!ranges_[comm].Has(seq) || !Next(r, comm, seq)) continue;
         program.calls.push_back({.comm = CommOf(comm), .queue = QueueOf(q, comm), .unfinished = true});
       }

@@ -58,7 +58,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
   std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
   for (int32_t r : cause.ranks) {
     seen.insert(WaitGraph::HostNode(r));
-    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) seen.insert(graph.QueueNode(q));
+    for (const Queue& queue : graph.QueuesOf(r)) seen.insert(graph.NodeOf(queue));
   }
   std::vector<uint32_t> level(seen.begin(), seen.end());
   std::set<int32_t> victims;

@@ -112,19 +112,11 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
 // Returns whether every other rank with data waits, directly or through others, for one of these.
 bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   if (facts.graph == nullptr) return false;
-  std::set<uint32_t> reached;
-  std::vector<uint32_t> next;
-  next.reserve(ranks.size());
-  for (const int32_t r : ranks) next.push_back(WaitGraph::HostNode(r));
-  while (!next.empty()) {
-    const uint32_t node = next.back();
-    next.pop_back();
-    if (!reached.insert(node).second) continue;
-    next.insert(next.end(), facts.graph->back[node].begin(), facts.graph->back[node].end());
+  const std::vector<bool> waits = facts.graph->WaitingFor(ranks);
+  std::set<int32_t> waiting(ranks.begin(), ranks.end());
+  for (uint32_t node = 0; node < waits.size(); ++node) {
+    if (waits[node] && facts.graph->RankOf(node) >= 0) waiting.insert(facts.graph->RankOf(node));
   }
-  std::set<int32_t> waiting;
-  for (const uint32_t node : reached) waiting.insert(facts.graph->RankOf(node));
-  waiting.erase(-1);
   return waiting.size() == facts.bundle.ranks.size() && waiting.size() > ranks.size();
 }
 

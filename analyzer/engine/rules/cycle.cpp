@@ -194,9 +194,8 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
     const Queue& queue = facts.graph->QueueOf(v);
     ranks.insert(queue.rank);
     if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
-    const Rank& rank = facts.bundle.ranks[queue.rank];
-    const Op& op = rank.ops[facts.model.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
-    if (c.op == nullptr) c.In(facts.model.CommOf(rank, op), &op, queue.rank);
+    const Op& op = *facts.graph->OldestIn(queue);
+    if (c.op == nullptr) c.In(facts.model.CommOf(facts.bundle.ranks[queue.rank], op), &op, queue.rank);
     EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(facts.bundle).Flag(op.state == OpState::kStarted);
     at.Call(CallOf(facts.bundle, queue.rank, op));
     if (queue.stream != kNoIndex) at.mutable_detail()->set_number(queue.stream);
@@ -246,16 +245,12 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
 // queue.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
-    if (r == than) return false;
-    const Rank& rank = facts.bundle.ranks[r];
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
-      const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
-      if (queue.units.empty()) continue;
-      const Op& op = rank.ops[facts.model.ranks[r].in_flight[queue.units[0]].ops[0]];
-      if (op.state == OpState::kEnqueued && circle.collectives.contains({facts.model.CommOf(rank, op), op.seq}))
-        return true;
-    }
-    return false;
+    const auto queues = facts.graph->QueuesOf(r);
+    return r != than && std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+             const Op* op = facts.graph->OldestIn(queue);
+             return op != nullptr && op->state == OpState::kEnqueued &&
+                    circle.collectives.contains({facts.model.CommOf(facts.bundle.ranks[r], *op), op->seq});
+           });
   });
 }
 

@@ -100,22 +100,10 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
 
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
-  std::vector<bool> waits(graph.back.size());
-  std::vector<uint32_t> next;
-  for (int32_t r : others) next.push_back(WaitGraph::HostNode(r));
-  while (!next.empty()) {
-    const uint32_t at = next.back();
-    next.pop_back();
-    for (uint32_t from : graph.back[at]) {
-      if (!waits[from]) next.push_back(from);
-      waits[from] = true;
-    }
-  }
+  const std::vector<bool> waits = graph.WaitingFor(others);
   return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
-    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(static_cast<size_t>(r) + 1); ++q) {
-      if (waits[graph.QueueNode(q)]) return true;
-    }
-    return false;
+    const auto queues = graph.QueuesOf(r);
+    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
   });
 }
 
@@ -173,8 +161,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(r));
-      for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q)
-        c.nodes.push_back(facts.graph->QueueNode(q));
+      for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
     }
   }
 }

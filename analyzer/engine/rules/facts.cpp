@@ -32,7 +32,7 @@ const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
 Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;
-  auto consider = [&](const Edge& e, uint32_t from) {
+  EachWaiter(node, [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle.ranks[graph->RankOf(from)];
     const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
     // A damaged file may not contain its clock.
@@ -42,17 +42,7 @@ Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
     if (first.edge != nullptr && key >= first_key) return;
     first = {&e, from};
     first_key = key;
-  };
-  for (uint32_t w : graph->back[node]) {
-    if (graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      const Waiter& in = FirstIn(w);
-      if (in.edge != nullptr) consider(*in.edge, in.from);
-      continue;
-    }
-    for (const Edge& e : graph->edges[w]) {
-      if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) consider(e, w);
-    }
-  }
+  });
   return first;
 }
 

@@ -30,6 +30,20 @@ class Facts {
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
+  // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that it
+  // leaves. Of a collective's members, only the first one counts.
+  template <typename Look>
+  void EachWaiter(uint32_t node, Look look) const {
+    for (uint32_t w : graph->back[node]) {
+      if (graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
+        if (const Waiter& in = FirstIn(w); in.edge != nullptr) look(*in.edge, in.from);
+        continue;
+      }
+      for (const Edge& e : graph->edges[w]) {
+        if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) look(e, w);
+      }
+    }
+  }
   const Waiter& FirstIn(uint32_t collective) const;
 
   const Model& model;

@@ -134,9 +134,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     if (unseen) c.grade = GRADE_GOOD;
     // The operation that this stream waits for may be in the lost part of a damaged file.
     bool other_lost = rank.damaged;
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
-      other_lost |= facts.graph->QueueNode(q) != node && facts.graph->queues[q].overwritten;
-    }
+    for (const Queue& queue : facts.graph->QueuesOf(r))
+      other_lost |= facts.graph->NodeOf(queue) != node && queue.overwritten;
     if (other_lost) {
       c.doubtful = true;
       c.grade = GRADE_OPEN;

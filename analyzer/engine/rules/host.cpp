@@ -49,8 +49,8 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
 bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
   const WaitGraph& graph = *facts.graph;
   const auto missing = [&](const Edge& e) { return graph.Kind(e.to) == WaitGraph::NodeKind::kMissing; };
-  for (uint32_t q = graph.FirstQueue(rank_index); q < graph.FirstQueue(rank_index + 1); ++q) {
-    for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
+  for (const Queue& queue : graph.QueuesOf(rank_index)) {
+    for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       const auto& behind = graph.edges[e.to];
       const bool collective = graph.Kind(e.to) == WaitGraph::NodeKind::kCollective;
       if (missing(e) || (collective && std::any_of(behind.begin(), behind.end(), missing))) return true;
@@ -144,22 +144,13 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   auto lost = [&](const Edge& e, uint32_t from) {
     return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
   };
-  bool any = false;
-  for (uint32_t w : facts.graph->back[node]) {
-    if (facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      const Facts::Waiter& in = facts.FirstIn(w);
-      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
-      if (!first(*in.edge, in.from)) return false;
-      any = true;
-      continue;
-    }
-    for (const Edge& e : facts.graph->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
-      if (!first(e, w)) return false;
-      any = true;
-    }
-  }
-  return any;
+  bool any = false, all = true;
+  facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
+    if (lost(e, from)) return;
+    any = true;
+    all = all && first(e, from);
+  });
+  return any && all;
 }
 
 Cause HostCause(const Facts& facts, uint32_t node) {

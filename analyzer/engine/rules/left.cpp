@@ -43,12 +43,12 @@ bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const 
 // Returns whether most other members have issued the collective that the rank waits in. If so, the rank is not ahead of
 // them.
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
-  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
-    const GpuFront& front = graph.QueueOf(graph.QueueNode(q)).front;
+  for (const Queue& queue : graph.QueuesOf(r)) {
+    const GpuFront& front = queue.front;
     if (front.op == nullptr || !ring::IsCollective(front.op->kind)) continue;
     const auto& members = model.comms[front.comm].members;
     const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
-      return m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived >= front.op->seq;
+      return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq;
     });
     if (2 * came <= static_cast<ptrdiff_t>(members.size()) - 1) return false;
   }
@@ -101,12 +101,10 @@ class CircleLeavers {
   // true. Returns whether it did.
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
-    for (uint32_t q = graph_.FirstQueue(rank); q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
-      const uint32_t node = graph_.QueueNode(q);
-      const Op* op = graph_.QueueOf(node).front.op;
-      if (op != nullptr && look(node, *op)) return true;
-    }
-    return false;
+    const auto queues = graph_.QueuesOf(rank);
+    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+      return queue.front.op != nullptr && look(graph_.NodeOf(queue), *queue.front.op);
+    });
   }
 
   // Returns the ranks that did not issue what the rank waits for in this queue.

@@ -183,9 +183,8 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
 // Adds the queues of the ranks that wait in the communicator.
 void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
   for (int32_t m : c->ranks) {
-    for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
-      const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
-      if (front.op != nullptr && front.comm == comm) c->nodes.push_back(facts.graph->QueueNode(q));
+    for (const Queue& queue : facts.graph->QueuesOf(m)) {
+      if (queue.front.op != nullptr && queue.front.comm == comm) c->nodes.push_back(facts.graph->NodeOf(queue));
     }
   }
 }
