@@ -236,7 +236,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
   slow->clocks.Fill(&verdict);
   slow->slowness.Fill(&verdict);
-  ExplainStartUp(bundle, &verdict);
+  ExplainStartUp(model, &verdict);
   AddCheckpoints(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);

@@ -92,8 +92,7 @@ void Clocks::Fold() {
     const size_t step = (end - begin + kMostShared - 1) / kMostShared;
     for (size_t i = begin; i < end; i += step) {
       members.clear();
-      for (uint32_t a = 0; a < meetings[i].count; ++a) {
-        const Attendance& who = timing_.attendance[meetings[i].first + a];
+      for (const Attendance& who : timing_.Of(meetings[i])) {
         const TimedRank& rank = timing_.ranks[who.rank];
         const Op& op = timing_.OpOf(who);
         const int64_t started = IsTime(op.started_ns) ? op.started_ns - rank.late_by_ns : 0;
@@ -144,10 +143,7 @@ void Clocks::AlignAll(uint32_t root) {
     int64_t parent_uncertainty = 0;
     for (const ClockEpoch& e : clocks[parent].epochs)
       parent_uncertainty = std::max(parent_uncertainty, e.uncertainty_ns);
-    const auto to_job = [&](int64_t own) {
-      const ClockEpoch& e = EpochAt(clocks[parent], own);
-      return own + e.offset_ns + static_cast<int64_t>(e.drift * static_cast<double>(own - e.middle_ns));
-    };
+    const auto to_job = [&](int64_t own) { return EpochAt(clocks[parent], own).ToJob(own); };
     for (uint32_t first : comms_of_clock_[parent]) {
       if (done[first]) continue;
       done[first] = true;
@@ -282,9 +278,7 @@ const ClockEpoch& Clocks::EpochAt(const HostClock& clock, int64_t own_ns) {
 
 int64_t Clocks::ToJob(size_t rank_index, int64_t own_ns) const {
   const HostClock& clock = clocks[timing_.ranks[rank_index].clock];
-  if (!clock.aligned() || !IsTime(own_ns)) return own_ns;
-  const ClockEpoch& e = EpochAt(clock, own_ns);
-  return own_ns + e.offset_ns + static_cast<int64_t>(e.drift * static_cast<double>(own_ns - e.middle_ns));
+  return clock.aligned() && IsTime(own_ns) ? EpochAt(clock, own_ns).ToJob(own_ns) : own_ns;
 }
 
 int64_t Clocks::Uncertainty(size_t rank_index, int64_t own_ns) const {

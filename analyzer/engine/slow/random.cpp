@@ -27,8 +27,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     ++measured;
     steps = std::max(steps, pace.own_ns.size());
     const int64_t usual = Usual(pace.beyond_ns);
-    const auto noise =
-        static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
+    const int64_t noise = ErrorOfSum(noise_ns_[r], std::max(pace.operations, 1u));
     const int64_t bar = std::max(
         {pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(Usual(pace.own_ns))), noise});
     for (size_t s = 0; s < pace.own_ns.size(); ++s) {

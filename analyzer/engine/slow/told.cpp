@@ -100,7 +100,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     // with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
-    const std::pair kind(members.size(), paces_.class_of_comm[comm]);
+    const std::pair kind(members.size(), timing_.model.comms[comm].kind);
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);
   }
