@@ -22,6 +22,16 @@ bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
   return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
 }
 
+// Several faults of the same ranks are one finding.
+void AddOrJoin(Cause c, std::vector<Cause>* found) {
+  const auto same = std::find_if(found->rbegin(), found->rend(), [&](const Cause& known) {
+    return known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing;
+  });
+  if (same == found->rend()) return found->push_back(std::move(c));
+  same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+  same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+}
+
 Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
   Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_STRONG);
   c.comm = p.comm;
@@ -168,16 +178,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
       if (unexplained == nullptr || p.waiting.size() > unexplained->waiting.size()) unexplained = &p;
       continue;
     }
-    Cause* same = nullptr;
-    for (Cause& known : found) {
-      if (known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing) same = &known;
-    }
-    if (same == nullptr) {
-      found.push_back(std::move(c));
-      continue;
-    }
-    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
-    same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+    AddOrJoin(std::move(c), &found);
   }
   if (!found.empty()) {
     std::set<int32_t> unseen;
@@ -237,23 +238,10 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
         if (m.rank_index >= 0) touched.insert(m.rank_index);
       }
     }
-    Cause* same = nullptr;
-    for (Cause& known : found) {
-      if (known.ranks == fault.ranks && known.missing == fault.missing) same = &known;
-    }
-    if (same != nullptr) {
-      same->evidence.push_back({fault.evidence, fault.ranks});
-      continue;
-    }
-    Cause c = CauseOf(SPLIT_MISMATCH, fault.reason, fault.grade);
-    c.comm = fault.comm;
-    c.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
-    c.ranks = fault.ranks;
-    c.missing = fault.missing;
-    c.beside = beside;
-    c.detail = std::move(fault.detail);
-    c.evidence.push_back({std::move(fault.evidence), fault.ranks});
-    found.push_back(std::move(c));
+    fault.kind = SPLIT_MISMATCH;
+    fault.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
+    fault.beside = beside;
+    AddOrJoin(std::move(fault), &found);
   }
   if (found.empty()) return;
   std::erase_if(*causes, [&](const Cause& c) {
