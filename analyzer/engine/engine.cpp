@@ -78,8 +78,7 @@ bool MayBeNetwork(Reason reason) {
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
   return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
-         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) &&
-         (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone);
+         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) && HasEnded(process);
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {

@@ -55,11 +55,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (ranks.size() < 2) return;
   const bool frameworks =
       std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
-  const auto called = [](const Rank& r) {
-    return !r.ops.empty() ||
-           std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
-  };
-  if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
+  if (frameworks && std::none_of(ranks.begin(), ranks.end(), HasCalls)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);
     return;

@@ -523,6 +523,18 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
 
 bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
 
+std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model) {
+  std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> unseen;
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    const std::vector<Member>& members = model.comms[c].members;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].rank_index < 0 && members[m].global_rank >= 0)
+        unseen[members[m].global_rank].push_back({c, static_cast<int32_t>(m)});
+    }
+  }
+  return unseen;
+}
+
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most) {
   std::vector<int32_t> out;
   auto at = bundle.ranks.begin();

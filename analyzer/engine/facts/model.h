@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -170,6 +172,9 @@ class Model {
   bool ages_told_ = false;       // the capture time of some completely read rank is known
   bool set_back_ = false;        // some operation is in flight on a clock that was set back later
 };
+
+// For each member without data (its global rank): the communicators that it is in, and its number there.
+std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model);
 
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);

@@ -77,9 +77,20 @@ bool IsPeerWait(std::string_view text) {
   });
 }
 
+google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack) {
+  google::protobuf::RepeatedPtrField<Frame> frames;
+  for (const std::string& text : stack) *frames.Add() = ParseFrame(text);
+  return frames;
+}
+
+bool HasCalls(const Rank& rank) {
+  return !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                                          [](const Membership& ms) { return ms.issued > 0; });
+}
+
 ProcessPlace PlaceOfProcess(const Process& process) {
   ProcessPlace out;
-  if (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone) {
+  if (HasEnded(process)) {
     out.where = Whereabouts::kEnded;
     return out;
   }
@@ -122,10 +133,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
 bool OnlyProcessesKnown(const Bundle& bundle) {
   bool stacks = false;
   for (const Rank& rank : bundle.ranks) {
-    const bool called =
-        !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                                         [](const Membership& membership) { return membership.issued > 0; });
-    if (rank.source != Source::kFlightRecorder || called) return false;
+    if (rank.source != Source::kFlightRecorder || HasCalls(rank)) return false;
     stacks |= !rank.process.stack.empty() || !rank.process.python_stack.empty() || rank.process.evidence != nullptr;
   }
   return stacks;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
@@ -131,15 +132,9 @@ void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool bes
 // A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
-  for (int32_t rank : global_ranks) silent[rank];
-  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
-    const auto& members = facts.model.comms[c].members;
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m].rank_index >= 0) continue;
-      if (const auto found = silent.find(members[m].global_rank); found != silent.end())
-        found->second.own.push_back({c, static_cast<int32_t>(m)});
-    }
-  }
+  if (global_ranks.empty()) return silent;
+  auto unseen = UnseenMembers(facts.model);
+  for (int32_t rank : global_ranks) silent[rank].own = unseen[rank];
   for (uint32_t q = 0; q < facts.graph->queues.size(); ++q) {
     const uint32_t node = facts.graph->QueueNode(q);
     for (const Edge& e : facts.graph->edges[node]) {
@@ -159,8 +154,7 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 // role that waits for the missing rank has passed those operations in its own communicators. If they are over in the
 // missing rank's communicators, too, or wait only for that rank, nothing held the missing rank.
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
-  const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
-  const std::vector<Silent::Wait>& waits = silent.waits;
+  const auto& [own, waits] = silent;
   if (own.empty()) return false;                    // part of the rank's data exists; the rest is lost
   std::set<std::pair<int32_t, const Op*>> waiting;  // ranks that wait for the missing rank, and for which operation
   std::set<int32_t> who_waits;
@@ -168,11 +162,9 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
     waiting.insert({wait.rank, wait.op});
     who_waits.insert(wait.rank);
   }
-  auto waits_for_it = [&](int32_t rank, const Op* op) { return waiting.contains({rank, op}); };
   auto over = [&](const Member& z, const Op* op, bool done) {
-    return op != nullptr ? op->state == OpState::kCompleted || waits_for_it(z.rank_index, op) : done;
+    return op != nullptr ? op->state == OpState::kCompleted || waiting.contains({z.rank_index, op}) : done;
   };
-  auto waits_in_any = [&](int32_t rank) { return who_waits.contains(rank); };
   auto exchanges = [&](const Member& z, int32_t me) {
     const Rank& rank = facts.bundle.ranks[z.rank_index];
     for (const Unit& unit : facts.model.ranks[z.rank_index].in_flight) {
@@ -221,7 +213,8 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
           const Membership& theirs = facts.model.MembershipOf(z);
           const bool seen = counterpart.recorded();
           const int64_t through = seen ? facts.model.MembershipOf(counterpart).p2p_completed : kUnknown;
-          free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
+          free =
+              through >= 0 && theirs.p2p_issued >= through && (who_waits.contains(z.rank_index) || !exchanges(z, me));
         }
       }
       if (!free || before == 0) continue;
@@ -245,7 +238,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     const uint32_t node = WaitGraph::HostNode(i);
     // A rank that waits in some operation may be a victim.
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
-    const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+    const bool left = EndedWell(rank.process);
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
     // role continued with the same work unfinished, or if nothing is left that could block it.
     const bool framework =

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/rules/unseen_end.h"
@@ -67,7 +68,7 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
     const Process& process = ranks[r].process;
-    const bool exited = process.life == Life::kExited && process.exit_code == 0 && !process.consequence;
+    const bool exited = EndedWell(process) && !process.consequence;
     const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
                       !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
     if (!exited && !idle) return false;
@@ -130,7 +131,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const bool known = m.membership != kNoIndex;
       const Process* process = known ? &facts.bundle.ranks[m.rank_index].process : nullptr;
       const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
+      const bool ended = known && EndedWell(*process) && !process->consequence;
       // Nothing is in flight, and the state of the rank's process is unknown.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool before = known && m.arrived == c.op->seq - 1;
@@ -174,7 +175,7 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const RankView& view = facts.model.ranks[r];
-    if (rank.process.life == Life::kExited && rank.process.exit_code == 0) {
+    if (EndedWell(rank.process)) {
       if (!rank.process.consequence) ended.push_back(static_cast<int32_t>(r));
       continue;
     }

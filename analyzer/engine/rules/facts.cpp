@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/facts.h"
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/evidence/frames.h"
@@ -17,9 +18,6 @@ Facts::Facts(const Model& model, const std::vector<Mismatch>& mismatches, const 
     : model(model), bundle(model.bundle), mismatches(mismatches), divergences(divergences), graph(graph) {
   divergence_of_rank_.assign(bundle.ranks.size(), -1);
   for (size_t i = divergences.size(); i-- > 0;) divergence_of_rank_[divergences[i].rank] = static_cast<int32_t>(i);
-  for (const Rank& rank : bundle.ranks) {
-    if (rank.damaged) damaged.insert(rank.rank);
-  }
 }
 
 const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
@@ -112,7 +110,7 @@ void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
   if (p.stack.empty() && p.stack_refused.empty()) return;
   Evidence stack;
   stack.set_kind(Evidence::STACK);
-  for (const std::string& frame : p.stack) *stack.add_frames() = ParseFrame(frame);
+  *stack.mutable_frames() = ParseFrames(p.stack);
   stack.set_place(CodePlace(stack.frames()));
   if (p.stack.empty()) stack.set_refused(p.stack_refused);
   cause->evidence.push_back({std::move(stack), {rank_index}});

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/model.h"
@@ -51,7 +50,6 @@ class Facts {
   const std::vector<Mismatch>& mismatches;
   const std::vector<Divergence>& divergences;
   const WaitGraph* const graph;
-  absl::flat_hash_set<int32_t> damaged;  // global ranks
 
  private:
   std::vector<int32_t> divergence_of_rank_;                 // index into divergences; -1 if there is none

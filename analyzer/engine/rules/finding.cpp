@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/chain.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
@@ -22,9 +23,7 @@ constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
 // Returns the process's place in the user's code; empty if no stack shows it.
 std::string PlaceOf(const Process& process) {
   for (const auto* stack : {&process.python_stack, &process.stack}) {
-    google::protobuf::RepeatedPtrField<Frame> frames;
-    for (const std::string& frame : *stack) *frames.Add() = ParseFrame(frame);
-    if (std::string place = CodePlace(frames); !place.empty()) return place;
+    if (std::string place = CodePlace(ParseFrames(*stack)); !place.empty()) return place;
   }
   return "";
 }
@@ -94,8 +93,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
     SetCondition(r, facts.model.ranks[index].host, c);
-    const Life life = r.process.life;
-    if (life == Life::kExited || life == Life::kKilled || life == Life::kGone) c->set_ended(true);
+    if (HasEnded(r.process)) c->set_ended(true);
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {

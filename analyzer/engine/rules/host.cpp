@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
@@ -166,7 +167,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   }
   // A rank does not wait for calls that it never launched. Its process may simply have finished, which is not a
   // separate cause.
-  const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+  const bool ended_well = EndedWell(rank.process);
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(facts, r);
     c.nodes = {node};
