@@ -138,6 +138,12 @@ struct Cause : Sentence<Cause> {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }
   Detail* mutable_detail() { return &detail; }
+  // Takes over the other cause's nodes and evidence, and leaves it without a kind.
+  void Absorb(Cause* other) {
+    nodes.insert(nodes.end(), other->nodes.begin(), other->nodes.end());
+    for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));
+    other->kind = FINDING_UNSPECIFIED;
+  }
   // Begins an item of evidence. The caller sets the other fields of its sentence.
   EvidenceItem& Add(Evidence::Kind of_kind, std::vector<int32_t> of) {
     return evidence.emplace_back(of_kind, std::move(of));

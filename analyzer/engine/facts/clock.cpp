@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/util/numbers.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -37,8 +38,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t k = i; k < shared_.size() && shared_[k].comm == shared_[i].comm; ++k) {
       for (uint32_t s = 0; s < shared_[k].count; ++s) members.push_back(seen_[shared_[k].first + s].clock);
     }
-    std::sort(members.begin(), members.end());
-    members.erase(std::unique(members.begin(), members.end()), members.end());
+    SortUnique(&members);
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);

@@ -154,9 +154,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (!model.comms[c].used_for_p2p) continue;
     const auto& members = model.comms[c].members;
-    // The first pair that does not match, by number, then by sender and receiver.
-    const Op *send = nullptr, *recv = nullptr;
-    std::pair<int32_t, int32_t> pair;
+    Misfit misfit;  // the first by number, then by sender and receiver
     EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
       const Rank &from = bundle.ranks[members[key.first].rank_index],
                  &to = bundle.ranks[members[key.second].rank_index];
@@ -167,18 +165,15 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
           continue;
         }
         if (s.count >= 0 && r.count >= 0 && !ExchangeFits(s, r)) {
-          if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
+          if (misfit.send == nullptr || std::tie(s.seq, key) < std::tie(misfit.send->seq, misfit.pair))
+            misfit = {&s, &r, key};
           return;
         }
         ++i, ++j;
       }
     });
-    if (send == nullptr) {
-      const Misfit misfit = FirstOfFrameworks(model, c);
-      send = misfit.send;
-      recv = misfit.recv;
-      pair = misfit.pair;
-    }
+    if (misfit.send == nullptr) misfit = FirstOfFrameworks(model, c);
+    const auto& [send, recv, pair] = misfit;
     if (send == nullptr) continue;
     Mismatch first;
     first.comm = c;
@@ -207,7 +202,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     const int32_t odd = sender_odd ? pair.first : pair.second;
     if (first.kind == MISMATCH_SPLITS && first.majority) {
       EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
-        if (key == pair || (key.first != odd && key.second != odd)) return;
+        if (key == misfit.pair || (key.first != odd && key.second != odd)) return;
         const Op* s = At(bundle.ranks[members[key.first].rank_index], lane, first.seq);
         const Op* r = At(bundle.ranks[members[key.second].rank_index], other, first.seq);
         if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);

@@ -437,13 +437,23 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   return 2 * alike > others;
 }
 
+// The call that the rank added, changed or moved, or that it skipped although its siblings made it.
+struct AtIssue {
+  AtIssue(const Model& model, const Divergence& d)
+      : own(d.type != Divergence::Type::kSkipped), op(own ? d.own : d.sibling) {
+    if (op == nullptr || op->membership == kNoIndex) return;
+    kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
+  }
+  bool own;
+  const Op* op;
+  uint32_t kind = kNoIndex;  // of its communicator
+};
+
 // Returns whether most members of the communicator made this rank's call at its number, although others (or the sibling
 // in its own communicator) did not. If so, the rank skipped and added no call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
-  const bool own = d.type != Divergence::Type::kSkipped;
-  const Op* op = own ? d.own : d.sibling;
-  if (op == nullptr || op->membership == kNoIndex || !IsCollective(op->kind)) return false;
-  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
+  const auto [own, op, kind] = AtIssue(model, d);
+  if (kind == kNoIndex || !IsCollective(op->kind)) return false;
   const Member* member = model.MemberOfKind(d.rank, kind);
   const Op* call = own || member == nullptr ? (own ? op : nullptr) : model.FindCollective(*member, op->seq);
   if (call == nullptr || member == nullptr) return false;
@@ -462,10 +472,7 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
 // it is unknown whether that communicator has its own number of rounds.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
-  const bool own = d.type != Divergence::Type::kSkipped;
-  const Op& op = own ? *d.own : *d.sibling;
-  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], op)].kind;
-  const uint32_t comm = CommOfKind(model, d.rank, kind);
+  const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
   return comm == kNoIndex || std::none_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
                                           [&](const Member& m) { return m.rank_index >= 0 && m.rank_index != d.rank; });
 }

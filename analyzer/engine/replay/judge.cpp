@@ -15,6 +15,7 @@
 #include "analyzer/engine/replay/recorded.h"
 #include "analyzer/report/words/proof.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep::replay {
 namespace {
@@ -246,8 +247,7 @@ class Trial {
         break;
       }
     }
-    std::sort(rivals.begin(), rivals.end());
-    rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
+    SortUnique(&rivals);
     std::sort(excluded.begin(), excluded.end());
     next.mutable_rivals()->Assign(rivals.begin(), rivals.end());
     next.mutable_excluded()->Assign(excluded.begin(), excluded.end());

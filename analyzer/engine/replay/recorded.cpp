@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep::replay {
 namespace {
@@ -261,8 +262,7 @@ class Reader {
       for (const auto* list : {&p.absent, &p.astray, &p.failed})
         comm.members.insert(comm.members.end(), list->begin(), list->end());
       for (const int32_t rank : p.unseen) comm.members.push_back(Unseen(rank));
-      std::sort(comm.members.begin(), comm.members.end());
-      comm.members.erase(std::unique(comm.members.begin(), comm.members.end()), comm.members.end());
+      SortUnique(&comm.members);
       out_.job.comms.push_back(std::move(comm));
     }
   }

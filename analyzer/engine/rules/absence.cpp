@@ -83,9 +83,8 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
         if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
-        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
-        if (list[m] > 0 && member.arrived > seq) continue;
-        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        // It arrived there although the record lacks the call, or the record begins later.
+        if (list[m] == 0 ? member.arrived >= seq || member.oldest > seq : member.arrived > seq) continue;
         cause.ranks.push_back(member.rank_index);
       }
       if (cause.ranks.empty()) continue;
@@ -102,8 +101,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
           const Op& op = rank.ops[i];
-          if (op.seq != seq) continue;
-          if (nth++ < lacking) continue;
+          if (op.seq != seq || nth++ < lacking) continue;
           if (first == nullptr) first = &op, holder = member.rank_index;
           if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
         }

@@ -6,6 +6,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -37,8 +38,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     for (const uint32_t node : c.nodes) {
       if (facts.graph->RankOf(node) >= 0) among.push_back(facts.graph->RankOf(node));
     }
-    std::sort(among.begin(), among.end());
-    among.erase(std::unique(among.begin(), among.end()), among.end());
+    SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);
   if (odd.ranks.empty() || (left_out && odd.ranks == c.ranks) ||

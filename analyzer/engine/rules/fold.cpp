@@ -33,9 +33,7 @@ void JoinStorage(std::vector<Cause>* causes) {
   for (Cause& c : *causes) {
     if (!files(c) || !c.beside) continue;
     first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
-    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
-    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
-    c.kind = FINDING_UNSPECIFIED;
+    first->Absorb(&c);
   }
   std::sort(first->ranks.begin(), first->ranks.end());
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
@@ -45,10 +43,7 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   for (Cause& gpu : *causes) {
     if (gpu.kind != GPU_STALL || gpu.grade < GRADE_RECORDED) continue;
     for (Cause& host : *causes) {
-      if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
-      for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
-      gpu.nodes.insert(gpu.nodes.end(), host.nodes.begin(), host.nodes.end());
-      host.kind = FINDING_UNSPECIFIED;
+      if (host.kind == HOST_STALL && host.ranks == gpu.ranks && host.missing.empty()) gpu.Absorb(&host);
     }
   }
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });

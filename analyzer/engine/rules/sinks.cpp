@@ -8,6 +8,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -263,8 +264,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   }
   for (Cause& c : causes) {
     for (auto* list : {&c.ranks, &c.missing}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
+      SortUnique(list);
     }
     DoubtScattered(facts, &c);
   }

@@ -8,6 +8,7 @@
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -175,8 +176,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
-  std::sort(c->ranks.begin(), c->ranks.end());
-  c->ranks.erase(std::unique(c->ranks.begin(), c->ranks.end()), c->ranks.end());
+  SortUnique(&c->ranks);
   return inside;
 }
 

@@ -27,18 +27,10 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   if (dtypes >= bundle.strings.size()) return 0;
   std::string_view text = bundle.strings[dtypes];
   text = text.substr(0, text.find_first_of(" ,"));
-  for (const auto& [name, size] : {std::pair<std::string_view, int64_t>{"Float", 4},
-                                   {"BFloat16", 2},
-                                   {"Half", 2},
-                                   {"Double", 8},
-                                   {"Long", 8},
-                                   {"Int", 4},
-                                   {"Byte", 1},
-                                   {"Char", 1},
-                                   {"Bool", 1},
-                                   {"Short", 2},
-                                   {"Float8_e4m3fn", 1},
-                                   {"Float8_e5m2", 1}}) {
+  static constexpr std::pair<std::string_view, int64_t> kSizes[] = {
+      {"Float", 4}, {"BFloat16", 2}, {"Half", 2}, {"Double", 8}, {"Long", 8},          {"Int", 4},
+      {"Byte", 1},  {"Char", 1},     {"Bool", 1}, {"Short", 2},  {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}};
+  for (const auto& [name, size] : kSizes) {
     if (text == name) return size;
   }
   return 0;
