@@ -75,11 +75,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     if (last == nullptr || op.enter_ns > last->enter_ns) last = &op;
   }
   if (last != nullptr) {
-    Evidence call;
-    call.set_kind(Evidence::LAST_CALL);
-    call.set_operation(OpText(facts.bundle, rank, *last));
-    *call.mutable_communicator() = Labelled(facts.bundle, rank.memberships[last->membership].comm);
-    c.evidence.push_back({std::move(call), {rank_index}});
+    EvidenceItem& call = c.Add(Evidence::LAST_CALL, {rank_index}).On(facts.bundle, facts.model.CommOf(rank, *last));
+    call.fields.set_operation(OpText(facts.bundle, rank, *last));
   }
   for (size_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];

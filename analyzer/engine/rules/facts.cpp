@@ -57,11 +57,10 @@ std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) {
 
 EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op) {
   const Rank& rank = facts.bundle.ranks[rank_index];
-  Evidence in;
-  in.set_kind(Evidence::IN_OPERATION);
-  in.set_operation(OpText(facts.bundle, rank, op));
-  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.set_duration_ns(*lasted);
-  return {std::move(in), {rank_index}};
+  EvidenceItem in(Evidence::IN_OPERATION, {rank_index});
+  in.fields.set_operation(OpText(facts.bundle, rank, op));
+  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.fields.set_duration_ns(*lasted);
+  return in;
 }
 
 void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
@@ -84,12 +83,9 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
     }
   }
   const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
-  Evidence wait;
-  wait.set_kind(Evidence::WAITING);
+  Evidence& wait = cause->Add(Evidence::WAITING, {waiting.begin(), waiting.end()}).On(facts.bundle, edge->comm).fields;
   wait.set_operation(OpText(facts.bundle, waiter, *edge->op));
-  *wait.mutable_communicator() = Labelled(facts.bundle, edge->comm);
   if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
-  cause->evidence.push_back({std::move(wait), std::vector<int32_t>(waiting.begin(), waiting.end())});
 }
 
 void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
@@ -98,22 +94,18 @@ void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
   const bool sampled_cpu = p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0;
   const bool sleeps = !p.wchan.empty() && p.wchan != "0";
   if (!p.state.empty() || sleeps || sampled_cpu || p.io_bytes_between_samples > 0) {
-    Evidence seen;
-    seen.set_kind(Evidence::PROCESS_STATE);
-    seen.mutable_process()->set_state(p.state);
-    if (sleeps) seen.mutable_process()->set_kernel_function(p.wchan);
-    seen.mutable_process()->set_between_ns(p.sample_gap_ns);
-    seen.mutable_process()->set_cpu_ns(p.cpu_ns_between_samples);
-    seen.mutable_process()->set_io_bytes(p.io_bytes_between_samples);
-    cause->evidence.push_back({std::move(seen), {rank_index}});
+    ProcessSample* seen = cause->Add(Evidence::PROCESS_STATE, {rank_index}).fields.mutable_process();
+    seen->set_state(p.state);
+    if (sleeps) seen->set_kernel_function(p.wchan);
+    seen->set_between_ns(p.sample_gap_ns);
+    seen->set_cpu_ns(p.cpu_ns_between_samples);
+    seen->set_io_bytes(p.io_bytes_between_samples);
   }
   if (p.stack.empty() && p.stack_refused.empty()) return;
-  Evidence stack;
-  stack.set_kind(Evidence::STACK);
+  Evidence& stack = cause->Add(Evidence::STACK, {rank_index}).fields;
   *stack.mutable_frames() = ParseFrames(p.stack);
   stack.set_place(CodePlace(stack.frames()));
   if (p.stack.empty()) stack.set_refused(p.stack_refused);
-  cause->evidence.push_back({std::move(stack), {rank_index}});
 }
 
 }  // namespace lockstep
