@@ -1,7 +1,6 @@
 #include "analyzer/engine/legal.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lockstep {
 namespace {

@@ -9,11 +9,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/model/call_kinds.h"
-#include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {

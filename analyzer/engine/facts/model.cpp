@@ -14,7 +14,6 @@
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
-#include "analyzer/util/signal_text.h"
 
 namespace lockstep {
 

@@ -4,7 +4,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/alltoall.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/util/rank_text.h"

@@ -1,15 +1,10 @@
 #include "analyzer/engine/facts/program.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <tuple>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/program_read.h"
 

@@ -4,10 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 

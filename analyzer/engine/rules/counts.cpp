@@ -1,11 +1,9 @@
 // Finds culprits from data that outlives the records: counters of calls.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
-#include "analyzer/engine/rules/rules.h"
 #include "analyzer/util/sorted.h"
 
 namespace lockstep {

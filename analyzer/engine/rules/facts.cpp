@@ -1,9 +1,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/facts.h"
 #include "analyzer/engine/rules/unseen_end.h"

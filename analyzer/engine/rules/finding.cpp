@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"

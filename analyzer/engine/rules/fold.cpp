@@ -1,6 +1,5 @@
 // Merges causes that are the same fault, and drops those that another cause explains.
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"

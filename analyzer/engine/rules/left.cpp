@@ -2,7 +2,6 @@
 // end, or skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

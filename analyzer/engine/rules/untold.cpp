@@ -1,7 +1,6 @@
 // Handles ranks without data in jobs whose backends record no sends, receives, barriers or failures.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <string>
 #include <tuple>
 
 #include "analyzer/util/numbers.h"

@@ -1,13 +1,11 @@
 // Finds hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/chance.h"
-#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/util/numbers.h"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "analyzer/engine/slow/places.h"
