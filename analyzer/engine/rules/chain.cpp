@@ -1,10 +1,11 @@
-#include "analyzer/engine/rules/chain.h"
-
+// Finds the path from a cause to the ranks that wait because of it.
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -49,8 +50,9 @@ void Write(const Bundle& bundle, const Link& link, Finding* finding) {
 
 }  // namespace
 
-void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Finding* finding) {
-  const Bundle& bundle = model.bundle;
+void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
+  const Bundle& bundle = facts.bundle;
+  const WaitGraph& graph = *facts.graph;
   auto rank_of = [&](uint32_t node) {
     return graph.RankOf(node) >= 0 ? bundle.ranks[graph.RankOf(node)].rank : graph.MissingRank(node);
   };
@@ -75,7 +77,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
         numbered = OpText(bundle, waiter, *e.op);
         plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
       }
-      Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, what, plain}];
+      Link& link = links[{e.comm == kNoIndex ? "" : facts.model.comms[e.comm].klass, what, plain}];
       link.what = what;
       link.plain = plain;
       link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);

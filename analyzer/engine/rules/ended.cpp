@@ -10,7 +10,6 @@
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
-#include "analyzer/engine/rules/unseen_end.h"
 
 namespace lockstep {
 

@@ -4,7 +4,6 @@
 
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/facts.h"
-#include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/evidence/frames.h"
 
 namespace lockstep {

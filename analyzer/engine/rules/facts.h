@@ -56,6 +56,12 @@ class Facts {
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // indexed by the node of a collective
 };
 
+// Returns whether the rank's process ended at an unknown time, so that the duration of everything in its ring is
+// unknown.
+inline bool EndUnseen(const Rank& rank) {
+  return rank.source == Source::kRing && rank.process.life == Life::kGone && rank.process.ended_mono_ns == 0;
+}
+
 // Returns the time from `since_ns` until the rank's data was taken, or nullopt if unknown.
 std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns);
 // Returns evidence of how long the rank has been in the operation.

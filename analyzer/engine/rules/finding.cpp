@@ -9,7 +9,6 @@
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/process_place.h"
-#include "analyzer/engine/rules/chain.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
@@ -134,7 +133,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
   if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(facts.bundle, cause.ranks, &f);
-  if (facts.graph != nullptr && !cause.nodes.empty()) AddChain(facts.model, *facts.graph, cause, &f);
+  if (facts.graph != nullptr && !cause.nodes.empty()) AddChain(facts, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;
     for (int32_t r : cause.waiting) ranks.insert(facts.bundle.ranks[r].rank);
