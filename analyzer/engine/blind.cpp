@@ -1,11 +1,10 @@
 #include "analyzer/engine/blind.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep {
 
@@ -21,13 +20,7 @@ namespace {
 
 std::string StoppedText(const Rank& rank) {
   std::string at;
-  const time_t seconds = (rank.stopped_ns + rank.real_minus_mono_ns) / 1'000'000'000;
-  tm utc{};
-  char text[32];
-  if (rank.stopped_ns > 0 && gmtime_r(&seconds, &utc) != nullptr &&
-      strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0) {
-    at = absl::StrCat(" at ", text);
-  }
+  if (rank.stopped_ns > 0) at = UtcText(rank.stopped_ns + rank.real_minus_mono_ns, " at %Y-%m-%d %H:%M:%S UTC");
   return absl::StrCat("recording stopped", at,
                       " (reason: ", rank.stop_reason.empty() ? "not recorded" : rank.stop_reason, "); what rank ",
                       rank.rank, " did afterwards is unknown");

@@ -18,9 +18,7 @@
 #include "analyzer/engine/legal.h"
 #include "analyzer/engine/not_seen.h"
 #include "analyzer/engine/rules/rules.h"
-#include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
-#include "analyzer/engine/unwrapped.h"
 #include "analyzer/engine/view.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words/verdict.h"
@@ -78,8 +76,7 @@ bool MayBeNetwork(Reason reason) {
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
   return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
-         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) &&
-         (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone);
+         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) && HasEnded(process);
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
@@ -236,7 +233,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
   slow->clocks.Fill(&verdict);
   slow->slowness.Fill(&verdict);
-  ExplainStartUp(bundle, &verdict);
+  ExplainStartUp(model, &verdict);
   AddCheckpoints(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);

@@ -1,7 +1,6 @@
 #include "analyzer/engine/legal.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lockstep {
 namespace {
@@ -44,7 +43,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
       if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
       Detail* detail = add(NotTheCause::CONNECTING_UNSEEN);
       detail->set_flag(unseen);
-      detail->set_name(CommText(model.bundle, model.bundle.comms[c.first_lost]));
+      detail->set_name(CommText(model.bundle, c.first_lost));
       return true;
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
@@ -56,7 +55,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
-      *add(NotTheCause::NOT_BEGUN)->mutable_call() = BriefCall(model.bundle, rank, *c.op);
+      *add(NotTheCause::NOT_BEGUN)->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
       return true;
     }
     // A rank that left no data may be in it as well.
@@ -64,7 +63,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
       return false;
     Detail* detail = add(NotTheCause::CONNECTING);
     detail->set_flag(unseen);
-    *detail->mutable_call() = BriefCall(model.bundle, rank, *c.op);
+    *detail->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
     return true;
   });
   return legal;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 
+#include "absl/strings/str_split.h"
 #include "analyzer/engine/facts/process_place.h"
+#include "analyzer/util/nccl_version.h"
 
 namespace lockstep {
 
@@ -55,11 +58,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (ranks.size() < 2) return;
   const bool frameworks =
       std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
-  const auto called = [](const Rank& r) {
-    return !r.ops.empty() ||
-           std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
-  };
-  if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
+  if (frameworks && std::none_of(ranks.begin(), ranks.end(), HasCalls)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);
     return;
@@ -94,6 +93,29 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (least < late_after_ns) return;
   verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
   AddNotSeen(NotSeen::GPUS_WITHOUT_MARKS, {}, verdict)->set_duration_ns(least);
+}
+
+void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict) {
+  constexpr size_t kMostLibraries = 4;
+  constexpr int kMostNames = 6;
+  std::map<std::tuple<int32_t, int32_t, uint32_t, std::string>, std::vector<int32_t>> libraries;
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.newest_nccl <= 0 || rank.nccl_version <= 0) continue;
+    if (rank.nccl_version > rank.newest_nccl || rank.unwrapped > 0)
+      libraries[{rank.nccl_version, rank.newest_nccl, rank.unwrapped, rank.unwrapped_names}].push_back(rank.rank);
+  }
+  size_t said = 0;
+  for (const auto& [library, ranks] : libraries) {
+    if (said++ == kMostLibraries) break;
+    const auto& [version, newest, unwrapped, text] = library;
+    Detail* detail = AddNotSeen(NotSeen::NOT_WRAPPED, ranks, verdict);
+    detail->set_name(NcclVersionText(version));
+    if (version > newest) detail->set_other_name(NcclVersionText(newest));
+    detail->set_count(unwrapped);
+    for (const absl::string_view name : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+      if (unwrapped > 0 && detail->members_size() < kMostNames) detail->add_members(std::string(name));
+    }
+  }
 }
 
 void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {

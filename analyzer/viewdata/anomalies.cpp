@@ -52,7 +52,7 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
       add(receiver.rank_index, model.FindPointToPoint(receiver, ring::CallKind::kRecv, m.sender, m.seq), true);
   } else {
     for (const Member& member : members) {
-      if (member.rank_index >= 0 && member.membership != kNoIndex)
+      if (member.recorded())
         add(member.rank_index, model.FindCollective(member, m.seq),
             m.kind == MISMATCH_SPLITS && groups.size() + 1 < kMostGroups);
     }
@@ -98,7 +98,7 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
     for (const Member& m : model.comms[c].members) furthest = std::max(furthest, m.arrived);
     Lagging here{c, INT64_MAX, 0, {}};
     for (const Member& m : model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || furthest < 0) continue;
+      if (!m.recorded() || m.left || furthest < 0) continue;
       const Rank& rank = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
       const Membership& ms = rank.memberships[m.membership];
       if (ms.issued == kUnknown) continue;
@@ -114,9 +114,9 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });
   if (all.size() > kMostOfAKind) all.resize(kMostOfAKind);
   for (const Lagging& l : all) {
-    const std::string text = absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ",
-                                          CountText(l.most), l.most == 1 ? " call" : " calls", " behind the others on ",
-                                          CommText(model.bundle, model.bundle.comms[l.comm]));
+    const std::string text =
+        absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ", CountText(l.most),
+                     l.most == 1 ? " call" : " calls", " behind the others on ", CommText(model.bundle, l.comm));
     SetRuns(l.ranks, AddAnomaly(text, static_cast<int32_t>(l.comm), l.seq, facts)->mutable_ranks());
   }
 }
@@ -137,10 +137,9 @@ void AddFailed(const ViewInput& in, ViewFacts* facts) {
       auto& [text, ranks, collective] = failed[{comm, op.seq}];
       if (text.empty()) {
         collective = ring::IsCollective(op.kind) && op.seq >= 0;
-        text = absl::StrCat(
-            OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
-            comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle, in.bundle.comms[static_cast<size_t>(comm)])),
-            " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
+        text = absl::StrCat(OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
+                            comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle, static_cast<uint32_t>(comm))),
+                            " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
       }
       if (ranks.empty() || ranks.back() != rank.rank) ranks.push_back(rank.rank);
     }
@@ -192,11 +191,10 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
         for (int32_t r = g.ranks().bounds(b); r <= g.ranks().bounds(b + 1); ++r) odd.push_back(r);
       }
     }
-    SetRuns(odd,
-            AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
-                                    CommText(in.bundle, in.bundle.comms[static_cast<size_t>(m.comm())]), ": ", values),
-                       m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
-                ->mutable_ranks());
+    SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
+                                         CommText(in.bundle, static_cast<uint32_t>(m.comm())), ": ", values),
+                            m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
+                     ->mutable_ranks());
   }
   AddLagging(in, facts);
   AddFailed(in, facts);

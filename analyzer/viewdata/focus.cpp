@@ -142,7 +142,7 @@ class Picture {
   }
   const Rank& RankOf(const Member& member) const { return model_.bundle.ranks[static_cast<size_t>(member.rank_index)]; }
   const Membership* MembershipOf(const Member& member) const {
-    if (member.rank_index < 0 || member.membership == kNoIndex) return nullptr;
+    if (!member.recorded()) return nullptr;
     return &RankOf(member).memberships[member.membership];
   }
 

@@ -217,8 +217,8 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
     }
   }
   // If there are several queues, the waiting one shows most.
-  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
-    const GpuFront& front = graph.queues[q].front;
+  for (const Queue& queue : graph.QueuesOf(r)) {
+    const GpuFront& front = queue.front;
     if (front.front == Front::kIdle) continue;
     if (out.front != Front::kIdle && !(front.front == Front::kWaits && out.front != Front::kWaits)) continue;
     out.front = front.front;
@@ -226,7 +226,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
     out.comm = front.comm;
     out.mismatch = front.mismatch;
     // If the record of the current operation is gone, the graph's edge names the communicator.
-    for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
+    for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       if (out.op == nullptr && e.comm != kNoIndex) out.comm = e.comm;
     }
   }
@@ -237,7 +237,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   const Bundle& bundle = analysis.model.bundle;
   if (front.front == Front::kIdle) return "";
   const auto comm = [&] {
-    if (!of_class) return CommText(bundle, bundle.comms[front.comm]);
+    if (!of_class) return CommText(bundle, front.comm);
     const std::string& names = analysis.model.comms[front.comm].names;
     if (!names.empty()) return Printable(names, 80);
     const Communicator& one = bundle.comms[front.comm];

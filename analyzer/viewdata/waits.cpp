@@ -160,8 +160,8 @@ class Folding {
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (Ends(r)) continue;
       // Uses any of its stuck streams, because another one may show more about the rank's position.
-      for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-        const GpuFront& front = graph_->queues[q].front;
+      for (const Queue& queue : graph_->QueuesOf(r)) {
+        const GpuFront& front = queue.front;
         if (front.front != Front::kMismatched || front.mismatch < 0) continue;
         const Mismatch& m = in_.analysis.mismatches[static_cast<size_t>(front.mismatch)];
         if (!m.majority || std::binary_search(m.odd_ranks.begin(), m.odd_ranks.end(), static_cast<int32_t>(r)))

@@ -91,7 +91,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
   for (int32_t m = 0; m < size; ++m) {
     const int32_t peer = m == sender ? receiver : sender;
     const CallKind kind = m == receiver ? CallKind::kRecv : CallKind::kSend;
-    const bool known = members[m].rank_index >= 0 && members[m].membership != kNoIndex;
+    const bool known = members[m].recorded();
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }

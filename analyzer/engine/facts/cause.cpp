@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/model.h"
 
@@ -39,11 +40,11 @@ bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b) {
   return a.fields.kind() == b.fields.kind() && AsRead(a) == AsRead(b);
 }
 
-CommunicatorRef Labelled(const Bundle& bundle, const Communicator& comm) {
+CommunicatorRef Labelled(const Bundle& bundle, uint32_t comm) {
   CommunicatorRef ref;
-  ref.set_id(comm.id);
-  ref.set_name(comm.name);
-  ref.set_size(comm.size);
+  ref.set_id(bundle.comms[comm].id);
+  ref.set_name(bundle.comms[comm].name);
+  ref.set_size(bundle.comms[comm].size);
   ref.set_label(CommText(bundle, comm));
   return ref;
 }
@@ -55,43 +56,23 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict) {
 }
 
 EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32_t>& named) {
-  for (const int32_t r : named) detail()->add_ranks(bundle.ranks[r].rank);
+  for (const int32_t r : named) mutable_detail()->add_ranks(bundle.ranks[r].rank);
   return *this;
 }
 
-EvidenceItem& EvidenceItem::On(const Bundle& bundle, const Communicator& comm) {
+EvidenceItem& EvidenceItem::On(const Bundle& bundle, uint32_t comm) {
   *fields.mutable_communicator() = Labelled(bundle, comm);
   return *this;
 }
 
-EvidenceItem& EvidenceItem::Call(CallRef call) {
-  *detail()->mutable_call() = std::move(call);
-  return *this;
-}
-
-EvidenceItem& EvidenceItem::Name(std::string name) {
-  detail()->set_name(std::move(name));
-  return *this;
-}
-
-EvidenceItem& EvidenceItem::Names(std::string name, std::string other) {
-  detail()->set_other_name(std::move(other));
-  return Name(std::move(name));
-}
-
-EvidenceItem& EvidenceItem::Flag(bool flag) {
-  detail()->set_flag(flag);
-  return *this;
-}
-
-CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op) {
+CallRef BriefCall(const Bundle& bundle, int32_t rank_index, const Op& op) {
+  const Rank& rank = bundle.ranks[rank_index];
   const bool known = op.membership < rank.memberships.size();
-  return CallNamed(OpText(bundle, rank, op),
-                   known ? CommText(bundle, bundle.comms[rank.memberships[op.membership].comm]) : "");
+  return CallNamed(OpText(bundle, rank, op), known ? CommText(bundle, rank.memberships[op.membership].comm) : "");
 }
 
-CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
-  CallRef call = BriefCall(bundle, rank, op);
+CallRef CallOf(const Bundle& bundle, int32_t rank_index, const Op& op) {
+  CallRef call = BriefCall(bundle, rank_index, op);
   if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) {
     call.set_site(bundle.strings[op.call_site]);
   } else if (op.caller != 0) {
@@ -104,6 +85,10 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
     return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
   });
+}
+
+CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm) {
+  return CallNamed(absl::StrCat(OpName(bundle, op), " #", seq), CommText(bundle, comm));
 }
 
 CallRef CallNamed(std::string text, std::string on) {

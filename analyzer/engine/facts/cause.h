@@ -13,36 +13,62 @@
 
 namespace lockstep {
 
-// One item of evidence: a kind, and the fields that its sentence needs. `ranks` are indexes into Bundle::ranks.
-struct EvidenceItem {
-  EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
-  EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
-
-  // Both Naming functions set which ranks (indexes) the sentence names: those given, in that order, or all of the
-  // item's own. The others set other fields.
-  EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
-  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
-  EvidenceItem& On(const Bundle& bundle, const Communicator& comm);
-  EvidenceItem& Call(CallRef call);
-  EvidenceItem& Name(std::string name);
-  EvidenceItem& Names(std::string name, std::string other);
-  EvidenceItem& Flag(bool flag);
+// Sets what a sentence says. `Self` has a Detail.
+template <typename Self>
+class Sentence {
+ public:
+  Self& Call(CallRef call) {
+    *detail()->mutable_call() = std::move(call);
+    return *self();
+  }
+  Self& Other(CallRef call) {
+    *detail()->mutable_other() = std::move(call);
+    return *self();
+  }
+  Self& Name(std::string name) {
+    detail()->set_name(std::move(name));
+    return *self();
+  }
+  Self& Names(std::string name, std::string other) {
+    detail()->set_other_name(std::move(other));
+    return Name(std::move(name));
+  }
+  Self& Flag(bool flag) {
+    detail()->set_flag(flag);
+    return *self();
+  }
   template <typename Integer>
-  EvidenceItem& Count(Integer count) {
+  Self& Count(Integer count) {
     detail()->set_count(static_cast<int64_t>(count));
-    return *this;
+    return *self();
   }
   template <typename Integer, typename Whole>
-  EvidenceItem& CountOf(Integer count, Whole whole) {
+  Self& CountOf(Integer count, Whole whole) {
     detail()->set_of(static_cast<int64_t>(whole));
     return Count(count);
   }
   template <typename Integer>
-  EvidenceItem& Number(Integer number) {
+  Self& Number(Integer number) {
     detail()->set_number(static_cast<int64_t>(number));
-    return *this;
+    return *self();
   }
-  Detail* detail() { return fields.mutable_detail(); }
+
+ private:
+  Self* self() { return static_cast<Self*>(this); }
+  Detail* detail() { return self()->mutable_detail(); }
+};
+
+// One item of evidence: a kind, and the fields that its sentence needs. `ranks` are indexes into Bundle::ranks.
+struct EvidenceItem : Sentence<EvidenceItem> {
+  EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
+  EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
+
+  // Both Naming functions set which ranks (indexes) the sentence names: those given, in that order, or all of the
+  // item's own.
+  EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
+  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
+  EvidenceItem& On(const Bundle& bundle, uint32_t comm);
+  Detail* mutable_detail() { return fields.mutable_detail(); }
 
   Evidence fields;  // all fields except `ranks`, `source` and `text`
   std::vector<int32_t> ranks;
@@ -52,19 +78,21 @@ struct EvidenceItem {
 bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
 
 // Returns a reference to the communicator with `label` set, for sentences.
-CommunicatorRef Labelled(const Bundle& bundle, const Communicator& comm);
+CommunicatorRef Labelled(const Bundle& bundle, uint32_t comm);
 
 NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 
 // Returns a rank's call for sentences: "AllReduce #935", and its place in the code.
-CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
+CallRef CallOf(const Bundle& bundle, int32_t rank_index, const Op& op);
 // Like CallOf, but without the call's place in the code.
-CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op);
+CallRef BriefCall(const Bundle& bundle, int32_t rank_index, const Op& op);
 // Returns a reference to a call that is known only by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
+// "AllReduce #935" on this communicator.
+CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm);
 
 // A finding under construction. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
-struct Cause {
+struct Cause : Sentence<Cause> {
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> ranks, missing;
   uint32_t comm = kNoIndex;
@@ -101,7 +129,21 @@ struct Cause {
   std::vector<int32_t> waiting;
 
   // Sets the operation concerned, its rank (index) and its communicator.
-  void In(uint32_t of, const Op* operation, int32_t whose) { comm = of, op = operation, op_rank = whose; }
+  Cause& In(uint32_t of, const Op* operation, int32_t whose) {
+    comm = of, op = operation, op_rank = whose;
+    return *this;
+  }
+  // The same, and names the operation in the sentence.
+  Cause& At(const Bundle& bundle, uint32_t of, const Op& operation, int32_t whose) {
+    return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
+  }
+  Detail* mutable_detail() { return &detail; }
+  // Takes over the other cause's nodes and evidence, and leaves it without a kind.
+  void Absorb(Cause* other) {
+    nodes.insert(nodes.end(), other->nodes.begin(), other->nodes.end());
+    for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));
+    other->kind = FINDING_UNSPECIFIED;
+  }
   // Begins an item of evidence. The caller sets the other fields of its sentence.
   EvidenceItem& Add(Evidence::Kind of_kind, std::vector<int32_t> of) {
     return evidence.emplace_back(of_kind, std::move(of));
@@ -113,11 +155,12 @@ struct Cause {
   }
 };
 
-inline Cause CauseOf(FindingKind kind, Reason reason, Grade grade) {
+inline Cause CauseOf(FindingKind kind, Reason reason, Grade grade, std::vector<int32_t> ranks = {}) {
   Cause c;
   c.kind = kind;
   c.reason = reason;
   c.grade = grade;
+  c.ranks = std::move(ranks);
   return c;
 }
 

@@ -38,7 +38,8 @@ TEST(SameEvidence, ItemsDifferIfTheirSentencesNameDifferentRanks) {
 }
 
 TEST(SameEvidence, ItemsAreEqualIfRoundedDurationsAndLabelsAre) {
-  Communicator comm;
+  Bundle bundle;
+  Communicator& comm = bundle.comms.emplace_back();
   comm.id = "a";
   comm.name = "tp_0";
   EvidenceItem first(Evidence::IN_OPERATION, {0});
@@ -48,11 +49,11 @@ TEST(SameEvidence, ItemsAreEqualIfRoundedDurationsAndLabelsAre) {
   ExpectSame(true, first, second);
   second.fields.set_duration_ns(1'310'000'000);
   ExpectSame(false, first, second);
-  EvidenceItem on = EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm);
+  EvidenceItem on = EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0);
   comm.id = "b";
-  ExpectSame(true, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm));
+  ExpectSame(true, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0));
   comm.name = "tp_1";
-  ExpectSame(false, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm));
+  ExpectSame(false, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/util/numbers.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -37,8 +38,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t k = i; k < shared_.size() && shared_[k].comm == shared_[i].comm; ++k) {
       for (uint32_t s = 0; s < shared_[k].count; ++s) members.push_back(seen_[shared_[k].first + s].clock);
     }
-    std::sort(members.begin(), members.end());
-    members.erase(std::unique(members.begin(), members.end()), members.end());
+    SortUnique(&members);
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);
@@ -92,8 +92,7 @@ void Clocks::Fold() {
     const size_t step = (end - begin + kMostShared - 1) / kMostShared;
     for (size_t i = begin; i < end; i += step) {
       members.clear();
-      for (uint32_t a = 0; a < meetings[i].count; ++a) {
-        const Attendance& who = timing_.attendance[meetings[i].first + a];
+      for (const Attendance& who : timing_.Of(meetings[i])) {
         const TimedRank& rank = timing_.ranks[who.rank];
         const Op& op = timing_.OpOf(who);
         const int64_t started = IsTime(op.started_ns) ? op.started_ns - rank.late_by_ns : 0;
@@ -108,13 +107,12 @@ void Clocks::Fold() {
 
 // A communicator is not ready on any member before the last member has started to create it.
 void Clocks::FoldCreations() {
-  const Bundle& bundle = timing_.model.bundle;
   std::vector<Seen> members;
   for (uint32_t c = 0; c < timing_.model.comms.size(); ++c) {
     members.clear();
     for (const Member& m : timing_.model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      const Membership& ms = bundle.ranks[m.rank_index].memberships[m.membership];
+      if (!m.recorded()) continue;
+      const Membership& ms = timing_.model.MembershipOf(m);
       if (!IsTime(ms.created_ns) || !IsTime(ms.ready_ns)) continue;
       members.push_back({timing_.ranks[m.rank_index].clock, ms.created_ns, ms.ready_ns});
     }
@@ -145,10 +143,7 @@ void Clocks::AlignAll(uint32_t root) {
     int64_t parent_uncertainty = 0;
     for (const ClockEpoch& e : clocks[parent].epochs)
       parent_uncertainty = std::max(parent_uncertainty, e.uncertainty_ns);
-    const auto to_job = [&](int64_t own) {
-      const ClockEpoch& e = EpochAt(clocks[parent], own);
-      return own + e.offset_ns + static_cast<int64_t>(e.drift * static_cast<double>(own - e.middle_ns));
-    };
+    const auto to_job = [&](int64_t own) { return EpochAt(clocks[parent], own).ToJob(own); };
     for (uint32_t first : comms_of_clock_[parent]) {
       if (done[first]) continue;
       done[first] = true;
@@ -283,9 +278,7 @@ const ClockEpoch& Clocks::EpochAt(const HostClock& clock, int64_t own_ns) {
 
 int64_t Clocks::ToJob(size_t rank_index, int64_t own_ns) const {
   const HostClock& clock = clocks[timing_.ranks[rank_index].clock];
-  if (!clock.aligned() || !IsTime(own_ns)) return own_ns;
-  const ClockEpoch& e = EpochAt(clock, own_ns);
-  return own_ns + e.offset_ns + static_cast<int64_t>(e.drift * static_cast<double>(own_ns - e.middle_ns));
+  return clock.aligned() && IsTime(own_ns) ? EpochAt(clock, own_ns).ToJob(own_ns) : own_ns;
 }
 
 int64_t Clocks::Uncertainty(size_t rank_index, int64_t own_ns) const {

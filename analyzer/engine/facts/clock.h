@@ -20,6 +20,9 @@ struct ClockEpoch {
   int64_t middle_ns = 0;
   double drift = 0;  // nanoseconds that the clock loses per nanosecond of the job's time; 0 if too little is known
   int64_t uncertainty_ns = 0;
+  int64_t ToJob(int64_t own_ns) const {
+    return own_ns + offset_ns + static_cast<int64_t>(drift * static_cast<double>(own_ns - middle_ns));
+  }
 };
 
 struct HostClock {

@@ -224,17 +224,13 @@ const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, cons
 }  // namespace
 
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits) {
-  const Membership& ms = model.bundle.ranks[rank_index].memberships[op.membership];
-  const std::vector<Member>& members = model.comms[ms.comm].members;
-  if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
-    return false;
-  const Member& peer = members[op.root_or_peer];
-  if (peer.rank_index < 0 || peer.membership == kNoIndex || ms.member_rank < 0 ||
-      static_cast<size_t>(ms.member_rank) >= members.size())
-    return false;
+  const Rank& rank = model.bundle.ranks[rank_index];
+  const Membership& ms = rank.memberships[op.membership];
+  const Member* peer = ring::IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
+  if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
   // The cheap questions come first: in an all-to-all, many ranks wait for one.
-  const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, peer);
-  if (!apart && !WentOn(model, rank_index, op, peer.rank_index)) return false;
+  const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);
+  if (!apart && !WentOn(model, rank_index, op, peer->rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);
   return right != nullptr && (apart || WentOn(model, rank_index, op, right->rank_index));
 }

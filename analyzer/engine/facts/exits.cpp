@@ -9,11 +9,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/model/call_kinds.h"
-#include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -81,20 +79,14 @@ class Builder {
 
   void AddOp(int32_t r, const Op& op) {
     const Rank& rank = model_.bundle.ranks[r];
-    const uint32_t comm = model_.CommOf(rank, op);
-    const auto& members = model_.comms[comm].members;
-    if (IsPointToPoint(op.kind)) {
-      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
-      const Member& peer = members[op.root_or_peer];
-      if (peer.rank_index < 0) {
-        unseen_[r] = true;
-        return;
-      }
-      if (model_.ranks[peer.rank_index].host == HostState::kDead || model_.Met(r, op) == false)
-        edges_[r].push_back(static_cast<uint32_t>(peer.rank_index));
-      return;
+    if (!IsPointToPoint(op.kind)) return AddCollective(r, model_.CommOf(rank, op), op.seq);
+    const Member* peer = model_.PeerOf(rank, op);
+    if (peer == nullptr) return;
+    if (peer->rank_index < 0) {
+      unseen_[r] = true;
+    } else if (model_.ranks[peer->rank_index].host == HostState::kDead || model_.Met(r, op) == false) {
+      edges_[r].push_back(static_cast<uint32_t>(peer->rank_index));
     }
-    AddCollective(r, comm, op.seq);
   }
 
   void AddCollective(int32_t r, uint32_t comm, int64_t seq) {

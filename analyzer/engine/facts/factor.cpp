@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/model/topology.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -263,8 +264,7 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
     }
   }
   for (auto& ranks : sets) {
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    SortUnique(&ranks);
   }
   return sets;
 }
@@ -301,8 +301,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
     where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   }
   first.reason = REASON_STUCK_SIBLINGS;
-  first.detail.set_count(static_cast<int64_t>(stuck.size()));
-  first.detail.set_name(where);
+  first.Count(stuck.size()).Name(where);
   first.evidence.insert(first.evidence.begin(),
                         EvidenceItem(Evidence::ALL_CROSS, ranks).Count(stuck.size()).Name(where));
   first.ranks = std::move(ranks);
@@ -338,8 +337,7 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
   }
   for (const auto& [key, at] : holder) {
     std::vector<int32_t>& ranks = (*causes)[at].ranks;
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    SortUnique(&ranks);
   }
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }

@@ -19,7 +19,7 @@ int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
   int32_t alone = -1;
   int inside = 0;
   for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    if (!m.recorded()) continue;
     const Op* theirs = model.FindCollective(m, seq);
     if (theirs != nullptr && !NeedsEveryMember(theirs->kind)) return -1;
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : m.completed >= seq) {

@@ -114,12 +114,14 @@ class Finder {
     return entered;
   }
 
-  // In a partly read file, the record of the rank's arrival may be lost.
-  void Missing(int32_t rank, PendingCreation* creation) const {
-    if (bundle_.ranks[rank].damaged) {
-      creation->unseen.push_back(bundle_.ranks[rank].rank);
+  void AddMissing(const Member& member, PendingCreation* creation) const {
+    if (member.rank_index < 0 && member.global_rank < 0) {
+      ++creation->unnamed;
+    } else if (member.rank_index < 0 || bundle_.ranks[member.rank_index].damaged) {
+      // In a partly read file, the record of the rank's arrival may be lost.
+      creation->unseen.push_back(member.global_rank);
     } else {
-      creation->absent.push_back(rank);
+      creation->absent.push_back(member.rank_index);
     }
   }
 
@@ -127,14 +129,7 @@ class Finder {
     const CommView& view = model_.comms[creation->comm];
     const std::set<int32_t> entered = Entered(*creation);
     for (const Member& m : view.members) {
-      if (m.membership != kNoIndex || (m.rank_index >= 0 && entered.contains(m.rank_index))) continue;
-      if (m.rank_index >= 0) {
-        Missing(m.rank_index, creation);
-      } else if (m.global_rank >= 0) {
-        creation->unseen.push_back(m.global_rank);
-      } else {
-        ++creation->unnamed;
-      }
+      if (!m.recorded() && !entered.contains(m.rank_index)) AddMissing(m, creation);
     }
     std::sort(creation->absent.begin(), creation->absent.end());
   }
@@ -153,24 +148,19 @@ class Finder {
     creation->size = static_cast<int32_t>(members.size());
     for (size_t m = 0; m < members.size(); ++m) {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
-      if (members[m].rank_index >= 0) {
-        if (entered.contains(members[m].rank_index)) continue;
-        // A rank that passed no color gets no communicator, so the record does not show which call it is in.
-        const auto& threads = bundle_.ranks[members[m].rank_index].threads;
-        const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
-          const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
-          return t.call == creation->call &&
-                 (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
-        });
-        if (inside) {
-          creation->waiting.push_back(members[m].rank_index);
-        } else {
-          Missing(members[m].rank_index, creation);
-        }
-      } else if (members[m].global_rank >= 0) {
-        creation->unseen.push_back(members[m].global_rank);
+      const int32_t r = members[m].rank_index;
+      if (entered.contains(r)) continue;
+      // A rank that passed no color gets no communicator, so the record does not show which call it is in.
+      const bool inside =
+          r >= 0 && std::any_of(bundle_.ranks[r].threads.begin(), bundle_.ranks[r].threads.end(),
+                                [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
+                                  return t.call == creation->call &&
+                                         (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+                                });
+      if (inside) {
+        creation->waiting.push_back(r);
       } else {
-        ++creation->unnamed;
+        AddMissing(members[m], creation);
       }
     }
     std::sort(creation->absent.begin(), creation->absent.end());

@@ -168,7 +168,7 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
   size_t total = 0;
   const auto each_member = [&](auto&& take) {
     for (const Member& m : model.comms[comm].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       const auto& list = model.ranks[m.rank_index].collectives[m.membership];
       if (!list.empty()) take(model.bundle.ranks[m.rank_index].ops, list);
     }
@@ -281,7 +281,7 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
     const int64_t from = FirstToCompare(model, c);
     std::vector<Seen> calls;
     for (const Member& m : view.members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       const Rank& rank = model.bundle.ranks[m.rank_index];
       int64_t last = kUnknown;
       int32_t nth = 0;

@@ -14,7 +14,6 @@
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
-#include "analyzer/util/signal_text.h"
 
 namespace lockstep {
 
@@ -194,28 +193,15 @@ void Model::BuildComms() {
 }
 
 bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
-  const CommView& view = comms[CommOf(rank, op)];
-  if (IsCollective(op.kind)) {
-    return NeedsEveryMember(op.kind) && view.least_arrived < op.seq;
-  }
-  if (IsPointToPoint(op.kind) && op.kind == CallKind::kRecv) {
-    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
-    const Member& peer = view.members[op.root_or_peer];
-    if (peer.rank_index < 0) return false;
-    const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
-    return sent >= 0 && sent < op.seq;
-  }
+  if (IsCollective(op.kind)) return NeedsEveryMember(op.kind) && comms[CommOf(rank, op)].least_arrived < op.seq;
   // A small send may complete before it is received, but not while the process waits for the GPU after it.
-  const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
-  if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait &&
-      view_of_rank.thread->wait_since_ns >= op.enter_ns) {
-    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
-    const Member& peer = view.members[op.root_or_peer];
-    if (peer.rank_index < 0) return false;
-    const int64_t received = PeerIssued(peer, CallKind::kRecv, rank.memberships[op.membership].member_rank);
-    return received >= 0 && received < op.seq;
-  }
-  return false;
+  const RankView& view = ranks[&rank - bundle.ranks.data()];
+  if (op.kind == CallKind::kSend && (view.host != HostState::kInWait || view.thread->wait_since_ns < op.enter_ns))
+    return false;
+  const Member* peer = PeerOf(rank, op);
+  if (peer == nullptr) return false;
+  const int64_t issued = PeerIssued(*peer, OtherSideOf(op.kind), rank.memberships[op.membership].member_rank);
+  return issued >= 0 && issued < op.seq;
 }
 
 void Model::SetHost(size_t index, bool dead) {
@@ -339,7 +325,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
 }
 
 const Op* Model::FindCollective(const Member& member, int64_t seq) const {
-  if (member.rank_index < 0 || member.membership == kNoIndex) return nullptr;
+  if (!member.recorded()) return nullptr;
   const Rank& rank = bundle.ranks[member.rank_index];
   const auto& list = ranks[member.rank_index].collectives[member.membership];
   auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
@@ -348,10 +334,8 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
 
 const Member* Model::MemberOfKind(int32_t rank_index, uint32_t kind) const {
   for (const Membership& ms : bundle.ranks[rank_index].memberships) {
-    const CommView& view = comms[ms.comm];
-    if (view.kind != kind || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= view.members.size()) continue;
-    const Member& member = view.members[ms.member_rank];
-    if (member.rank_index == rank_index) return &member;
+    const Member* member = comms[ms.comm].kind == kind ? MemberAt(ms.comm, ms.member_rank) : nullptr;
+    if (member != nullptr && member->rank_index == rank_index) return member;
   }
   return nullptr;
 }
@@ -422,11 +406,10 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
   uint32_t newest = 0;
   for (const Membership& ms : own.memberships) {
     const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(), [&](const Membership& m) {
-      return m.comm == ms.comm && m.member_rank >= 0 &&
-             static_cast<size_t>(m.member_rank) < model.comms[m.comm].members.size();
+      return m.comm == ms.comm && model.MemberAt(m.comm, m.member_rank) != nullptr;
     });
     if (also == theirs.memberships.end()) continue;
-    const Member& there = model.comms[ms.comm].members[also->member_rank];
+    const Member& there = *model.MemberAt(ms.comm, also->member_rank);
     if (there.rank_index != peer) continue;
     const auto& calls = model.ranks[rank].collectives[&ms - own.memberships.data()];
     const auto both = [&](uint32_t i) {
@@ -459,10 +442,8 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
   const CallKind reverse = OtherSideOf(op.kind);
-  if (peer.rank_index < 0 || peer.membership == kNoIndex ||
-      bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
+  if (!peer.recorded() || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder)
     return FindPointToPoint(peer, reverse, me, op.seq);
-  }
   const Exchanges &own = ExchangesOf(rank_index), &theirs = ExchangesOf(peer.rank_index);
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
   const Exchanges::Lane* other = theirs.Find({peer.membership, reverse, me});
@@ -483,19 +464,18 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
 }
 
 std::optional<bool> Model::Met(int32_t rank_index, const Op& op) const {
-  const Membership& ms = bundle.ranks[rank_index].memberships[op.membership];
-  const std::vector<Member>& members = comms[ms.comm].members;
-  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return std::nullopt;
-  const Member& peer = members[op.root_or_peer];
-  const int64_t issued = PeerIssued(peer, OtherSideOf(op.kind), ms.member_rank);
+  const Rank& rank = bundle.ranks[rank_index];
+  const Member* peer = PeerOf(rank, op);
+  if (peer == nullptr) return std::nullopt;
+  const int64_t issued = PeerIssued(*peer, OtherSideOf(op.kind), rank.memberships[op.membership].member_rank);
   if (issued >= 0) return issued >= op.seq;
   bool counted = false;
-  const Op* theirs = peer.rank_index < 0 ? nullptr : OtherSide(rank_index, op, peer, &counted);
+  const Op* theirs = OtherSide(rank_index, op, *peer, &counted);
   return counted ? std::optional<bool>(theirs != nullptr) : std::nullopt;
 }
 
 bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) const {
-  if (member.rank_index < 0 || member.membership == kNoIndex) return false;
+  if (!member.recorded()) return false;
   const std::vector<Unit>& units = ranks[member.rank_index].in_flight;
   const auto any = [&](const Unit& unit, auto&& holds) {
     return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
@@ -511,7 +491,7 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
 }
 
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
-  if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
+  if (!member.recorded()) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];
   if (rank.source == Source::kFlightRecorder) return kUnknown;
   const Membership& ms = rank.memberships[member.membership];
@@ -541,6 +521,18 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
 }
 
 bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+
+std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model) {
+  std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> unseen;
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    const std::vector<Member>& members = model.comms[c].members;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].rank_index < 0 && members[m].global_rank >= 0)
+        unseen[members[m].global_rank].push_back({c, static_cast<int32_t>(m)});
+    }
+  }
+  return unseen;
+}
 
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most) {
   std::vector<int32_t> out;
@@ -622,7 +614,8 @@ std::string GroupText(const Communicator& comm) {
   return comm.twin == 0 ? absl::StrCat("the group of ", ranks) : absl::StrCat("group ", comm.twin, " of ", ranks);
 }
 
-std::string CommText(const Bundle& bundle, const Communicator& comm) {
+std::string CommText(const Bundle& bundle, uint32_t comm_index) {
+  const Communicator& comm = bundle.comms[comm_index];
   if (comm.name.empty()) return GroupText(comm);
   const auto alike = [&](const Communicator& other) { return &other != &comm && other.name == comm.name; };
   if (IsOpen(comm) || std::none_of(bundle.comms.begin(), bundle.comms.end(), alike)) return comm.name;

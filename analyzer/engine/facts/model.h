@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,6 +31,7 @@ struct Member {
   int64_t completed = kUnknown;    // last collective that the rank's GPU is known to have completed
   int64_t oldest = kUnknown;       // oldest collective that is still recorded; kUnknown if there is none
   bool left = false;               // the communicator was destroyed, aborted or revoked on this rank
+  bool recorded() const { return membership != kNoIndex; }  // the rank left data about this communicator
 };
 
 struct CommView {
@@ -87,9 +90,17 @@ class Model {
   uint32_t CommOf(const Rank& rank, const Op& op) const {
     return op.membership == kNoIndex ? kNoIndex : rank.memberships[op.membership].comm;
   }
-  uint32_t CommOf(const Member& member) const {
-    return bundle.ranks[member.rank_index].memberships[member.membership].comm;
+  uint32_t CommOf(const Member& member) const { return MembershipOf(member).comm; }
+  const Membership& MembershipOf(const Member& member) const {
+    return bundle.ranks[member.rank_index].memberships[member.membership];
   }
+  // Returns the member with this number, or null.
+  const Member* MemberAt(uint32_t comm, int64_t number) const {
+    const std::vector<Member>& members = comms[comm].members;
+    return number >= 0 && static_cast<size_t>(number) < members.size() ? &members[number] : nullptr;
+  }
+  // Returns the peer of a rank's send or receive, or null if it is unknown.
+  const Member* PeerOf(const Rank& rank, const Op& op) const { return MemberAt(CommOf(rank, op), op.root_or_peer); }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
   // Returns the rank's membership in a communicator of this kind (the first of several), or null.
@@ -162,13 +173,18 @@ class Model {
   bool set_back_ = false;        // some operation is in flight on a clock that was set back later
 };
 
+// For each member without data (its global rank): the communicators that it is in, and its number there.
+std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model);
+
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
 
+// Returns the number of the rank's first collective on the communicator, and of the one after those that it completed.
+inline int64_t FirstOf(const Membership& ms) { return ms.first_seq >= 0 ? ms.first_seq : 1; }
+inline int64_t NextOf(const Membership& ms) { return ms.completed != kNone ? ms.completed + 1 : FirstOf(ms); }
+
 // Returns whether the communicator has completed nothing on the rank, and `seq` is its first collective.
-inline bool IsFirst(const Membership& ms, int64_t seq) {
-  return ms.completed == kNone && seq == (ms.first_seq >= 0 ? ms.first_seq : 1);
-}
+inline bool IsFirst(const Membership& ms, int64_t seq) { return ms.completed == kNone && seq == FirstOf(ms); }
 
 // Sets the condition of a rank's process, and its exit code and state letter.
 void SetCondition(const Rank& rank, HostState host, Culprit* culprit);
@@ -184,7 +200,7 @@ const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommName(const Communicator& comm);  // "communicator ID" if the communicator has no name
 // A communicator's name in sentences: "tp_3"; with its members if others have the same name, "dp (ranks 24-31)";
 // GroupText() if it has no name. Examines every communicator.
-std::string CommText(const Bundle& bundle, const Communicator& comm);
+std::string CommText(const Bundle& bundle, uint32_t comm_index);
 // "the group of ranks 24-31", "group 2 of ranks 24-31", "a group with 8 ranks" if it may have more members.
 std::string GroupText(const Communicator& comm);
 std::string ReductionText(uint8_t reduction);

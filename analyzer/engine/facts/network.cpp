@@ -11,7 +11,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
   if (comm == kNoIndex) return steps;
   const std::vector<Member>& members = model.comms[comm].members;
   for (const Member& member : members) {
-    if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+    if (!member.recorded()) continue;
     for (const NetworkOp& op : model.bundle.ranks[member.rank_index].network) {
       if (op.membership != member.membership || !ring::WaitsForNetwork(op.state)) continue;
       if (ring::IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
@@ -55,11 +55,11 @@ EvidenceItem EvidenceOf(const Model& model, const StuckStep& step) {
   EvidenceItem item(Evidence::NETWORK_STEP, {step.rank_index});
   item.Naming(model.bundle).Name(ring::ProxyStateName(step.op->state)).CountOf(step.op->channel, step.op->steps);
   if (step.peer_rank >= 0) {
-    item.detail()->add_ranks(step.peer_rank);
+    item.mutable_detail()->add_ranks(step.peer_rank);
   } else {
-    item.detail()->set_number(step.op->peer);
+    item.mutable_detail()->set_number(step.op->peer);
   }
-  item.detail()->set_other_number(step.op->step + 1);
+  item.mutable_detail()->set_other_number(step.op->step + 1);
   if (rank.captured_ns > 0 && step.op->since_ns > 0 && rank.captured_ns >= step.op->since_ns)
     item.fields.set_duration_ns(rank.captured_ns - step.op->since_ns);
   return item;

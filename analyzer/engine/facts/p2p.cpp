@@ -4,7 +4,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/alltoall.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/util/rank_text.h"
@@ -54,7 +53,7 @@ class Siblings {
       const std::vector<Member>& members = model_.comms[c].members;
       if (static_cast<size_t>(place.member) >= members.size()) continue;
       const Member& m = members[place.member];
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       const Op* op = model_.FindPointToPoint(m, place.op->kind, place.op->root_or_peer, place.op->seq);
       if (op == nullptr) continue;
       ++vote.total;
@@ -94,8 +93,7 @@ template <typename Look>
 void EachPair(const Model& model, uint32_t comm, Look look) {
   const std::vector<Member>& members = model.comms[comm].members;
   const auto own = [&](const Member& m) {
-    return m.rank_index >= 0 && m.membership != kNoIndex &&
-           model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
+    return m.recorded() && model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
   };
   for (size_t m = 0; m < members.size(); ++m) {
     if (!own(members[m])) continue;
@@ -123,17 +121,16 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   Misfit first;
   const auto& members = model.comms[comm].members;
   for (size_t m = 0; m < members.size(); ++m) {
-    if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
+    if (!members[m].recorded()) continue;
     const Rank& rank = model.bundle.ranks[members[m].rank_index];
     if (rank.source != Source::kFlightRecorder) continue;
     for (const Unit& unit : model.ranks[members[m].rank_index].in_flight) {
       for (const uint32_t i : unit.ops) {
         const Op& op = rank.ops[i];
-        if (op.membership != members[m].membership || op.kind != CallKind::kSend || op.root_or_peer < 0 ||
-            static_cast<size_t>(op.root_or_peer) >= members.size())
-          continue;
+        const Member* peer = model.PeerOf(rank, op);
+        if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) continue;
         bool counted = false;
-        const Op* other = model.OtherSide(members[m].rank_index, op, members[op.root_or_peer], &counted);
+        const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
         if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
         if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
           first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
@@ -156,9 +153,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (!model.comms[c].used_for_p2p) continue;
     const auto& members = model.comms[c].members;
-    // The first pair that does not match, by number, then by sender and receiver.
-    const Op *send = nullptr, *recv = nullptr;
-    std::pair<int32_t, int32_t> pair;
+    Misfit misfit;  // the first by number, then by sender and receiver
     EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
       const Rank &from = bundle.ranks[members[key.first].rank_index],
                  &to = bundle.ranks[members[key.second].rank_index];
@@ -169,18 +164,15 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
           continue;
         }
         if (s.count >= 0 && r.count >= 0 && !ExchangeFits(s, r)) {
-          if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
+          if (misfit.send == nullptr || std::tie(s.seq, key) < std::tie(misfit.send->seq, misfit.pair))
+            misfit = {&s, &r, key};
           return;
         }
         ++i, ++j;
       }
     });
-    if (send == nullptr) {
-      const Misfit misfit = FirstOfFrameworks(model, c);
-      send = misfit.send;
-      recv = misfit.recv;
-      pair = misfit.pair;
-    }
+    if (misfit.send == nullptr) misfit = FirstOfFrameworks(model, c);
+    const auto& [send, recv, pair] = misfit;
     if (send == nullptr) continue;
     Mismatch first;
     first.comm = c;
@@ -209,7 +201,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     const int32_t odd = sender_odd ? pair.first : pair.second;
     if (first.kind == MISMATCH_SPLITS && first.majority) {
       EachPair(model, c, [&](const std::pair<int32_t, int32_t>& key, const auto& lane, const auto& other) {
-        if (key == pair || (key.first != odd && key.second != odd)) return;
+        if (key == misfit.pair || (key.first != odd && key.second != odd)) return;
         const Op* s = At(bundle.ranks[members[key.first].rank_index], lane, first.seq);
         const Op* r = At(bundle.ranks[members[key.second].rank_index], other, first.seq);
         if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);

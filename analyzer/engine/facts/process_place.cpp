@@ -17,6 +17,7 @@ constexpr size_t kMostFrames = 256;
 constexpr int kMostThreads = 512;
 constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 
+std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
 bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // If the results for two samples are equal, the process is in the same wait.
@@ -64,22 +65,30 @@ bool IsPeerWait(std::string_view text) {
   if (frame.kind() == StackFrame::NATIVE) {
     if (GpuWaitOf(function) != ring::CallKind::kNone) return true;
     for (const absl::string_view begin : activity::kPeerWaitBegins) {
-      if (function.starts_with(std::string_view(begin.data(), begin.size()))) return true;
+      if (function.starts_with(Std(begin))) return true;
     }
   }
   for (const activity::FunctionOfFile& wait : activity::kGpuWaitsOfPython) {
-    if (function == std::string_view(wait.function.data(), wait.function.size()) &&
-        std::string_view(frame.file()).ends_with(std::string_view(wait.file.data(), wait.file.size())))
-      return true;
+    if (function == Std(wait.function) && std::string_view(frame.file()).ends_with(Std(wait.file))) return true;
   }
-  return std::any_of(std::begin(activity::kPeerWaits), std::end(activity::kPeerWaits), [text](absl::string_view part) {
-    return Holds(text, std::string_view(part.data(), part.size()));
-  });
+  return std::any_of(std::begin(activity::kPeerWaits), std::end(activity::kPeerWaits),
+                     [text](absl::string_view part) { return Holds(text, Std(part)); });
+}
+
+google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack) {
+  google::protobuf::RepeatedPtrField<Frame> frames;
+  for (const std::string& text : stack) *frames.Add() = ParseFrame(text);
+  return frames;
+}
+
+bool HasCalls(const Rank& rank) {
+  return !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                                          [](const Membership& ms) { return ms.issued > 0; });
 }
 
 ProcessPlace PlaceOfProcess(const Process& process) {
   ProcessPlace out;
-  if (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone) {
+  if (HasEnded(process)) {
     out.where = Whereabouts::kEnded;
     return out;
   }
@@ -122,10 +131,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
 bool OnlyProcessesKnown(const Bundle& bundle) {
   bool stacks = false;
   for (const Rank& rank : bundle.ranks) {
-    const bool called =
-        !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                                         [](const Membership& membership) { return membership.issued > 0; });
-    if (rank.source != Source::kFlightRecorder || called) return false;
+    if (rank.source != Source::kFlightRecorder || HasCalls(rank)) return false;
     stacks |= !rank.process.stack.empty() || !rank.process.python_stack.empty() || rank.process.evidence != nullptr;
   }
   return stacks;

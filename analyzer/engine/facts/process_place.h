@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
 
 namespace lockstep {
 
@@ -34,6 +35,18 @@ std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& sta
 
 // Returns whether a stack frame is a wait for other ranks or for a GPU.
 bool IsPeerWait(std::string_view frame);
+
+// Returns whether the process is no longer there, and whether it exited with status 0.
+inline bool HasEnded(const Process& process) {
+  return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
+}
+inline bool EndedWell(const Process& process) { return process.life == Life::kExited && process.exit_code == 0; }
+
+// Parses the frames of a stack.
+google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack);
+
+// Returns whether any call of the rank is known.
+bool HasCalls(const Rank& rank);
 
 ProcessPlace PlaceOfProcess(const Process& process);
 

@@ -1,15 +1,10 @@
 #include "analyzer/engine/facts/program.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <tuple>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/program_read.h"
 
@@ -226,15 +221,15 @@ class Aligner {
 
   bool IsExpected(const Member& missing, const Token& call) const {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
-    const Membership& ms = model_.bundle.ranks[missing.rank_index].memberships[missing.membership];
+    const Membership& ms = model_.MembershipOf(missing);
     if (IsPointToPoint(call.op->kind)) {
       const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
       return peer >= 0 && !members.empty() &&
              model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }
-    const int64_t next = ms.issued != kNone ? ms.issued + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+    const int64_t next = ms.issued != kNone ? ms.issued + 1 : FirstOf(ms);
     return std::any_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* op = m.rank_index < 0 || m.membership == kNoIndex ? nullptr : model_.FindCollective(m, next);
+      const Op* op = model_.FindCollective(m, next);
       return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
     });
   }
@@ -242,8 +237,7 @@ class Aligner {
   bool MostAreNotIn(int32_t rank_index, const Op& op) const {
     if (IsPointToPoint(op.kind)) return model_.Met(rank_index, op) == false;
     const auto is_in = [&](const Member& m) {
-      if (m.rank_index < 0 || m.rank_index == rank_index || m.membership == kNoIndex || m.arrived < op.seq)
-        return false;
+      if (!m.recorded() || m.rank_index == rank_index || m.arrived < op.seq) return false;
       const Op* theirs = model_.FindCollective(m, op.seq);
       const auto& ops = model_.bundle.ranks[m.rank_index].ops;
       const auto& units = model_.ranks[m.rank_index].in_flight;
@@ -301,7 +295,7 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* dif
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
   for (const Member& m : model.comms[comm].members) {
-    const Op* op = m.rank_index >= 0 && m.membership != kNoIndex ? model.FindCollective(m, seq) : nullptr;
+    const Op* op = model.FindCollective(m, seq);
     if (op == nullptr) continue;
     ++seen;
     auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
@@ -363,51 +357,6 @@ struct Votes {
   std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
 
-// Examines every `step`-th rank; with 0, all ranks, even those that differed earlier.
-Votes Ask(const Model& model, const Aligner& aligner, const std::vector<Program>& family, size_t step,
-          const Program& rank, const Aligner::Comparison& c) {
-  constexpr int64_t kEarlier = 3;
-  const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
-  const bool by_arguments = SameKindOfCall(own, reference);
-  const auto like = [&](const Token& next, const Token& side) {
-    return by_arguments ? aligner.SamePlace(next, side) : SameKindOfCall(next, side);
-  };
-  const auto alike = [&](const Program& p) {
-    if (step == 0) return true;
-    bool any = false;
-    for (int64_t back = 1; back <= kEarlier; ++back) {
-      const auto theirs = From(model, p, before, back), mine = From(model, rank, before, back);
-      if (theirs.empty() || mine.empty()) continue;
-      if (!SameKindOfCall(theirs[1], mine[1])) return false;
-      any = true;
-    }
-    return any;
-  };
-  Votes votes;
-  std::set<uint32_t> own_comms, reference_comms;
-  const uint32_t comm = CommOfKind(model, rank.rank, before.klass);
-  for (size_t i = 0; i < family.size(); ++i) {
-    const Program& p = family[i];
-    if (&p == &rank || (step > 1 && i % step != 0 && CommOfKind(model, p.rank, before.klass) != comm)) continue;
-    const auto here = From(model, p, before, 0);
-    if (here.empty()) continue;
-    const bool as_own = like(here[1], own), as_reference = like(here[1], reference);
-    if (as_own == as_reference) continue;
-    const uint32_t theirs = CommOfKind(model, p.rank, before.klass);
-    if (theirs != comm && !alike(p)) continue;
-    (as_own ? votes.like_own : votes.like_reference).push_back(&p);
-    if (theirs != comm) {
-      (as_own ? own_comms : reference_comms).insert(theirs);
-    } else {
-      ++(as_own ? votes.fellows_own : votes.fellows_reference);
-      if (as_own) votes.fellow = &p;
-    }
-  }
-  votes.own += votes.fellows_own + own_comms.size();
-  votes.reference += votes.fellows_reference + reference_comms.size();
-  return votes;
-}
-
 // Returns the number of the member's newest recorded collective before this call of the rank, or kUnknown.
 int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
   const Rank& rank = model.bundle.ranks[member.rank_index];
@@ -428,7 +377,7 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (before == kUnknown) return false;
   int alike = 0, others = 0;
   for (const Member& m : model.comms[model.CommOf(*member)].members) {
-    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
+    if (!m.recorded() || m.rank_index == d.rank) continue;
     ++others;
     const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
     const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators prove nothing
@@ -438,13 +387,23 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   return 2 * alike > others;
 }
 
+// The call that the rank added, changed or moved, or that it skipped although its siblings made it.
+struct AtIssue {
+  AtIssue(const Model& model, const Divergence& d)
+      : own(d.type != Divergence::Type::kSkipped), op(own ? d.own : d.sibling) {
+    if (op == nullptr || op->membership == kNoIndex) return;
+    kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
+  }
+  bool own;
+  const Op* op;
+  uint32_t kind = kNoIndex;  // of its communicator
+};
+
 // Returns whether most members of the communicator made this rank's call at its number, although others (or the sibling
 // in its own communicator) did not. If so, the rank skipped and added no call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
-  const bool own = d.type != Divergence::Type::kSkipped;
-  const Op* op = own ? d.own : d.sibling;
-  if (op == nullptr || op->membership == kNoIndex || !IsCollective(op->kind)) return false;
-  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
+  const auto [own, op, kind] = AtIssue(model, d);
+  if (kind == kNoIndex || !IsCollective(op->kind)) return false;
   const Member* member = model.MemberOfKind(d.rank, kind);
   const Op* call = own || member == nullptr ? (own ? op : nullptr) : model.FindCollective(*member, op->seq);
   if (call == nullptr || member == nullptr) return false;
@@ -463,130 +422,194 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
 // it is unknown whether that communicator has its own number of rounds.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
-  const bool own = d.type != Divergence::Type::kSkipped;
-  const Op& op = own ? *d.own : *d.sibling;
-  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], op)].kind;
-  const uint32_t comm = CommOfKind(model, d.rank, kind);
+  const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
   return comm == kNoIndex || std::none_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
                                           [&](const Member& m) { return m.rank_index >= 0 && m.rank_index != d.rank; });
 }
 
-}  // namespace
+// The programs of the ranks with one role, and which of these ranks left it.
+class Family {
+ public:
+  Family(const Model& model, const Aligner& aligner, const std::vector<Program>& programs)
+      : model_(model), aligner_(aligner), programs_(programs), step_(programs.size() / kSample + 1) {}
 
-std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
-  const std::map<std::string, std::vector<Program>> families = ReadPrograms(model, strands);
-  std::vector<Divergence> found;
-  const Aligner aligner(model, strands);
-  for (const auto& [key, family] : families) {
-    if (family.size() == 2) {
-      // If only two ranks differ, each is evidence against the other. Then the ranks that wait for one of them decide,
-      // or else their earlier calls.
-      const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
-      if (c.same) continue;
-      const int expected = aligner.WhoStayed(family[0].rank, family[1].rank, c);
-      const int keeps = expected < 0 ? aligner.Precedent(c) : expected;
-      if (keeps < 0) continue;
-      Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
-      aligner.AskMembers(family[keeps].rank, family[1 - keeps].rank, &told);
-      if (!told.divergence) continue;
-      found.push_back(*told.divergence);
-      found.back().siblings_agreeing = 1;
-      found.back().family_size = 2;
-      found.back().by_history = expected < 0;
-      continue;
+  std::vector<Divergence> Find() {
+    if (programs_.size() == 2) ComparePair();
+    if (programs_.size() > 2) ChooseReference();
+    for (const Program* program : differ_) {
+      if (asked_ > kMostAsked) break;
+      Judge(*program);
     }
-    if (family.size() < 3) continue;
-    // The reference is a rank with a long record that most others agree with. A few candidates are enough unless most
-    // ranks differ from each other.
+    return std::move(found_);
+  }
+
+ private:
+  void Add(Divergence d, size_t agree, bool by_history) {
+    d.siblings_agreeing = static_cast<int32_t>(agree);
+    d.family_size = static_cast<int32_t>(programs_.size());
+    d.by_history = by_history;
+    found_.push_back(d);
+  }
+
+  // If only two ranks differ, each is evidence against the other. Then the ranks that wait for one of them decide, or
+  // else their earlier calls.
+  void ComparePair() {
+    const Aligner::Comparison c = aligner_.Compare(programs_[0], programs_[1]);
+    if (c.same) return;
+    const int expected = aligner_.WhoStayed(programs_[0].rank, programs_[1].rank, c);
+    const int keeps = expected < 0 ? aligner_.Precedent(c) : expected;
+    if (keeps < 0) return;
+    Aligner::Comparison told = keeps == 0 ? c : aligner_.Compare(programs_[1], programs_[0]);
+    aligner_.AskMembers(programs_[keeps].rank, programs_[1 - keeps].rank, &told);
+    if (told.divergence) Add(*told.divergence, 1, expected < 0);
+  }
+
+  // The reference is a rank with a long record that most others agree with. A few candidates are enough unless most
+  // ranks differ from each other.
+  void ChooseReference() {
     std::vector<const Program*> candidates;
-    for (const Program& p : family) candidates.push_back(&p);
+    for (const Program& p : programs_) candidates.push_back(&p);
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Program* a, const Program* b) { return a->calls > b->calls; });
     if (candidates.size() > kCandidates) candidates.resize(kCandidates);
-    std::vector<const Program*> best;  // programs that differ from the reference
-    const Program* reference = nullptr;
-    size_t agreeing = 0;
-    for (const Program* ref : candidates) {
+    for (const Program* candidate : candidates) {
       std::vector<const Program*> differ;
-      for (const Program& other : family) {
-        if (&other != ref && !aligner.Compare(*ref, other).same) differ.push_back(&other);
+      for (const Program& other : programs_) {
+        if (&other != candidate && !aligner_.Compare(*candidate, other).same) differ.push_back(&other);
       }
-      const size_t agree = family.size() - differ.size();
-      if (agree > agreeing) {
-        best = std::move(differ);
-        agreeing = agree;
-        reference = ref;
+      if (const size_t agree = programs_.size() - differ.size(); agree > agreeing_) {
+        differ_ = std::move(differ);
+        agreeing_ = agree;
+        reference_ = candidate;
       }
-      if (2 * agreeing > family.size()) break;
+      if (2 * agreeing_ > programs_.size()) break;
     }
-    if (best.empty()) continue;
-    const auto add = [&, size = family.size()](Divergence d, size_t agree) {
-      d.siblings_agreeing = static_cast<int32_t>(agree);
-      d.family_size = static_cast<int32_t>(size);
-      found.push_back(d);
+  }
+
+  // Decides whether this program, which differs from the reference, or others left the program of the role.
+  void Judge(const Program& own) {
+    Aligner::Comparison c = aligner_.Compare(*reference_, own);
+    int32_t sibling = reference_->rank;
+    Votes votes;
+    for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
+      ++asked_;
+      votes = Ask(step_, own, c);
+      // If the members all continued alike, they have their own number of rounds or their own sizes. Then one of them
+      // shows the program.
+      const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
+      if (!legal) break;
+      c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();
+      sibling = votes.fellow->rank;
+      votes = Votes();
+    }
+    if (c.same) return;
+    aligner_.AskMembers(sibling, own.rank, &c);
+    if (votes.like_own.empty() && votes.like_reference.empty()) {  // no earlier call shows who left
+      if (c.divergence && 2 * agreeing_ > programs_.size()) Add(*c.divergence, agreeing_, c.divergence->by_history);
+      return;
+    }
+    const int keeps = aligner_.Precedent(c);
+    const bool by_history = votes.own == votes.reference;
+    if (votes.own > votes.reference || (by_history && keeps == 1)) {
+      AddThoseWhoTurned(own, c, by_history);
+    } else if (c.divergence && (keeps == 0 || (votes.own < votes.reference && !IsAlone(model_, *c.divergence)))) {
+      // If the evidence is equal on both sides, the earlier calls of both decide.
+      if (step_ > 1 && counted_++ < kMostCounted) votes = Ask(1, own, c);
+      Add(*c.divergence, votes.like_reference.size(), by_history);
+    }
+  }
+
+  // This rank kept to the program: those that continued like the reference left it.
+  void AddThoseWhoTurned(const Program& own, const Aligner::Comparison& c, bool by_history) {
+    const Votes votes = Ask(0, own, c);
+    // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
+    if (votes.like_own.size() + 1 < votes.like_reference.size()) return;
+    const Token &before = (*c.b)[c.j - 1], &next = (*c.b)[c.j];
+    std::set<uint32_t> comms = {CommOfKind(model_, own.rank, before.klass)};  // in which a rank continued like this one
+    for (const Program* p : votes.like_own) comms.insert(CommOfKind(model_, p->rank, before.klass));
+    for (const Program* p : votes.like_reference) {
+      const bool apart = !comms.contains(CommOfKind(model_, p->rank, before.klass));
+      if ((apart && !(by_history && p == reference_)) || !turned_.insert(p->rank).second) continue;
+      const auto here = From(model_, *p, before, 0);
+      const Aligner::Comparison back = aligner_.Compare(own, *p);
+      Divergence left;
+      if (back.divergence && back.divergence->own == here[1].op) {
+        left = *back.divergence;
+      } else {
+        const bool added = here.size() > 2 && SameKindOfCall(here[2], next);
+        left.type = added ? Divergence::Type::kExtra : Divergence::Type::kSkipped;
+        left.rank = p->rank;
+        left.own = here[1].op;
+        left.sibling = next.op;
+        left.sibling_rank = own.rank;
+      }
+      Add(left, votes.like_own.size() + 1, by_history);
+    }
+  }
+
+  // Asks every `step`-th rank; with 0, all ranks, even those that differed earlier.
+  Votes Ask(size_t step, const Program& rank, const Aligner::Comparison& c) const {
+    const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
+    const bool by_arguments = SameKindOfCall(own, reference);
+    const auto like = [&](const Token& next, const Token& side) {
+      return by_arguments ? aligner_.SamePlace(next, side) : SameKindOfCall(next, side);
     };
-    const size_t step = family.size() / kSample + 1;
-    std::set<int32_t> turned;  // ranks that left the program together with the reference
-    size_t asked = 0, counted = 0;
-    for (const Program* program : best) {
-      if (asked > kMostAsked) break;
-      const Program& own = *program;
-      Aligner::Comparison c = aligner.Compare(*reference, own);
-      int32_t sibling = reference->rank;
-      Votes votes;
-      for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
-        ++asked;
-        votes = Ask(model, aligner, family, step, own, c);
-        // If the members all continued alike, they have their own number of rounds or their own sizes. Then one of them
-        // shows the program.
-        const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
-        if (!legal) break;
-        c = first ? aligner.Compare(*votes.fellow, own) : Aligner::Comparison();
-        sibling = votes.fellow->rank;
-        votes = Votes();
-      }
-      if (c.same) continue;
-      aligner.AskMembers(sibling, own.rank, &c);
-      if (votes.like_own.empty() && votes.like_reference.empty()) {  // no earlier call shows who left
-        if (c.divergence && 2 * agreeing > family.size()) add(*c.divergence, agreeing);
-        continue;
-      }
-      const int keeps = aligner.Precedent(c);
-      if (votes.own > votes.reference || (votes.own == votes.reference && keeps == 1)) {
-        const bool by_history = votes.own == votes.reference;
-        votes = Ask(model, aligner, family, 0, own, c);
-        // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
-        if (votes.like_own.size() + 1 < votes.like_reference.size()) continue;
-        std::set<uint32_t> comms;  // communicators in which a rank continued like this one
-        comms.insert(CommOfKind(model, own.rank, (*c.b)[c.j - 1].klass));
-        for (const Program* p : votes.like_own) comms.insert(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
-        for (const Program* p : votes.like_reference) {
-          const bool apart = !comms.contains(CommOfKind(model, p->rank, (*c.b)[c.j - 1].klass));
-          if ((apart && !(by_history && p == reference)) || !turned.insert(p->rank).second) continue;
-          const auto here = From(model, *p, (*c.b)[c.j - 1], 0);
-          const Aligner::Comparison back = aligner.Compare(own, *p);
-          Divergence left;
-          if (back.divergence && back.divergence->own == here[1].op) {
-            left = *back.divergence;
-          } else {
-            left.type = here.size() > 2 && SameKindOfCall(here[2], (*c.b)[c.j]) ? Divergence::Type::kExtra
-                                                                                : Divergence::Type::kSkipped;
-            left.rank = p->rank;
-            left.own = here[1].op;
-            left.sibling = (*c.b)[c.j].op;
-            left.sibling_rank = own.rank;
-          }
-          left.by_history = by_history;
-          add(left, votes.like_own.size() + 1);
-        }
-      } else if (c.divergence && (keeps == 0 || (votes.own < votes.reference && !IsAlone(model, *c.divergence)))) {
-        // If the evidence is equal on both sides, the earlier calls of both decide.
-        Divergence left = *c.divergence;
-        left.by_history = votes.own == votes.reference;
-        if (step > 1 && counted++ < kMostCounted) votes = Ask(model, aligner, family, 1, own, c);
-        add(left, votes.like_reference.size());
+    Votes votes;
+    std::set<uint32_t> own_comms, reference_comms;
+    const uint32_t comm = CommOfKind(model_, rank.rank, before.klass);
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      const Program& p = programs_[i];
+      if (&p == &rank || (step > 1 && i % step != 0 && CommOfKind(model_, p.rank, before.klass) != comm)) continue;
+      const auto here = From(model_, p, before, 0);
+      if (here.empty()) continue;
+      const bool as_own = like(here[1], own), as_reference = like(here[1], reference);
+      if (as_own == as_reference) continue;
+      const uint32_t theirs = CommOfKind(model_, p.rank, before.klass);
+      if (theirs != comm && step != 0 && !WereAlike(p, rank, before)) continue;
+      (as_own ? votes.like_own : votes.like_reference).push_back(&p);
+      if (theirs != comm) {
+        (as_own ? own_comms : reference_comms).insert(theirs);
+      } else {
+        ++(as_own ? votes.fellows_own : votes.fellows_reference);
+        if (as_own) votes.fellow = &p;
       }
     }
+    votes.own += votes.fellows_own + own_comms.size();
+    votes.reference += votes.fellows_reference + reference_comms.size();
+    return votes;
+  }
+
+  // Returns whether both ranks continued alike after the calls before this one.
+  bool WereAlike(const Program& a, const Program& b, const Token& before) const {
+    constexpr int64_t kEarlier = 3;
+    bool any = false;
+    for (int64_t back = 1; back <= kEarlier; ++back) {
+      const auto x = From(model_, a, before, back), y = From(model_, b, before, back);
+      if (x.empty() || y.empty()) continue;
+      if (!SameKindOfCall(x[1], y[1])) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  const Model& model_;
+  const Aligner& aligner_;
+  const std::vector<Program>& programs_;
+  const size_t step_;
+  std::vector<const Program*> differ_;  // programs that differ from the reference
+  const Program* reference_ = nullptr;
+  size_t agreeing_ = 0, asked_ = 0, counted_ = 0;
+  std::set<int32_t> turned_;  // ranks that left the program together with the reference
+  std::vector<Divergence> found_;
+};
+
+}  // namespace
+
+std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
+  std::vector<Divergence> found;
+  const Aligner aligner(model, strands);
+  for (const auto& [key, programs] : ReadPrograms(model, strands)) {
+    for (const Divergence& d : Family(model, aligner, programs).Find()) found.push_back(d);
   }
   // If several threads of a rank left their program, the first one to leave is used.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };

@@ -55,8 +55,7 @@ size_t MostAlike(const Model& model, const Roles& roles, const std::vector<Membe
   std::map<Neighbors, size_t> alike;
   size_t most = 0;
   for (const Member& m : members) {
-    if (m.rank_index >= 0 && m.membership != kNoIndex)
-      most = std::max(most, ++alike[NeighborsOf(model, roles, m.rank_index, m.membership, 1)]);
+    if (m.recorded()) most = std::max(most, ++alike[NeighborsOf(model, roles, m.rank_index, m.membership, 1)]);
   }
   return most;
 }

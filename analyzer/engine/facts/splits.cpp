@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/facts/cause.h"
 
 namespace lockstep {
 namespace {
@@ -117,9 +116,8 @@ class Split {
     if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.grade = std::min(fault.grade, kUnseen);
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
-      fault.detail.set_flag(!fault.missing.empty());
-      fault.detail.set_name(CommName(bundle_.comms[fault.comm]));
-      fault.detail.set_other_name(RankList(bundle_, model_.comms[fault.comm]));
+      fault.Flag(!fault.missing.empty());
+      fault.Names(CommName(bundle_.comms[fault.comm]), RankList(bundle_, model_.comms[fault.comm]));
     } else {
       const Entry* usual = nullptr;
       if (fault.home != kNoIndex) {
@@ -128,12 +126,13 @@ class Split {
         }
       }
       fault.reason = REASON_OTHER_COLOUR;
-      *fault.detail.mutable_call() = SplitCall();
-      fault.detail.set_name(first.comm == kNoIndex ? "no color" : absl::StrCat("color ", first.color));
+      fault.Call(SplitCall()).Name(first.comm == kNoIndex ? "no color" : absl::StrCat("color ", first.color));
       if (usual != nullptr) fault.detail.set_other_name(absl::StrCat("color ", usual->color));
     }
-    fault.evidence.set_kind(Evidence::GROUP_SIZES);
-    Detail* sizes = fault.evidence.mutable_detail();
+    Detail* sizes = fault.Add(Evidence::GROUP_SIZES, fault.ranks)
+                        .CountOf(best.exact, best.pattern.size)
+                        .Number(best.pattern.stride)
+                        .mutable_detail();
     for (uint32_t comm : fault.affected) {
       CommunicatorRef* group = sizes->add_groups();
       group->set_id(bundle_.comms[comm].id);
@@ -141,9 +140,6 @@ class Split {
       group->set_size(static_cast<int32_t>(children_.at(comm).size()));
       sizes->add_members(RankList(bundle_, model_.comms[comm]));
     }
-    sizes->set_count(static_cast<int64_t>(best.exact));
-    sizes->set_of(best.pattern.size);
-    sizes->set_number(best.pattern.stride);
     faults->push_back(std::move(fault));
   }
 
@@ -197,25 +193,20 @@ class Split {
       if (fault.comm == kNoIndex) {
         fault.comm = fault.home = entries_[i].comm;
         fault.reason = REASON_OTHER_KEY;
-        *fault.detail.mutable_call() = SplitCall();
-        fault.detail.set_number(entries_[i].key);
+        fault.Call(SplitCall()).Number(entries_[i].key).Name(CommText(bundle_, fault.comm));
         fault.detail.set_other_number(entries_[i].member);
-        fault.detail.set_name(CommText(bundle_, bundle_.comms[fault.comm]));
       }
     }
     if (fault.ranks.empty()) return;
     fault.affected.assign(affected.begin(), affected.end());
-    fault.grade = GRADE_STRONG;
-    fault.evidence.set_kind(Evidence::KEYS_KEEP_ORDER);
-    fault.evidence.mutable_detail()->set_count(static_cast<int64_t>(entries_.size() - odd.size()));
-    *fault.evidence.mutable_communicator() = Labelled(bundle_, bundle_.comms[parent_]);
+    fault.Add(Evidence::KEYS_KEEP_ORDER, fault.ranks).Count(entries_.size() - odd.size()).On(bundle_, parent_);
     faults->push_back(std::move(fault));
   }
 
  private:
   CallRef SplitCall() const {
     CallRef call;
-    call.set_text(absl::StrCat("split #", ordinal_, " of ", CommText(bundle_, bundle_.comms[parent_])));
+    call.set_text(absl::StrCat("split #", ordinal_, " of ", CommText(bundle_, parent_)));
     return call;
   }
   struct Fit {
@@ -440,7 +431,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
         Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
         if (members[m].rank_index >= 0) {
-          const Membership& ms = bundle.ranks[members[m].rank_index].memberships[members[m].membership];
+          const Membership& ms = model.MembershipOf(members[m]);
           if (ms.state == CommState::kNotMember) continue;
           pending |= ms.state == CommState::kInitializing;
           e.rank = members[m].rank_index;
@@ -533,7 +524,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
       if (claims[theirs].holders != 1 || claims[theirs].disowned_by.empty()) continue;
       const Member* holder = nullptr;
       for (const Member& m : model.comms[theirs].members) {
-        if (m.rank_index >= 0 && m.membership != kNoIndex) holder = &m;
+        if (m.recorded()) holder = &m;
       }
       for (uint32_t usual : list) {
         const auto& disowned = claims[usual].disowned_by;
@@ -546,12 +537,10 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
         fault.home = usual;
         fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
         fault.reason = REASON_OTHER_MEMBERS;
-        fault.detail.set_name(CommText(bundle, bundle.comms[theirs]));
-        fault.evidence.set_kind(Evidence::MEMBER_LISTS);
-        fault.evidence.mutable_detail()->set_count(claims[usual].holders);
+        fault.Name(CommText(bundle, theirs));
+        EvidenceItem& lists = fault.Add(Evidence::MEMBER_LISTS, fault.ranks).Count(claims[usual].holders);
         for (const uint32_t comm : {theirs, usual})
-          fault.evidence.mutable_detail()->add_members(RankList(bundle, model.comms[comm]));
-        fault.grade = GRADE_STRONG;
+          lists.mutable_detail()->add_members(RankList(bundle, model.comms[comm]));
         faults->push_back(std::move(fault));
         break;
       }

@@ -7,22 +7,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/model.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-struct SplitFault {
-  std::vector<int32_t> ranks;    // indexes into Bundle::ranks: the ranks that differ
-  std::vector<int32_t> missing;  // global ranks without data that differ
-  uint32_t comm = kNoIndex;      // the communicator that the first of these ranks is in
-  uint32_t home = kNoIndex;      // the communicator to which the first rank belongs; kNoIndex if no rank created it
+// `ranks` and `missing` are the ranks that differ, and `comm` is the communicator that the first of them is in.
+struct SplitFault : Cause {
+  uint32_t home = kNoIndex;  // the communicator to which the first rank belongs; kNoIndex if no rank created it
   // Communicators with a missing or extra member, or whose members are in a different order.
   std::vector<uint32_t> affected;
-  Reason reason = REASON_UNSPECIFIED;
-  Detail detail;
-  Evidence evidence;
-  Grade grade = GRADE_UNSPECIFIED;
   bool agreed = false;  // all members list the same members; only the shape of the other groups contradicts it
 };
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -34,7 +33,6 @@ struct Part {
 
 struct Call {
   uint32_t comm = kNoIndex;     // the first communicator it created
-  uint32_t parent = kNoIndex;   // communicator that was split, if known
   std::set<std::string> names;  // names of a few created communicators
   int32_t made = 0;             // number of created communicators
   int32_t size = 0;             // size of the largest one
@@ -84,11 +82,9 @@ int64_t InFirstOperations(const Rank& rank) {
 
 class StartUpStory {
  public:
-  explicit StartUpStory(const Bundle& bundle) : bundle_(bundle) {}
+  explicit StartUpStory(const Model& model) : model_(model), bundle_(model.bundle) {}
 
   bool Collect() {
-    absl::flat_hash_map<std::string, uint32_t> comm_of_id;
-    for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id.try_emplace(bundle_.comms[c].id, c);
     // A split is a single call on its parent, regardless of its colors.
     std::map<std::pair<std::string, uint32_t>, uint32_t> calls;
     call_of_comm_.assign(bundle_.comms.size(), kNoIndex);
@@ -97,12 +93,7 @@ class StartUpStory {
       const bool split = comm.origin == ring::CallKind::kCommSplit && !comm.parent_id.empty() && comm.ordinal > 0;
       const auto key = split ? std::pair(comm.parent_id, comm.ordinal) : std::pair("/" + comm.id, uint32_t{0});
       auto [it, fresh] = calls.try_emplace(key, static_cast<uint32_t>(calls_.size()));
-      if (fresh) {
-        calls_.emplace_back();
-        calls_.back().comm = c;
-        if (auto parent = comm_of_id.find(comm.parent_id); parent != comm_of_id.end())
-          calls_.back().parent = parent->second;
-      }
+      if (fresh) calls_.emplace_back().comm = c;
       call_of_comm_[c] = it->second;
     }
     std::vector<bool> counted(bundle_.comms.size());
@@ -126,7 +117,7 @@ class StartUpStory {
           counted[ms.comm] = true;
           ++call.made;
           call.size = std::max(call.size, comm.size);
-          if (call.names.size() < kMostNames) call.names.insert(comm.name.empty() ? comm.id : comm.name);
+          if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
         }
       }
     }
@@ -233,10 +224,10 @@ class StartUpStory {
   // Returns whether the creation `later` needs a communicator that `earlier` created.
   bool Needs(uint32_t later, uint32_t earlier) const {
     constexpr int kDeepest = 16;
-    uint32_t parent = calls_[later].parent;
+    uint32_t parent = ParentOf(calls_[later]);
     for (int depth = 0; parent != kNoIndex && depth < kDeepest; ++depth) {
       if (call_of_comm_[parent] == earlier) return true;
-      parent = calls_[call_of_comm_[parent]].parent;
+      parent = ParentOf(calls_[call_of_comm_[parent]]);
     }
     return false;
   }
@@ -375,10 +366,9 @@ class StartUpStory {
     }
   }
 
-  std::string ParentName(const Call& call) const {
-    const Communicator& parent = bundle_.comms[call.parent];
-    return parent.name.empty() ? parent.id : parent.name;
-  }
+  static const std::string& NameOf(const Communicator& comm) { return comm.name.empty() ? comm.id : comm.name; }
+  // Returns the communicator that was split; kNoIndex if it is unknown.
+  uint32_t ParentOf(const Call& call) const { return model_.comms[call.comm].parent; }
 
   void WriteCall(const Call& call, Creation* out) const {
     const Communicator& comm = bundle_.comms[call.comm];
@@ -399,7 +389,7 @@ class StartUpStory {
     out->set_serial(call.serial);
     out->set_made(call.made);
     for (const std::string& name : call.names) out->add_names(name);
-    if (call.parent != kNoIndex) out->set_parent(ParentName(call));
+    if (ParentOf(call) != kNoIndex) out->set_parent(NameOf(bundle_.comms[ParentOf(call)]));
   }
 
   void Sum(const std::vector<const Call*>& order, StartUp* out) const {
@@ -422,6 +412,7 @@ class StartUpStory {
     out->set_latest_times(worst->second.first);
   }
 
+  const Model& model_;
   const Bundle& bundle_;
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
@@ -433,9 +424,9 @@ class StartUpStory {
 
 }  // namespace
 
-void ExplainStartUp(const Bundle& bundle, Verdict* verdict) {
-  StartUpStory story(bundle);
-  if (bundle.ranks.empty()) return;
+void ExplainStartUp(const Model& model, Verdict* verdict) {
+  StartUpStory story(model);
+  if (model.bundle.ranks.empty()) return;
   if (!story.Collect()) {
     verdict->add_unmeasured()->set_kind(Unmeasured::CREATIONS);
     return;

@@ -6,12 +6,12 @@
 // until the last member has entered, and only then does its own work. The clocks are those of Verdict::clocks.
 #pragma once
 
-#include "analyzer/model/bundle.h"
+#include "analyzer/engine/facts/model.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
 // Fills verdict->start_up if creations were recorded; otherwise adds the reason to not_measured.
-void ExplainStartUp(const Bundle& bundle, Verdict* verdict);
+void ExplainStartUp(const Model& model, Verdict* verdict);
 
 }  // namespace lockstep

@@ -79,7 +79,7 @@ class Comparer {
   }
 
  private:
-  const Membership& Of(const Member& m) const { return model_.bundle.ranks[m.rank_index].memberships[m.membership]; }
+  const Membership& Of(const Member& m) const { return model_.MembershipOf(m); }
 
   // Ranks that run one program have about the same numbers everywhere.
   bool NumberAlike(size_t a, size_t b) const {

@@ -133,9 +133,9 @@ class OrderReader {
   int OrderAt(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t other, int64_t other_seq) const {
     const auto op_of = [&](uint32_t c, int64_t number) -> const Op* {
       for (const Membership& ms : model_.bundle.ranks[rank_index].memberships) {
-        const auto& members = model_.comms[c].members;
-        if (ms.comm != c || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size()) continue;
-        const Op* op = model_.FindCollective(members[ms.member_rank], number);
+        const Member* member = ms.comm == c ? model_.MemberAt(c, ms.member_rank) : nullptr;
+        if (member == nullptr) continue;
+        const Op* op = model_.FindCollective(*member, number);
         return op != nullptr && op->state == OpState::kCompleted && NeedsEveryMember(op->kind) ? op : nullptr;
       }
       return nullptr;

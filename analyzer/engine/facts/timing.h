@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,9 @@ class Timing {
   std::vector<std::string> clock_names;       // host name, or "rank 5" if the host is unknown
   std::vector<uint32_t> first_rank_of_clock;  // index into Bundle::ranks
 
+  std::span<const Attendance> Of(const Meeting& meeting) const {
+    return {attendance.data() + meeting.first, meeting.count};
+  }
   const TimedOp& At(const Attendance& a) const { return ranks[a.rank].ops[a.timed]; }
   const Op& OpOf(const Attendance& a) const { return model.bundle.ranks[a.rank].ops[At(a).op]; }
 

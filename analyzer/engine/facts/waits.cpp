@@ -145,7 +145,7 @@ void WaitGraph::FindLost(size_t rank_index) {
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
-        const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+        const int64_t next = NextOf(ms);
         // Operations missing from a truncated file were issued after all that it contains. If it contains an unfinished
         // one, the GPU is executing that, and the lost ones are queued behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
@@ -244,6 +244,21 @@ void WaitGraph::Reverse() {
   }
 }
 
+std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes) const {
+  std::vector<bool> waits(back.size());
+  std::vector<uint32_t> next;
+  for (int32_t r : rank_indexes) next.push_back(HostNode(r));
+  while (!next.empty()) {
+    const uint32_t at = next.back();
+    next.pop_back();
+    for (uint32_t from : back[at]) {
+      if (!waits[from]) next.push_back(from);
+      waits[from] = true;
+    }
+  }
+  return waits;
+}
+
 // The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
 // those: the owner of the store's key, or the process missing from the barrier. Otherwise all of them are named.
 bool WaitGraph::HoldFromOutside() {
@@ -315,7 +330,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
   front = GpuFront();
   edges[QueueNode(index)].clear();
   if (queue.units.empty() && !queue.overwritten) return;
-  const Op* oldest = queue.units.empty() ? nullptr : &rank.ops[view.in_flight[queue.units[0]].ops[0]];
+  const Op* oldest = OldestIn(queue);
   const GpuFront waits = {Front::kWaits, oldest,
                           oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
@@ -452,8 +467,8 @@ int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
 }
 
 uint32_t WaitGraph::FaultyQueueOf(int32_t rank_index) const {
-  for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
-    if (IsFaulty(queues[q].front.front)) return q;
+  for (const Queue& queue : QueuesOf(rank_index)) {
+    if (IsFaulty(queue.front.front)) return NodeOf(queue);
   }
   return kNoIndex;
 }
@@ -465,7 +480,7 @@ void WaitGraph::HoldByFaultyGpus() {
 
 // Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
 // another rank in it, the two would have finished their part, so the true counterpart is a later one. In that case,
-// returns the peer's queue.
+// returns the node of the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
@@ -476,7 +491,7 @@ uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member&
   const bool elsewhere = std::any_of(out.begin(), out.end(), [&](const Edge& e) {
     return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind);
   });
-  return queues[queue].front.front == Front::kWaits && elsewhere ? queue : kNoIndex;
+  return queues[queue].front.front == Front::kWaits && elsewhere ? QueueNode(queue) : kNoIndex;
 }
 
 // An operation that all members entered does not finish if one of their GPUs is known to hang.
@@ -489,14 +504,12 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   for (uint32_t i : model_.ranks[queue.rank].in_flight[unit].ops) {
     const Op& op = rank.ops[i];
     const uint32_t comm = rank.memberships[op.membership].comm;
-    const auto& members = model_.comms[comm].members;
     if (IsPointToPoint(op.kind)) {
-      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
-      const int32_t peer = members[op.root_or_peer].rank_index;
-      uint32_t faulty = peer < 0 || peer == queue.rank ? kNoIndex : FaultyQueueOf(peer);
-      if (faulty == kNoIndex && peer >= 0 && peer != queue.rank)
-        faulty = WaitsInOlder(queue.rank, op, members[op.root_or_peer]);
-      if (faulty != kNoIndex) edges[QueueNode(index)].push_back({QueueNode(faulty), Why::kBehind, &op, comm});
+      const Member* peer = model_.PeerOf(rank, op);
+      if (peer == nullptr || peer->rank_index < 0 || peer->rank_index == queue.rank) continue;
+      uint32_t faulty = FaultyQueueOf(peer->rank_index);
+      if (faulty == kNoIndex) faulty = WaitsInOlder(queue.rank, op, *peer);
+      if (faulty != kNoIndex) edges[QueueNode(index)].push_back({faulty, Why::kBehind, &op, comm});
       continue;
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
@@ -504,9 +517,9 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
       // Visits the members once per operation, not once for each of them.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
-      for (const Member& m : members) {
+      for (const Member& m : model_.comms[comm].members) {
         const uint32_t faulty = m.rank_index < 0 ? kNoIndex : FaultyQueueOf(m.rank_index);
-        if (faulty != kNoIndex) out.push_back({QueueNode(faulty), Why::kBehind, nullptr, comm});
+        if (faulty != kNoIndex) out.push_back({faulty, Why::kBehind, nullptr, comm});
       }
       if (out.empty()) {
         not_held_.insert({comm, op.seq});
@@ -532,11 +545,10 @@ void WaitGraph::BuildHost(size_t rank_index) {
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;
   const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
-  for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
-    const GpuFront& front = queues[q].front;
+  for (const Queue& queue : QueuesOf(rank_index)) {
     // Whatever waits in another strand, the program does not wait for it.
-    if (queues[q].strand != 0 && view.host == HostState::kUnknown) continue;
-    if (front.front != Front::kIdle) out.push_back({QueueNode(q), Why::kOwnGpu, front.op, front.comm});
+    if (!held || queue.front.front == Front::kIdle || (queue.strand != 0 && view.host == HostState::kUnknown)) continue;
+    out.push_back({NodeOf(queue), Why::kOwnGpu, queue.front.op, queue.front.comm});
   }
   edges[HostNode(rank_index)] = std::move(out);
 }

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <tuple>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -92,8 +90,16 @@ class WaitGraph {
   static uint32_t HostNode(size_t rank_index) { return static_cast<uint32_t>(rank_index); }
   uint32_t QueueNode(uint32_t queue) const { return hosts_ + queue; }
   const Queue& QueueOf(uint32_t node) const { return queues[node - hosts_]; }
-  // Queues of a rank, at least one: [FirstQueue(r), FirstQueue(r + 1)).
-  uint32_t FirstQueue(size_t rank_index) const { return first_queue_[rank_index]; }
+  uint32_t NodeOf(const Queue& queue) const { return QueueNode(static_cast<uint32_t>(&queue - queues.data())); }
+  // Returns the queues of a rank, at least one.
+  std::span<const Queue> QueuesOf(size_t rank_index) const {
+    return {queues.data() + first_queue_[rank_index], queues.data() + first_queue_[rank_index + 1]};
+  }
+  // Returns the queue's oldest operation in flight, or null.
+  const Op* OldestIn(const Queue& queue) const {
+    const auto& ops = model_.bundle.ranks[queue.rank].ops;
+    return queue.units.empty() ? nullptr : &ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
+  }
   // -1 for a node of a rank without data and for a collective.
   int32_t RankOf(uint32_t node) const {
     return node < hosts_ ? static_cast<int32_t>(node) : node < fixed_ ? queues[node - hosts_].rank : -1;
@@ -106,6 +112,9 @@ class WaitGraph {
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];
   }
+
+  // Returns for each node whether it waits, directly or through others, for one of these ranks' processes.
+  std::vector<bool> WaitingFor(const std::vector<int32_t>& rank_indexes) const;
 
   // Returns the only member that has completed the collective at this front while others are in it (see FinishedAlone),
   // or -1. Not thread-safe.

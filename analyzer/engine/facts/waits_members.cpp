@@ -13,26 +13,24 @@ using ring::IsPointToPoint;
 namespace {
 
 // Returns another queue of the rank, which its thread filled earlier and in which it waits for a rank that never came.
-// The GPU may make this operation wait for that one without recording it. Returns kNoIndex if there is none.
-uint32_t HeldInOtherStrand(const WaitGraph& graph, const Model& model, uint32_t queue, const Op& op,
-                           absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
-  const int32_t r = graph.queues[queue].rank;
-  const Rank& rank = model.bundle.ranks[r];
-  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1) && op.record_id >= 0; ++q) {
-    const Queue& other = graph.queues[q];
-    if (q == queue || other.units.empty() || other.strand == graph.queues[queue].strand) continue;
-    const Op& first = rank.ops[model.ranks[r].in_flight[other.units[0]].ops[0]];
-    if (!NeedsEveryMember(first.kind) || first.thread != op.thread || first.record_id >= op.record_id) continue;
-    const uint32_t comm = model.CommOf(rank, first);
+// The GPU may make this operation wait for that one without recording it. Returns null if there is none.
+const Queue* HeldInOtherStrand(const WaitGraph& graph, const Model& model, const Queue& queue, const Op& op,
+                               absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
+  for (const Queue& other : graph.QueuesOf(queue.rank)) {
+    const Op* first = graph.OldestIn(other);
+    if (op.record_id < 0 || first == nullptr || other.strand == queue.strand || !NeedsEveryMember(first->kind) ||
+        first->thread != op.thread || first->record_id >= op.record_id)
+      continue;
+    const uint32_t comm = model.CommOf(model.bundle.ranks[queue.rank], *first);
     const auto [least, fresh] = least_arrived->try_emplace(comm, INT64_MAX);
     if (fresh) {
       for (const Member& m : model.comms[comm].members) {
-        if (m.rank_index >= 0 && m.membership != kNoIndex) least->second = std::min(least->second, m.arrived);
+        if (m.recorded()) least->second = std::min(least->second, m.arrived);
       }
     }
-    if (least->second < first.seq) return q;
+    if (least->second < first->seq) return &other;
   }
-  return kNoIndex;
+  return nullptr;
 }
 
 }  // namespace
@@ -41,13 +39,10 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   const Rank& rank = model_.bundle.ranks[rank_index];
   // A group completes as a whole, so an operation that its counterpart has completed does not block it.
   const auto done_there = [&](const Op& op) {
-    const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
-    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
-      return false;
-    const Member& peer = members[op.root_or_peer];
+    const Member* peer = IsPointToPoint(op.kind) ? model_.PeerOf(rank, op) : nullptr;
     bool counted = false;
     const Op* theirs =
-        peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
+        peer == nullptr ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, *peer, &counted);
     return theirs != nullptr && theirs->state == OpState::kCompleted;
   };
   for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
@@ -149,8 +144,7 @@ bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
       if (std::none_of(rank.ops.begin(), rank.ops.end(), older)) return true;
     }
     if (ms.completed == kUnknown || ms.started <= ms.completed || ms.member_rank < 0) return false;
-    const int64_t next = ms.completed != kNone ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-    return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], next) == nullptr;
+    return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], NextOf(ms)) == nullptr;
   });
 }
 
@@ -224,8 +218,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (const uint32_t held = HeldInOtherStrand(*this, model_, queue, *theirs, &least_arrived); held != kNoIndex) {
-      if (!absent_only) lacking.push_back({QueueNode(held), Why::kBehind, nullptr, comm});
+    if (const Queue* held = HeldInOtherStrand(*this, model_, queues[queue], *theirs, &least_arrived); held != nullptr) {
+      if (!absent_only) lacking.push_back({NodeOf(*held), Why::kBehind, nullptr, comm});
     } else if (IsBehind(queue, place)) {
       // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
       // nothing.
@@ -254,10 +248,10 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
 
 void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out,
                                  GpuFront* front) {
-  const Membership& ms = model_.bundle.ranks[rank_index].memberships[op.membership];
-  const auto& members = model_.comms[ms.comm].members;
-  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
-  const Member& member = members[op.root_or_peer];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const Membership& ms = rank.memberships[op.membership];
+  if (model_.PeerOf(rank, op) == nullptr) return;
+  const Member& member = *model_.PeerOf(rank, op);
   if (member.rank_index < 0) {
     if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
     return;

@@ -1,4 +1,5 @@
 // Determines the order in which the streams of one GPU run.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,30 +15,26 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Rank& rank = model_.bundle.ranks[queue.rank];
   if (queue.units.empty() || queue.overwritten || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0]))
     return false;
-  const auto& in_flight = model_.ranks[queue.rank].in_flight;
   bool any = false;
-  auto add = [&](uint32_t other) {
+  auto add = [&](const Queue& other) {
     any = true;
     if (out == nullptr) return;
-    const Op& op = rank.ops[in_flight[queue.units[0]].ops[0]];
-    out->push_back({QueueNode(other), Why::kStreamOrder, &op, rank.memberships[op.membership].comm});
+    const Op* op = OldestIn(queue);
+    out->push_back({NodeOf(other), Why::kStreamOrder, op, rank.memberships[op->membership].comm});
   };
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || queues[q].stream == kNoIndex) continue;
-    const Op& oldest = rank.ops[in_flight[queues[q].units[0]].ops[0]];
-    for (const auto& d : rank.streams[queue.stream].depends_on) {
-      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket &&
-          WasMadeToWaitBefore(queue, queues[q], d)) {
-        add(q);
-        break;
-      }
-    }
+  for (const Queue& other : QueuesOf(queue.rank)) {
+    const Op* oldest = OldestIn(other);
+    if (&other == &queue || oldest == nullptr || other.stream == kNoIndex || oldest->ticket <= 0) continue;
+    const auto& dependencies = rank.streams[queue.stream].depends_on;
+    if (std::any_of(dependencies.begin(), dependencies.end(), [&](const auto& d) {
+          return d.stream == other.stream && static_cast<uint64_t>(oldest->ticket) <= d.ticket &&
+                 WasMadeToWaitBefore(queue, other, d);
+        }))
+      add(other);
   }
   if (any) return true;
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || (!queues[q].overwritten && queues[q].units[0] >= queue.units[0]))
-      continue;
-    add(q);
+  for (const Queue& other : QueuesOf(queue.rank)) {
+    if (&other != &queue && !other.units.empty() && (other.overwritten || other.units[0] < queue.units[0])) add(other);
   }
   return any;
 }
@@ -48,7 +45,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
                                     const ring::StreamSnapshot::Dependency& d) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
   const auto& in_flight = model_.ranks[queue.rank].in_flight;
-  const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
+  const Op& waiting = *OldestIn(queue);
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
   // The time is not recorded. But a wait for a later operation was itself made later.
@@ -63,12 +60,10 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
 // operation, the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
-  if (queue.front.front != Front::kNotReached ||
-      queue.front.op != &model_.bundle.ranks[queue.rank].ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]])
-    return;
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0])) continue;
-    edges[QueueNode(index)].push_back({QueueNode(q), Why::kLaunchOrder, queue.front.op, queue.front.comm});
+  if (queue.front.front != Front::kNotReached || queue.front.op != OldestIn(queue)) return;
+  for (const Queue& other : QueuesOf(queue.rank)) {
+    if (&other == &queue || other.units.empty() || !Started(queue.rank, other.units[0])) continue;
+    edges[QueueNode(index)].push_back({NodeOf(other), Why::kLaunchOrder, queue.front.op, queue.front.comm});
     queue.front.front = Front::kWaits;
   }
 }

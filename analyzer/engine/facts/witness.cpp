@@ -59,7 +59,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
     int votes[2] = {0, 0};
     for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
       for (const Member& m : model.comms[c].members) {
-        if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+        if (!m.recorded()) continue;
         const Rank& rank = bundle.ranks[m.rank_index];
         const auto& list = model.ranks[m.rank_index].collectives[m.membership];
         for (size_t i = context.size(); i < list.size(); ++i) {
@@ -96,7 +96,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     if (c == comm) continue;
     for (const Member& m : model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       if (!std::all_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
                        [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
         continue;
@@ -123,7 +123,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   absl::flat_hash_set<std::pair<int64_t, int64_t>> sizes;
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     for (const Member& m : model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       const Rank& rank = bundle.ranks[m.rank_index];
       if (by_name && rank.only_active) continue;
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {

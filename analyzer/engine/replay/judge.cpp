@@ -15,6 +15,7 @@
 #include "analyzer/engine/replay/recorded.h"
 #include "analyzer/report/words/proof.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep::replay {
 namespace {
@@ -246,8 +247,7 @@ class Trial {
         break;
       }
     }
-    std::sort(rivals.begin(), rivals.end());
-    rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
+    SortUnique(&rivals);
     std::sort(excluded.begin(), excluded.end());
     next.mutable_rivals()->Assign(rivals.begin(), rivals.end());
     next.mutable_excluded()->Assign(excluded.begin(), excluded.end());
@@ -393,8 +393,7 @@ class Trial {
       };
       Proof::Open* open = proof->mutable_open();
       open->set_count(static_cast<int64_t>(outcome.open));
-      if (comm.bundle_comm != kNoIndex)
-        *open->mutable_communicator() = Labelled(view_.model.bundle, view_.model.bundle.comms[comm.bundle_comm]);
+      if (comm.bundle_comm != kNoIndex) *open->mutable_communicator() = Labelled(view_.model.bundle, comm.bundle_comm);
       open->set_exchange(m.sender >= 0);
       open->set_number(m.sender >= 0 ? 0 : comm.first + m.number);
       open->set_sender(rank(m.sender));

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep::replay {
 namespace {
@@ -78,8 +79,8 @@ class Reader {
         if (IsCollective(op.kind) && op.seq >= 0) ranges_[model_.CommOf(rank, op)].Hold(op.seq);
       }
     }
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      for (const auto& [comm, seq] : graph_->queues[q].lost) {
+    for (const Queue& queue : graph_->QueuesOf(r)) {
+      for (const auto& [comm, seq] : queue.lost) {
         if (seq >= 0) ranges_[comm].Hold(seq);
       }
     }
@@ -133,12 +134,10 @@ class Reader {
     const Rank& rank = model_.bundle.ranks[r];
     for (const Membership& ms : rank.memberships) {
       const Range& range = ranges_[ms.comm];
-      const auto& members = model_.comms[ms.comm].members;
-      if (range.low > range.high || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size())
-        continue;
-      const Member& member = members[ms.member_rank];
-      for (int64_t seq = range.low; seq <= std::min(range.high, member.arrived); ++seq) {
-        const Op* op = model_.FindCollective(member, seq);
+      const Member* member = model_.MemberAt(ms.comm, ms.member_rank);
+      if (range.low > range.high || member == nullptr) continue;
+      for (int64_t seq = range.low; seq <= std::min(range.high, member->arrived); ++seq) {
+        const Op* op = model_.FindCollective(*member, seq);
         if (graph_ != nullptr && model_.UnitOf(static_cast<int32_t>(r), op) != kNoIndex)
           break;  // this operation and those after it are in flight
         if (op != nullptr && op->state == OpState::kQueued) break;
@@ -158,10 +157,9 @@ class Reader {
         const Op& op = rank.ops[i];
         if (!IsPointToPoint(op.kind)) continue;
         const Membership& ms = rank.memberships[op.membership];
-        const auto& members = model_.comms[ms.comm].members;
-        if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
-        const Member& peer = members[op.root_or_peer];
-        if (peer.rank_index < 0 || peer.membership == kNoIndex) continue;
+        if (model_.PeerOf(rank, op) == nullptr) continue;
+        const Member& peer = *model_.PeerOf(rank, op);
+        if (!peer.recorded()) continue;
         bool counted = false;
         const Op* theirs = model_.OtherSide(static_cast<int32_t>(r), op, peer, &counted);
         const int64_t issued = model_.PeerIssued(peer, OtherSideOf(op.kind), ms.member_rank);
@@ -178,8 +176,9 @@ class Reader {
     const Rank& rank = model_.bundle.ranks[r];
     Program& program = out_.job.programs[r];
     // The missing calls precede the oldest recorded call.
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      for (const auto& [comm, seq] : graph_->queues[q].lost) {
+    for (const Queue& queue : graph_->QueuesOf(r)) {
+      const auto q = static_cast<uint32_t>(&queue - graph_->queues.data());
+      for (const auto& [comm, seq] : queue.lost) {
         if (!ranges_[comm].Has(seq) || !Next(r, comm, seq)) continue;
         program.calls.push_back({.comm = CommOf(comm), .queue = QueueOf(q, comm), .unfinished = true});
       }
@@ -222,11 +221,10 @@ class Reader {
       std::stable_partition(program.calls.begin() + first, program.calls.end(),
                             [](const Call& call) { return call.unfinished; });
     for (const Membership& ms : rank.memberships) {
-      const auto& members = model_.comms[ms.comm].members;
       const Range& range = ranges_[ms.comm];
-      if (range.low > range.high || ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= members.size())
-        continue;
-      const int64_t last = std::min(range.high, members[ms.member_rank].arrived);
+      const Member* member = model_.MemberAt(ms.comm, ms.member_rank);
+      if (range.low > range.high || member == nullptr) continue;
+      const int64_t last = std::min(range.high, member->arrived);
       if (last >= range.low) Next(r, ms.comm, last);
     }
   }
@@ -264,8 +262,7 @@ class Reader {
       for (const auto* list : {&p.absent, &p.astray, &p.failed})
         comm.members.insert(comm.members.end(), list->begin(), list->end());
       for (const int32_t rank : p.unseen) comm.members.push_back(Unseen(rank));
-      std::sort(comm.members.begin(), comm.members.end());
-      comm.members.erase(std::unique(comm.members.begin(), comm.members.end()), comm.members.end());
+      SortUnique(&comm.members);
       out_.job.comms.push_back(std::move(comm));
     }
   }

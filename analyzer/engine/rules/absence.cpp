@@ -49,8 +49,7 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 ||
-        std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
+    if (!m.recorded() || m.arrived < 0 || std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
       continue;
     if (place != kUnknown && place != m.arrived) return false;
     place = m.arrived;
@@ -68,7 +67,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
     std::map<int64_t, std::vector<int32_t>> counts;
     for (size_t m = 0; m < view.members.size(); ++m) {
       const Member& member = view.members[m];
-      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      if (!member.recorded()) continue;
       for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
         auto& list = counts[facts.bundle.ranks[member.rank_index].ops[i].seq];
         list.resize(view.members.size(), 0);
@@ -77,16 +76,15 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
     }
     for (const auto& [seq, list] : counts) {
       const int32_t most = *std::max_element(list.begin(), list.end());
-      Cause cause;
+      Cause cause = CauseOf(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
       for (size_t m = 0; m < list.size(); ++m) {
         const Member& member = view.members[m];
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
         if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
-        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
-        if (list[m] > 0 && member.arrived > seq) continue;
-        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        // It arrived there although the record lacks the call, or the record begins later.
+        if (list[m] == 0 ? member.arrived >= seq || member.oldest > seq : member.arrived > seq) continue;
         cause.ranks.push_back(member.rank_index);
       }
       if (cause.ranks.empty()) continue;
@@ -103,8 +101,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
           const Op& op = rank.ops[i];
-          if (op.seq != seq) continue;
-          if (nth++ < lacking) continue;
+          if (op.seq != seq || nth++ < lacking) continue;
           if (first == nullptr) first = &op, holder = member.rank_index;
           if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
         }
@@ -130,15 +127,11 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         ahead.grade = GRADE_WEAK;
         ahead.Add(Evidence::ENTERED, {})
             .CountOf(ahead.ranks.size(), view.members.size())
-            .Call(CallOf(facts.bundle, facts.bundle.ranks[holder], *first));
+            .Call(CallOf(facts.bundle, holder, *first));
         causes.push_back(std::move(ahead));
         break;
       }
-      cause.kind = RANK_NOT_ARRIVED;
-      cause.In(c, first, holder);
-      cause.grade = GRADE_GOOD;
-      cause.reason = REASON_NEVER_ENTERED;
-      *cause.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[holder], *first);
+      cause.At(facts.bundle, c, *first, holder);
       cause.Add(Evidence::RECORDED_BY, {holder}).Naming(facts.bundle);
       causes.push_back(std::move(cause));
       break;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
@@ -24,9 +25,7 @@ namespace {
 // be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
-int64_t Issued(const Facts& facts, const Member& m) {
-  return facts.bundle.ranks[m.rank_index].memberships[m.membership].issued;
-}
+int64_t Issued(const Facts& facts, const Member& m) { return facts.model.MembershipOf(m).issued; }
 
 // For each communicator, the member that issued the most collectives, or null.
 std::vector<const Member*> FurthestOfEach(const Facts& facts) {
@@ -34,7 +33,7 @@ std::vector<const Member*> FurthestOfEach(const Facts& facts) {
   for (const CommView& view : facts.model.comms) {
     furthest.push_back(nullptr);
     for (const Member& m : view.members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
+      if (!m.recorded() || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
       if (furthest.back() == nullptr || Issued(facts, m) > Issued(facts, *furthest.back())) furthest.back() = &m;
     }
   }
@@ -79,20 +78,17 @@ void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::
     const auto r = static_cast<int32_t>(i);
     if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || facts.bundle.ranks[i].process.consequence)
       continue;
-    const Rank& witness = facts.bundle.ranks[early[i].witness];
+    const auto& [witness, witnesses, next] = early[i];
     const bool waits = facts.model.ranks[i].host == HostState::kInWait;
-    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace);
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace, {r});
     c.cause = "code mismatch";
     c.beside = true;
-    c.ranks = {r};
     c.nodes = {WaitGraph::HostNode(i)};
-    c.In(facts.model.CommOf(witness, *early[i].next), early[i].next, early[i].witness);
-    *c.detail.mutable_call() = CallOf(facts.bundle, witness, *early[i].next);
-    c.detail.set_flag(waits);
-    c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
+    c.At(facts.bundle, facts.model.CommOf(facts.bundle.ranks[witness], *next), *next, witness).Flag(waits);
+    c.Add(Evidence::ROLE_DID_NOT_WAIT, {witness, r})
         .Naming(facts.bundle, {r})
-        .Count(early[i].witnesses)
-        .Call(BriefCall(facts.bundle, witness, *early[i].next));
+        .Count(witnesses)
+        .Call(BriefCall(facts.bundle, witness, *next));
     Merge(facts, causes, std::move(c));
   }
 }
@@ -108,9 +104,8 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
       continue;  // a rank that abandoned an operation is not evidence either
-    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted);
+    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted, {r});
     c.beside = true;
-    c.ranks = {r};
     c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     Merge(facts, causes, std::move(c));
   }
@@ -137,15 +132,9 @@ void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool bes
 // A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
-  for (int32_t rank : global_ranks) silent[rank];
-  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
-    const auto& members = facts.model.comms[c].members;
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m].rank_index >= 0) continue;
-      if (const auto found = silent.find(members[m].global_rank); found != silent.end())
-        found->second.own.push_back({c, static_cast<int32_t>(m)});
-    }
-  }
+  if (global_ranks.empty()) return silent;
+  auto unseen = UnseenMembers(facts.model);
+  for (int32_t rank : global_ranks) silent[rank].own = unseen[rank];
   for (uint32_t q = 0; q < facts.graph->queues.size(); ++q) {
     const uint32_t node = facts.graph->QueueNode(q);
     for (const Edge& e : facts.graph->edges[node]) {
@@ -165,8 +154,7 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 // role that waits for the missing rank has passed those operations in its own communicators. If they are over in the
 // missing rank's communicators, too, or wait only for that rank, nothing held the missing rank.
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
-  const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
-  const std::vector<Silent::Wait>& waits = silent.waits;
+  const auto& [own, waits] = silent;
   if (own.empty()) return false;                    // part of the rank's data exists; the rest is lost
   std::set<std::pair<int32_t, const Op*>> waiting;  // ranks that wait for the missing rank, and for which operation
   std::set<int32_t> who_waits;
@@ -174,11 +162,9 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
     waiting.insert({wait.rank, wait.op});
     who_waits.insert(wait.rank);
   }
-  auto waits_for_it = [&](int32_t rank, const Op* op) { return waiting.contains({rank, op}); };
   auto over = [&](const Member& z, const Op* op, bool done) {
-    return op != nullptr ? op->state == OpState::kCompleted || waits_for_it(z.rank_index, op) : done;
+    return op != nullptr ? op->state == OpState::kCompleted || waiting.contains({z.rank_index, op}) : done;
   };
-  auto waits_in_any = [&](int32_t rank) { return who_waits.contains(rank); };
   auto exchanges = [&](const Member& z, int32_t me) {
     const Rank& rank = facts.bundle.ranks[z.rank_index];
     for (const Unit& unit : facts.model.ranks[z.rank_index].in_flight) {
@@ -210,12 +196,11 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
         const Op& op = sibling.ops[i];
         if (op.membership != membership || op.state == OpState::kCaptured) continue;
         if (IsCollective(op.kind)) before = std::max(before, op.seq);
-        if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 ||
-            static_cast<size_t>(op.root_or_peer) >= view.members.size())
-          continue;
-        const Member& z = view.members[op.root_or_peer];
+        const Member* peer = IsPointToPoint(op.kind) ? facts.model.MemberAt(comm, op.root_or_peer) : nullptr;
+        if (peer == nullptr) continue;
+        const Member& z = *peer;
         const CallKind reverse = OtherSideOf(op.kind);
-        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged) {
+        if (!z.recorded() || facts.bundle.ranks[z.rank_index].damaged) {
           free = false;
         } else if (facts.bundle.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, facts.model.FindPointToPoint(z, reverse, me, op.seq),
@@ -225,18 +210,16 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
           // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
           // waits for that rank.
           const Member& counterpart = facts.model.comms[alike->comm].members[op.root_or_peer];
-          const Membership& theirs = facts.bundle.ranks[z.rank_index].memberships[z.membership];
-          const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
-          const int64_t through =
-              seen ? facts.bundle.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed
-                   : kUnknown;
-          free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
+          const Membership& theirs = facts.model.MembershipOf(z);
+          const bool seen = counterpart.recorded();
+          const int64_t through = seen ? facts.model.MembershipOf(counterpart).p2p_completed : kUnknown;
+          free =
+              through >= 0 && theirs.p2p_issued >= through && (who_waits.contains(z.rank_index) || !exchanges(z, me));
         }
       }
       if (!free || before == 0) continue;
       free = std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
-        return z.rank_index >= 0 && z.membership != kNoIndex &&
-               over(z, facts.model.FindCollective(z, before), z.completed >= before);
+        return z.recorded() && over(z, facts.model.FindCollective(z, before), z.completed >= before);
       });
     }
     if (free) return true;
@@ -255,7 +238,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     const uint32_t node = WaitGraph::HostNode(i);
     // A rank that waits in some operation may be a victim.
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
-    const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+    const bool left = EndedWell(rank.process);
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
     // role continued with the same work unfinished, or if nothing is left that could block it.
     const bool framework =
@@ -269,9 +252,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.beside = true;
     const uint32_t comm = facts.model.CommOf(*ahead);
     if (c.comm == kNoIndex) c.comm = comm;
-    c.Add(Evidence::WENT_ON, {ahead->rank_index, r})
-        .Naming(facts.bundle, {ahead->rank_index})
-        .On(facts.bundle, facts.bundle.comms[comm]);
+    c.Add(Evidence::WENT_ON, {ahead->rank_index, r}).Naming(facts.bundle, {ahead->rank_index}).On(facts.bundle, comm);
     Merge(facts, &causes, std::move(c));
   }
   for (const Divergence& d : facts.divergences) {

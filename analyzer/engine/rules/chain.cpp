@@ -1,11 +1,11 @@
-#include "analyzer/engine/rules/chain.h"
-
+// Finds the path from a cause to the ranks that wait because of it.
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
+
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +33,7 @@ void Write(const Bundle& bundle, const Link& link, Finding* finding) {
   if (link.comms.empty()) return;
   const Communicator& first = bundle.comms[*link.comms.begin()];
   out->set_communicators(static_cast<int32_t>(link.comms.size()));
-  *out->mutable_communicator() = Labelled(bundle, first);
+  *out->mutable_communicator() = Labelled(bundle, *link.comms.begin());
   if (link.comms.size() == 1) return;
   std::set<std::string> names;
   bool alike = true;
@@ -50,15 +50,16 @@ void Write(const Bundle& bundle, const Link& link, Finding* finding) {
 
 }  // namespace
 
-void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Finding* finding) {
-  const Bundle& bundle = model.bundle;
+void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
+  const Bundle& bundle = facts.bundle;
+  const WaitGraph& graph = *facts.graph;
   auto rank_of = [&](uint32_t node) {
     return graph.RankOf(node) >= 0 ? bundle.ranks[graph.RankOf(node)].rank : graph.MissingRank(node);
   };
   std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
   for (int32_t r : cause.ranks) {
     seen.insert(WaitGraph::HostNode(r));
-    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) seen.insert(graph.QueueNode(q));
+    for (const Queue& queue : graph.QueuesOf(r)) seen.insert(graph.NodeOf(queue));
   }
   std::vector<uint32_t> level(seen.begin(), seen.end());
   std::set<int32_t> victims;
@@ -76,7 +77,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
         numbered = OpText(bundle, waiter, *e.op);
         plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
       }
-      Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, what, plain}];
+      Link& link = links[{e.comm == kNoIndex ? "" : facts.model.comms[e.comm].klass, what, plain}];
       link.what = what;
       link.plain = plain;
       link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);

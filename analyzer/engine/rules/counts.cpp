@@ -1,11 +1,10 @@
 // Finds culprits from data that outlives the records: counters of calls.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
-#include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -20,7 +19,7 @@ Cause FromCounts(const Facts& facts) {
   if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
     c.grade = GRADE_WEAK;  // the differing number may be damage
     c.rivals.clear();
-    c.detail.set_flag(true);
+    c.Flag(true);
   }
   return c;
 }
@@ -37,8 +36,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     for (const uint32_t node : c.nodes) {
       if (facts.graph->RankOf(node) >= 0) among.push_back(facts.graph->RankOf(node));
     }
-    std::sort(among.begin(), among.end());
-    among.erase(std::unique(among.begin(), among.end()), among.end());
+    SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);
   // If the counts of all of them are odd, the counts do not tell which of them closed the cycle.

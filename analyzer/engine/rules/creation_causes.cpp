@@ -22,22 +22,28 @@ bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
   return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
 }
 
+// Several faults of the same ranks are one finding.
+void AddOrJoin(Cause c, std::vector<Cause>* found) {
+  const auto same = std::find_if(found->rbegin(), found->rend(), [&](const Cause& known) {
+    return known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing;
+  });
+  if (same == found->rend()) return found->push_back(std::move(c));
+  same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+  same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+}
+
 Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
-  Cause c;
+  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_STRONG);
   c.comm = p.comm;
   c.waiting = p.waiting;
   c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
-  const Communicator& comm = facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm];
-  const std::string call = p.parent == kNoIndex
-                               ? absl::StrCat("nccl", ring::CallName(p.call), " for ", CommText(facts.bundle, comm))
-                               : absl::StrCat("nccl", ring::CallName(p.call), " #", facts.bundle.comms[p.comm].ordinal,
-                                              " of ", CommText(facts.bundle, comm));
+  const std::string call = p.parent == kNoIndex ? absl::StrCat(c.op_name, " for ", CommText(facts.bundle, p.comm))
+                                                : absl::StrCat(c.op_name, " #", facts.bundle.comms[p.comm].ordinal,
+                                                               " of ", CommText(facts.bundle, p.parent));
   EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
-  if (p.size > 0) wait.detail()->set_of(p.size);
+  if (p.size > 0) wait.mutable_detail()->set_of(p.size);
   if (p.oldest_ns > 0) wait.fields.set_duration_ns(p.oldest_ns);
-  c.kind = INIT_INCOMPLETE;
-  *c.detail.mutable_call() = CallNamed(call, "");
-  c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
+  c.Call(CallNamed(call, "")).Count(p.waiting.size());
   // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
@@ -54,10 +60,8 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
                                         [&](int32_t r) { return facts.model.ranks[r].host != HostState::kUnknown; });
   if (!p.astray.empty()) {
     c.ranks = p.astray;
-    c.grade = GRADE_STRONG;
     c.reason = REASON_OTHER_UNIQUE_ID;
-    c.detail.set_name(facts.bundle.comms[p.other].id);
-    c.detail.set_other_name(facts.bundle.comms[p.comm].id);
+    c.Names(facts.bundle.comms[p.other].id, facts.bundle.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
       std::sort(c.ranks.begin(), c.ranks.end());
@@ -66,7 +70,6 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     }
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
-    c.grade = GRADE_STRONG;
     c.reason = REASON_CREATION_FAILED;
   } else if (!free.empty()) {
     if (const int32_t r = free[0]; free.size() == 1 && facts.model.ranks[r].host == HostState::kDead) {
@@ -84,7 +87,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     for (int32_t r : c.ranks) stopped &= facts.model.ranks[r].host == HostState::kStopped;
     if (stopped) {
       c.kind = HOST_STALL;
-      c.detail.set_flag(true);
+      c.Flag(true);
       c.grade = GRADE_RECORDED;
     }
     for (int32_t r : c.ranks) {
@@ -102,7 +105,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     c.ranks = p.waiting;
     c.grade = GRADE_WEAK;
     c.reason = REASON_NOT_BACK_FROM_CREATION;
-    c.detail.set_count(static_cast<int64_t>(p.returned.size()));
+    c.Count(p.returned.size());
     c.waiting.clear();
   } else if (all_named && (facts.bundle.known_stalled || p.oldest_ns >= kLongSetUp)) {
     c.ranks = p.waiting;
@@ -119,38 +122,27 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
 // Returns whether every other rank with data waits, directly or through others, for one of these.
 bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
   if (facts.graph == nullptr) return false;
-  std::set<uint32_t> reached;
-  std::vector<uint32_t> next;
-  next.reserve(ranks.size());
-  for (const int32_t r : ranks) next.push_back(WaitGraph::HostNode(r));
-  while (!next.empty()) {
-    const uint32_t node = next.back();
-    next.pop_back();
-    if (!reached.insert(node).second) continue;
-    next.insert(next.end(), facts.graph->back[node].begin(), facts.graph->back[node].end());
+  const std::vector<bool> waits = facts.graph->WaitingFor(ranks);
+  std::set<int32_t> waiting(ranks.begin(), ranks.end());
+  for (uint32_t node = 0; node < waits.size(); ++node) {
+    if (waits[node] && facts.graph->RankOf(node) >= 0) waiting.insert(facts.graph->RankOf(node));
   }
-  std::set<int32_t> waiting;
-  for (const uint32_t node : reached) waiting.insert(facts.graph->RankOf(node));
-  waiting.erase(-1);
   return waiting.size() == facts.bundle.ranks.size() && waiting.size() > ranks.size();
 }
 
 // The cause if the missing rank itself waits elsewhere, or its number is unknown. If every rank outside the creation
 // waits for ranks inside it, no rank can make the missing call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
-  const std::string call =
-      absl::StrCat("nccl", ring::CallName(p.call), p.parent == kNoIndex ? " for " : " of ",
-                   CommText(facts.bundle, facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
-  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN);
+  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN, p.absent);
   c.comm = p.comm;
   c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
   c.waiting = p.waiting;
-  c.ranks = p.absent;
-  *c.detail.mutable_call() = CallNamed(call, "");
+  c.Call(CallNamed(absl::StrCat(c.op_name, p.parent == kNoIndex ? " for " : " of ",
+                                CommText(facts.bundle, p.parent != kNoIndex ? p.parent : p.comm)),
+                   ""));
   if (p.absent.empty()) {
     c.reason = REASON_CREATION_LACKS_UNKNOWN;
-    c.detail.set_count(p.unnamed);
-    c.detail.set_of(p.size);
+    c.CountOf(p.unnamed, p.size);
     if (const std::vector<int32_t> possible = PossibleMembers(facts.model, p);
         !possible.empty() && AllOthersWaitFor(facts, p.waiting)) {
       c.kind = DEADLOCK_CYCLE;
@@ -162,7 +154,7 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
     }
   } else {
     c.reason = REASON_ELSEWHERE_THAN_CREATION;
-    c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
+    c.Count(p.waiting.size());
   }
   return c;
 }
@@ -186,16 +178,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
       if (unexplained == nullptr || p.waiting.size() > unexplained->waiting.size()) unexplained = &p;
       continue;
     }
-    Cause* same = nullptr;
-    for (Cause& known : found) {
-      if (known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing) same = &known;
-    }
-    if (same == nullptr) {
-      found.push_back(std::move(c));
-      continue;
-    }
-    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
-    same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+    AddOrJoin(std::move(c), &found);
   }
   if (!found.empty()) {
     std::set<int32_t> unseen;
@@ -255,23 +238,10 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
         if (m.rank_index >= 0) touched.insert(m.rank_index);
       }
     }
-    Cause* same = nullptr;
-    for (Cause& known : found) {
-      if (known.ranks == fault.ranks && known.missing == fault.missing) same = &known;
-    }
-    if (same != nullptr) {
-      same->evidence.push_back({fault.evidence, fault.ranks});
-      continue;
-    }
-    Cause c = CauseOf(SPLIT_MISMATCH, fault.reason, fault.grade);
-    c.comm = fault.comm;
-    c.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
-    c.ranks = fault.ranks;
-    c.missing = fault.missing;
-    c.beside = beside;
-    c.detail = std::move(fault.detail);
-    c.evidence.push_back({std::move(fault.evidence), fault.ranks});
-    found.push_back(std::move(c));
+    fault.kind = SPLIT_MISMATCH;
+    fault.op_name = absl::StrCat("nccl", ring::CallName(ring::CallKind::kCommSplit));
+    fault.beside = beside;
+    AddOrJoin(std::move(fault), &found);
   }
   if (found.empty()) return;
   std::erase_if(*causes, [&](const Cause& c) {

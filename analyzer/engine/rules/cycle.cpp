@@ -171,8 +171,8 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   };
   const auto called_before = [&](const Order& order, const Op& op) {
     const Membership& ms = model.bundle.ranks[order.ranks[0]].memberships[op.membership];
-    if (ms.member_rank < 0) return false;
-    const Op* before = model.FindCollective(model.comms[ms.comm].members[ms.member_rank], op.seq - 1);
+    const Member* member = model.MemberAt(ms.comm, ms.member_rank);
+    const Op* before = member == nullptr ? nullptr : model.FindCollective(*member, op.seq - 1);
     return before != nullptr && before->state == OpState::kCompleted;
   };
   return std::ranges::all_of(std::array{&a, &b}, [&](const Order* order) {
@@ -194,12 +194,11 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
     const Queue& queue = facts.graph->QueueOf(v);
     ranks.insert(queue.rank);
     if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
-    const Rank& rank = facts.bundle.ranks[queue.rank];
-    const Op& op = rank.ops[facts.model.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
-    if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = facts.model.CommOf(rank, op);
+    const Op& op = *facts.graph->OldestIn(queue);
+    if (c.op == nullptr) c.In(facts.model.CommOf(facts.bundle.ranks[queue.rank], op), &op, queue.rank);
     EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(facts.bundle).Flag(op.state == OpState::kStarted);
-    at.Call(CallOf(facts.bundle, rank, op));
-    if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
+    at.Call(CallOf(facts.bundle, queue.rank, op));
+    if (queue.stream != kNoIndex) at.mutable_detail()->set_number(queue.stream);
   }
   c.ranks.assign(ranks.begin(), ranks.end());
   return c;
@@ -226,12 +225,12 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
       if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
       if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
       if (e.why == Why::kStreamOrder) continue;
-      if (c->op == nullptr) c->op = e.op, c->op_rank = r, c->comm = e.comm;
+      if (c->op == nullptr) c->In(e.comm, e.op, r);
       if (IsCollective(e.op->kind)) {
         circle.collectives.insert({e.comm, e.op->seq});
       } else if (c->evidence.size() < 2 * kMaxOrders) {
-        *c->Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
-            CallOf(facts.bundle, facts.bundle.ranks[r], *e.op);
+        *c->Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).mutable_detail()->add_calls() =
+            CallOf(facts.bundle, r, *e.op);
       }
       circle.sends |= e.op->kind == CallKind::kSend;
       circle.receives |= !IsCollective(e.op->kind) && e.op->kind != CallKind::kSend;
@@ -246,16 +245,12 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
 // queue.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
-    if (r == than) return false;
-    const Rank& rank = facts.bundle.ranks[r];
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
-      const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
-      if (queue.units.empty()) continue;
-      const Op& op = rank.ops[facts.model.ranks[r].in_flight[queue.units[0]].ops[0]];
-      if (op.state == OpState::kEnqueued && circle.collectives.contains({facts.model.CommOf(rank, op), op.seq}))
-        return true;
-    }
-    return false;
+    const auto queues = facts.graph->QueuesOf(r);
+    return r != than && std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+             const Op* op = facts.graph->OldestIn(queue);
+             return op != nullptr && op->state == OpState::kEnqueued &&
+                    circle.collectives.contains({facts.model.CommOf(facts.bundle.ranks[r], *op), op->seq});
+           });
   });
 }
 
@@ -267,12 +262,9 @@ Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const C
   if (r != facts.graph->RankOf(circle.launch_order.back()) || IssuedElsewhere(facts, circle, r))
     return LaunchOrderCause(facts, sink);
   const GpuFront& front = facts.graph->QueueOf(node).front;
-  Cause stall = CauseOf(GPU_STALL, REASON_STREAM_BLOCKED_BESIDE, GRADE_FAIR);
-  stall.ranks = {r};
+  Cause stall = CauseOf(GPU_STALL, REASON_STREAM_BLOCKED_BESIDE, GRADE_FAIR, {r});
   stall.nodes = {node};
-  stall.In(front.comm, front.op, r);
-  *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
-  return stall;
+  return stall.At(facts.bundle, front.comm, *front.op, r);
 }
 
 // Adds the calls that ranks are in, in order.
@@ -282,7 +274,7 @@ void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent
     EvidenceItem& waits =
         c->Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1 && !silent);
     for (const Op* op : orders[i].ops)
-      *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
+      *waits.mutable_detail()->add_calls() = CallOf(facts.bundle, orders[i].ranks[0], *op);
   }
 }
 
@@ -305,9 +297,7 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
   if (const OutOfOrder odd = FindOutOfOrder(facts.model, orders); !odd.ranks.empty()) {
     c.ranks = odd.ranks;
     c.reason = REASON_OUT_OF_ORDER;
-    c.detail.set_count(odd.usual);
-    c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
-    return c;
+    return c.CountOf(odd.usual, odd.usual + static_cast<int64_t>(odd.ranks.size()));
   }
   if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
   // The order may not matter (with two threads, for example). In that case, a member without data may delay all the
@@ -331,14 +321,12 @@ Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left
   const auto odd = order_of(true), others = order_of(false);
   c.ranks = left.ranks;
   c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
-  const Rank& rank = facts.bundle.ranks[odd->ranks[0]];
-  c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
+  const int32_t r = odd->ranks[0];
+  c.At(facts.bundle, facts.model.CommOf(facts.bundle.ranks[r], *odd->ops[0]), *odd->ops[0], r);
   c.reason = REASON_ELSEWHERE_IN_CIRCLE;
-  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
   // The records of the others may be overwritten.
-  *c.detail.mutable_other() = others == orders.end()
-                                  ? CallNamed("earlier operations", "")
-                                  : CallOf(facts.bundle, facts.bundle.ranks[others->ranks[0]], *others->ops[0]);
+  c.Other(others == orders.end() ? CallNamed("earlier operations", "")
+                                 : CallOf(facts.bundle, others->ranks[0], *others->ops[0]));
   return c;
 }
 
@@ -352,11 +340,9 @@ Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
   for (const OpKey& key : circle.collectives) comms.insert(key.first);
   std::vector<std::string> names;
   names.reserve(comms.size());
-  for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, facts.bundle.comms[comm]));
+  for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, comm));
   if (names.size() > kMaxOrders) names.resize(kMaxOrders);
-  c.detail.set_count(static_cast<int64_t>(comms.size()));
-  c.detail.set_name(absl::StrJoin(names, ", "));
-  return c;
+  return c.Count(comms.size()).Name(absl::StrJoin(names, ", "));
 }
 
 // Returns whether the rank's oldest batch is unfinished and smaller than its next one. A framework overwrites its
@@ -395,11 +381,9 @@ bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause*
     }
   }
   if (stranger < 0) return false;
-  *c = CauseOf(P2P_UNMATCHED, REASON_NEW_PEER, GRADE_GOOD);
-  c->ranks = {stranger};
+  *c = CauseOf(P2P_UNMATCHED, REASON_NEW_PEER, GRADE_GOOD, {stranger});
   c->nodes = sink;
-  c->In(call->comm, call->op, stranger);
-  *c->detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[stranger], *call->op);
+  c->At(facts.bundle, call->comm, *call->op, stranger);
   return true;
 }
 
@@ -444,20 +428,16 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       std::vector<int32_t> shared;
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
-      const Rank &x = facts.bundle.ranks[a.op_rank], &y = facts.bundle.ranks[b.op_rank];
-      Cause c = CauseOf(DEADLOCK_CYCLE, REASON_TWO_STREAMS_STUCK, GRADE_OPEN);
+      Cause c = CauseOf(DEADLOCK_CYCLE, REASON_TWO_STREAMS_STUCK, GRADE_OPEN, shared);
       c.hypothesis = true;
-      c.ranks = shared;
-      c.In(a.comm, a.op, a.op_rank);
+      c.At(facts.bundle, a.comm, *a.op, a.op_rank).Other(CallOf(facts.bundle, b.op_rank, *b.op));
       c.nodes = a.nodes;
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      *c.detail.mutable_call() = CallOf(facts.bundle, x, *a.op);
-      *c.detail.mutable_other() = CallOf(facts.bundle, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
-      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).detail();
-      *both->add_calls() = CallOf(facts.bundle, x, *a.op);
-      *both->add_calls() = CallOf(facts.bundle, y, *b.op);
+      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).mutable_detail();
+      *both->add_calls() = c.detail.call();
+      *both->add_calls() = c.detail.other();
       a = std::move(c);
       gone.insert(stuck[k]);
     }

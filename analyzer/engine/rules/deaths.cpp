@@ -40,17 +40,16 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
 
 Cause DeathCause(const Facts& facts, int32_t rank_index) {
   const Rank& rank = facts.bundle.ranks[rank_index];
-  Cause c = CauseOf(RANK_DEAD, REASON_UNSPECIFIED, GRADE_RECORDED);
-  c.ranks = {rank_index};
+  Cause c = CauseOf(RANK_DEAD, REASON_UNSPECIFIED, GRADE_RECORDED, {rank_index});
   switch (rank.process.life) {
     case Life::kKilled:
       c.reason = REASON_KILLED;
-      c.detail.set_number(rank.process.signal);
+      c.Number(rank.process.signal);
       break;
     case Life::kExited:
       c.reason = REASON_EXITED;
-      c.detail.set_number(rank.process.exit_code);
-      if (!rank.process.exception.empty()) c.detail.set_name(rank.process.exception);
+      c.Number(rank.process.exit_code);
+      if (!rank.process.exception.empty()) c.Name(rank.process.exception);
       break;
     default: c.reason = REASON_GONE; c.grade = GRADE_GOOD;
   }
@@ -59,7 +58,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     if (event->kind() == HardwareEvent::OUT_OF_MEMORY) c.reason = REASON_KILLED_FOR_MEMORY;
   } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
              rank.process.evidence->hardware_unread().empty()) {
-    c.detail.set_flag(true);
+    c.Flag(true);
   }
   // A watchdog ends its process because of another rank. The record of the operation that this rank waited in is lost.
   const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
@@ -76,11 +75,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     if (last == nullptr || op.enter_ns > last->enter_ns) last = &op;
   }
   if (last != nullptr) {
-    Evidence call;
-    call.set_kind(Evidence::LAST_CALL);
-    call.set_operation(OpText(facts.bundle, rank, *last));
-    *call.mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[rank.memberships[last->membership].comm]);
-    c.evidence.push_back({std::move(call), {rank_index}});
+    EvidenceItem& call = c.Add(Evidence::LAST_CALL, {rank_index}).On(facts.bundle, facts.model.CommOf(rank, *last));
+    call.fields.set_operation(OpText(facts.bundle, rank, *last));
   }
   for (size_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
@@ -148,17 +144,16 @@ std::vector<Cause> FromAsyncErrors(const Facts& facts) {
     }
   }
   if (first == nullptr) return causes;
-  Cause c = CauseOf(ASYNC_ERROR, REASON_UNSPECIFIED, GRADE_OPEN);
-  c.ranks = {first_rank};
+  Cause c = CauseOf(ASYNC_ERROR, REASON_UNSPECIFIED, GRADE_OPEN, {first_rank});
   c.comm = first->comm;
   constexpr int32_t kNcclUnhandledCudaError = 1;
-  c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[first->comm]));
+  c.Name(CommText(facts.bundle, first->comm));
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
     c.reason = REASON_CUDA_ERROR_REPORTED;
   } else {
     c.reason = REASON_ERROR_REPORTED;
-    c.detail.set_number(first->async_error);
+    c.Number(first->async_error);
   }
   causes.push_back(std::move(c));
   return causes;

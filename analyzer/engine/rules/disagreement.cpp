@@ -71,8 +71,8 @@ std::vector<Cause> FromHashes(const Facts& facts) {
     if (shown) continue;
     std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
     for (const Member& m : facts.model.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      const Membership& ms = facts.bundle.ranks[m.rank_index].memberships[m.membership];
+      if (!m.recorded()) continue;
+      const Membership& ms = facts.model.MembershipOf(m);
       for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
       if (ms.signature_hash != 0 && ms.issued > 0) {
         auto& list = at[ms.issued][ms.signature_hash];
@@ -92,17 +92,13 @@ std::vector<Cause> FromHashes(const Facts& facts) {
       std::sort(classes.begin(), classes.end(),
                 [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
       const bool majority = classes[0].size() > classes[1].size();
-      Cause cause;
-      cause.kind = SILENT_DESYNC;
+      Cause cause = CauseOf(SILENT_DESYNC, REASON_HASHES_DIFFER, majority ? GRADE_GOOD : GRADE_OPEN);
       cause.comm = c;
       for (size_t i = majority ? 1 : 0; i < classes.size(); ++i) {
         cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
       }
       std::sort(cause.ranks.begin(), cause.ranks.end());
-      cause.grade = majority ? GRADE_GOOD : GRADE_OPEN;
-      cause.reason = REASON_HASHES_DIFFER;
-      cause.detail.set_name(CommText(facts.bundle, facts.bundle.comms[c]));
-      cause.detail.set_number(last_equal);
+      cause.Name(CommText(facts.bundle, c)).Number(last_equal);
       cause.detail.set_other_number(seq);
       causes.push_back(std::move(cause));
       break;

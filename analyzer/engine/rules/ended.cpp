@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
-#include "analyzer/engine/rules/unseen_end.h"
 
 namespace lockstep {
 
@@ -29,7 +29,7 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   for (const uint32_t other : model.kinds[model.comms[comm].kind]) {
     if (other == comm) continue;
     for (const Member& m : model.comms[other].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!m.recorded()) continue;
       if (m.arrived != calls) return false;
       any = true;
     }
@@ -67,7 +67,7 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
     const Process& process = ranks[r].process;
-    const bool exited = process.life == Life::kExited && process.exit_code == 0 && !process.consequence;
+    const bool exited = EndedWell(process) && !process.consequence;
     const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
                       !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
     if (!exited && !idle) return false;
@@ -78,7 +78,7 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
 }  // namespace
 
 std::vector<Cause> FromUnseenEnds(const Facts& facts) {
-  Cause c;
+  Cause c = CauseOf(RANK_DEAD, REASON_ENDED_UNSEEN, GRADE_FAIR);
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     if (!EndUnseen(rank)) return {};
@@ -86,47 +86,24 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
       c.ranks.push_back(static_cast<int32_t>(r));
   }
   if (c.ranks.empty()) return {};
-  c.kind = RANK_DEAD;
-  c.grade = GRADE_FAIR;
-  c.reason = REASON_ENDED_UNSEEN;
   c.Add(Evidence::ALL_ENDED, {}).CountOf(facts.bundle.ranks.size(), c.ranks.size());
   return {c};
 }
 
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited) {
+  std::sort(ahead.begin(), ahead.end());
+  Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
   const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
-  Cause c;
-  c.kind = RANK_AHEAD;
-  c.ranks = std::move(ahead);
-  std::sort(c.ranks.begin(), c.ranks.end());
-  c.In(comm, &op, op_rank);
-  c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
-  c.reason = REASON_AHEAD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[op_rank], op);
-  c.detail.set_count(static_cast<int64_t>(behind));
-  c.detail.set_flag(exited);
-  return c;
+  return c.At(facts.bundle, comm, op, op_rank).Count(behind).Flag(exited);
 }
 
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
-  std::vector<bool> waits(graph.back.size());
-  std::vector<uint32_t> next;
-  for (int32_t r : others) next.push_back(WaitGraph::HostNode(r));
-  while (!next.empty()) {
-    const uint32_t at = next.back();
-    next.pop_back();
-    for (uint32_t from : graph.back[at]) {
-      if (!waits[from]) next.push_back(from);
-      waits[from] = true;
-    }
-  }
+  const std::vector<bool> waits = graph.WaitingFor(others);
   return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
-    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(static_cast<size_t>(r) + 1); ++q) {
-      if (waits[graph.QueueNode(q)]) return true;
-    }
-    return false;
+    const auto queues = graph.QueuesOf(r);
+    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
   });
 }
 
@@ -153,7 +130,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const bool known = m.membership != kNoIndex;
       const Process* process = known ? &facts.bundle.ranks[m.rank_index].process : nullptr;
       const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
+      const bool ended = known && EndedWell(*process) && !process->consequence;
       // Nothing is in flight, and the state of the rank's process is unknown.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool before = known && m.arrived == c.op->seq - 1;
@@ -178,14 +155,13 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
         .CountOf(behind.size(), facts.model.comms[comm].members.size())
-        .On(facts.bundle, facts.bundle.comms[comm])
+        .On(facts.bundle, comm)
         .Flag(exited)
         .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(r));
-      for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q)
-        c.nodes.push_back(facts.graph->QueueNode(q));
+      for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
     }
   }
 }
@@ -198,7 +174,7 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const RankView& view = facts.model.ranks[r];
-    if (rank.process.life == Life::kExited && rank.process.exit_code == 0) {
+    if (EndedWell(rank.process)) {
       if (!rank.process.consequence) ended.push_back(static_cast<int32_t>(r));
       continue;
     }
@@ -213,9 +189,9 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
     least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
   }
   if (!stopped.empty() && ended.empty() && stopped.size() < waiting && least >= late_after_ns) {
-    Cause c = CauseOf(HOST_STALL, REASON_STOPPED_WHILE_OTHERS_WAIT, stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR);
-    c.ranks = stopped;
-    c.detail.set_name(facts.bundle.ranks[stopped[0]].process.state);
+    const Grade grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
+    Cause c = CauseOf(HOST_STALL, REASON_STOPPED_WHILE_OTHERS_WAIT, grade, stopped);
+    c.Name(facts.bundle.ranks[stopped[0]].process.state);
     c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).fields.set_duration_ns(least);
     for (int32_t r : stopped) AddHostEvidence(facts, r, &c);
     return {c};

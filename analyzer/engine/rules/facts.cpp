@@ -1,11 +1,9 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/facts.h"
-#include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/evidence/frames.h"
 
 namespace lockstep {
@@ -17,9 +15,6 @@ Facts::Facts(const Model& model, const std::vector<Mismatch>& mismatches, const 
     : model(model), bundle(model.bundle), mismatches(mismatches), divergences(divergences), graph(graph) {
   divergence_of_rank_.assign(bundle.ranks.size(), -1);
   for (size_t i = divergences.size(); i-- > 0;) divergence_of_rank_[divergences[i].rank] = static_cast<int32_t>(i);
-  for (const Rank& rank : bundle.ranks) {
-    if (rank.damaged) damaged.insert(rank.rank);
-  }
 }
 
 const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
@@ -32,7 +27,7 @@ const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
 Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;
-  auto consider = [&](const Edge& e, uint32_t from) {
+  EachWaiter(node, [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle.ranks[graph->RankOf(from)];
     const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
     // A damaged file may not contain its clock.
@@ -42,17 +37,7 @@ Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
     if (first.edge != nullptr && key >= first_key) return;
     first = {&e, from};
     first_key = key;
-  };
-  for (uint32_t w : graph->back[node]) {
-    if (graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      const Waiter& in = FirstIn(w);
-      if (in.edge != nullptr) consider(*in.edge, in.from);
-      continue;
-    }
-    for (const Edge& e : graph->edges[w]) {
-      if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) consider(e, w);
-    }
-  }
+  });
   return first;
 }
 
@@ -69,11 +54,10 @@ std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) {
 
 EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op) {
   const Rank& rank = facts.bundle.ranks[rank_index];
-  Evidence in;
-  in.set_kind(Evidence::IN_OPERATION);
-  in.set_operation(OpText(facts.bundle, rank, op));
-  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.set_duration_ns(*lasted);
-  return {std::move(in), {rank_index}};
+  EvidenceItem in(Evidence::IN_OPERATION, {rank_index});
+  in.fields.set_operation(OpText(facts.bundle, rank, op));
+  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.fields.set_duration_ns(*lasted);
+  return in;
 }
 
 void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
@@ -96,12 +80,9 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
     }
   }
   const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
-  Evidence wait;
-  wait.set_kind(Evidence::WAITING);
+  Evidence& wait = cause->Add(Evidence::WAITING, {waiting.begin(), waiting.end()}).On(facts.bundle, edge->comm).fields;
   wait.set_operation(OpText(facts.bundle, waiter, *edge->op));
-  *wait.mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[edge->comm]);
   if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
-  cause->evidence.push_back({std::move(wait), std::vector<int32_t>(waiting.begin(), waiting.end())});
 }
 
 void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
@@ -110,22 +91,18 @@ void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
   const bool sampled_cpu = p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0;
   const bool sleeps = !p.wchan.empty() && p.wchan != "0";
   if (!p.state.empty() || sleeps || sampled_cpu || p.io_bytes_between_samples > 0) {
-    Evidence seen;
-    seen.set_kind(Evidence::PROCESS_STATE);
-    seen.mutable_process()->set_state(p.state);
-    if (sleeps) seen.mutable_process()->set_kernel_function(p.wchan);
-    seen.mutable_process()->set_between_ns(p.sample_gap_ns);
-    seen.mutable_process()->set_cpu_ns(p.cpu_ns_between_samples);
-    seen.mutable_process()->set_io_bytes(p.io_bytes_between_samples);
-    cause->evidence.push_back({std::move(seen), {rank_index}});
+    ProcessSample* seen = cause->Add(Evidence::PROCESS_STATE, {rank_index}).fields.mutable_process();
+    seen->set_state(p.state);
+    if (sleeps) seen->set_kernel_function(p.wchan);
+    seen->set_between_ns(p.sample_gap_ns);
+    seen->set_cpu_ns(p.cpu_ns_between_samples);
+    seen->set_io_bytes(p.io_bytes_between_samples);
   }
   if (p.stack.empty() && p.stack_refused.empty()) return;
-  Evidence stack;
-  stack.set_kind(Evidence::STACK);
-  for (const std::string& frame : p.stack) *stack.add_frames() = ParseFrame(frame);
+  Evidence& stack = cause->Add(Evidence::STACK, {rank_index}).fields;
+  *stack.mutable_frames() = ParseFrames(p.stack);
   stack.set_place(CodePlace(stack.frames()));
   if (p.stack.empty()) stack.set_refused(p.stack_refused);
-  cause->evidence.push_back({std::move(stack), {rank_index}});
 }
 
 }  // namespace lockstep

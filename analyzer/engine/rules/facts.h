@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/model.h"
@@ -30,6 +29,20 @@ class Facts {
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
+  // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that it
+  // leaves. Of a collective's members, only the first one counts.
+  template <typename Look>
+  void EachWaiter(uint32_t node, Look look) const {
+    for (uint32_t w : graph->back[node]) {
+      if (graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
+        if (const Waiter& in = FirstIn(w); in.edge != nullptr) look(*in.edge, in.from);
+        continue;
+      }
+      for (const Edge& e : graph->edges[w]) {
+        if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) look(e, w);
+      }
+    }
+  }
   const Waiter& FirstIn(uint32_t collective) const;
 
   const Model& model;
@@ -37,12 +50,17 @@ class Facts {
   const std::vector<Mismatch>& mismatches;
   const std::vector<Divergence>& divergences;
   const WaitGraph* const graph;
-  absl::flat_hash_set<int32_t> damaged;  // global ranks
 
  private:
   std::vector<int32_t> divergence_of_rank_;                 // index into divergences; -1 if there is none
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // indexed by the node of a collective
 };
+
+// Returns whether the rank's process ended at an unknown time, so that the duration of everything in its ring is
+// unknown.
+inline bool EndUnseen(const Rank& rank) {
+  return rank.source == Source::kRing && rank.process.life == Life::kGone && rank.process.ended_mono_ns == 0;
+}
 
 // Returns the time from `since_ns` until the rank's data was taken, or nullopt if unknown.
 std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns);

@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/rules/chain.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
@@ -22,9 +21,7 @@ constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
 // Returns the process's place in the user's code; empty if no stack shows it.
 std::string PlaceOf(const Process& process) {
   for (const auto* stack : {&process.python_stack, &process.stack}) {
-    google::protobuf::RepeatedPtrField<Frame> frames;
-    for (const std::string& frame : *stack) *frames.Add() = ParseFrame(frame);
-    if (std::string place = CodePlace(frames); !place.empty()) return place;
+    if (std::string place = CodePlace(ParseFrames(*stack)); !place.empty()) return place;
   }
   return "";
 }
@@ -53,7 +50,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   };
   if (ring::IsCollective(cause.op->kind)) {
     for (const Member& m : facts.model.comms[cause.comm].members) {
-      const Op* op = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, cause.op->seq);
+      const Op* op = facts.model.FindCollective(m, cause.op->seq);
       if (op != nullptr) add(m.rank_index, *op);
     }
   } else if (cause.op_rank >= 0) {
@@ -94,8 +91,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
     SetCondition(r, facts.model.ranks[index].host, c);
-    const Life life = r.process.life;
-    if (life == Life::kExited || life == Life::kKilled || life == Life::kGone) c->set_ended(true);
+    if (HasEnded(r.process)) c->set_ended(true);
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {
@@ -137,7 +133,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
   if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(facts.bundle, cause.ranks, &f);
-  if (facts.graph != nullptr && !cause.nodes.empty()) AddChain(facts.model, *facts.graph, cause, &f);
+  if (facts.graph != nullptr && !cause.nodes.empty()) AddChain(facts, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;
     for (int32_t r : cause.waiting) ranks.insert(facts.bundle.ranks[r].rank);

@@ -1,6 +1,5 @@
 // Merges causes that are the same fault, and drops those that another cause explains.
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
@@ -33,9 +32,7 @@ void JoinStorage(std::vector<Cause>* causes) {
   for (Cause& c : *causes) {
     if (!files(c) || !c.beside) continue;
     first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
-    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
-    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
-    c.kind = FINDING_UNSPECIFIED;
+    first->Absorb(&c);
   }
   std::sort(first->ranks.begin(), first->ranks.end());
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
@@ -45,10 +42,7 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   for (Cause& gpu : *causes) {
     if (gpu.kind != GPU_STALL || gpu.grade < GRADE_RECORDED) continue;
     for (Cause& host : *causes) {
-      if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
-      for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
-      gpu.nodes.insert(gpu.nodes.end(), host.nodes.begin(), host.nodes.end());
-      host.kind = FINDING_UNSPECIFIED;
+      if (host.kind == HOST_STALL && host.ranks == gpu.ranks && host.missing.empty()) gpu.Absorb(&host);
     }
   }
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });

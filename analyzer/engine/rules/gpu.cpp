@@ -19,7 +19,7 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
   for (const Member& m : facts.model.comms[front.comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    if (!m.recorded()) continue;
     const Op* theirs = facts.model.FindCollective(m, front.op->seq);
     const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
@@ -33,18 +33,16 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
 Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
-  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, GRADE_STRONG);
-  c.nodes = {node};
-  c.ranks = {alone};
-  c.In(front.comm, front.op, r);
   // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
   // job.
-  c.grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
+  const Grade grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
+  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, grade, {alone});
+  c.nodes = {node};
+  c.At(facts.bundle, front.comm, *front.op, r);
   const auto& members = facts.model.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
-  c.detail.set_flag(gone);
+  c.Flag(gone);
   std::vector<int32_t> named = {alone};
   for (const Member& m : members) {
     const Op* theirs =
@@ -85,17 +83,14 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     return StuckCause(facts, node);
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
-  Cause c;
+  Cause c = CauseOf(GPU_STALL, REASON_UNSPECIFIED, GRADE_STRONG, {r});
   c.nodes = {node};
-  c.ranks = {r};
-  c.kind = GPU_STALL;
   c.In(front.comm, front.op, r);
   if (front.op != nullptr) {
-    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
+    c.Call(CallOf(facts.bundle, r, *front.op));
   } else if (!failed) {
-    *c.detail.mutable_call() =
-        CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
-                  front.comm == kNoIndex ? "" : CommText(facts.bundle, facts.bundle.comms[front.comm]));
+    c.Call(CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
+                     front.comm == kNoIndex ? "" : CommText(facts.bundle, front.comm)));
   }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -107,8 +102,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
       for (const Member& m : facts.model.comms[ms.comm].members) {
-        if (m.rank_index < 0 || m.membership == kNoIndex || m.rank_index == r) continue;
-        if (facts.bundle.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
+        if (!m.recorded() || m.rank_index == r) continue;
+        if (facts.model.MembershipOf(m).completed > ms.completed) {
           ++behind;
           break;
         }
@@ -139,9 +134,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     if (unseen) c.grade = GRADE_GOOD;
     // The operation that this stream waits for may be in the lost part of a damaged file.
     bool other_lost = rank.damaged;
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
-      other_lost |= facts.graph->QueueNode(q) != node && facts.graph->queues[q].overwritten;
-    }
+    for (const Queue& queue : facts.graph->QueuesOf(r))
+      other_lost |= facts.graph->NodeOf(queue) != node && queue.overwritten;
     if (other_lost) {
       c.doubtful = true;
       c.grade = GRADE_OPEN;
@@ -153,7 +147,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     }
   }
   if (!error.empty()) {
-    c.detail.set_name(error);
+    c.Name(error);
     c.Add(Evidence::GPU_ERROR, {r}).Naming(facts.bundle).Name(error);
     c.grade = std::max(c.grade, GRADE_RECORDED);
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
@@ -49,8 +50,8 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
 bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
   const WaitGraph& graph = *facts.graph;
   const auto missing = [&](const Edge& e) { return graph.Kind(e.to) == WaitGraph::NodeKind::kMissing; };
-  for (uint32_t q = graph.FirstQueue(rank_index); q < graph.FirstQueue(rank_index + 1); ++q) {
-    for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
+  for (const Queue& queue : graph.QueuesOf(rank_index)) {
+    for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       const auto& behind = graph.edges[e.to];
       const bool collective = graph.Kind(e.to) == WaitGraph::NodeKind::kCollective;
       if (missing(e) || (collective && std::any_of(behind.begin(), behind.end(), missing))) return true;
@@ -107,18 +108,17 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
-    const Rank& witness = facts.bundle.ranks[stopped.witness];
     if (!never) {
       c.reason = REASON_STOPPED_SHORT;
       // Processes may run ahead of their GPUs by different numbers of calls.
       c.doubtful = WaitsForMissing(facts, r) || !CompletionsAreRecorded(rank, nullptr);
-      c.In(facts.model.CommOf(witness, *stopped.next), stopped.next, stopped.witness);
+      c.In(facts.model.CommOf(facts.bundle.ranks[stopped.witness], *stopped.next), stopped.next, stopped.witness);
       c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
         .Naming(facts.bundle, {r})
         .Count(stopped.witnesses)
-        .Call(BriefCall(facts.bundle, witness, *stopped.next))
+        .Call(BriefCall(facts.bundle, stopped.witness, *stopped.next))
         .Flag(true);
   }
 }
@@ -152,22 +152,13 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   auto lost = [&](const Edge& e, uint32_t from) {
     return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
   };
-  bool any = false;
-  for (uint32_t w : facts.graph->back[node]) {
-    if (facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      const Facts::Waiter& in = facts.FirstIn(w);
-      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
-      if (!first(*in.edge, in.from)) return false;
-      any = true;
-      continue;
-    }
-    for (const Edge& e : facts.graph->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
-      if (!first(e, w)) return false;
-      any = true;
-    }
-  }
-  return any;
+  bool any = false, all = true;
+  facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
+    if (lost(e, from)) return;
+    any = true;
+    all = all && first(e, from);
+  });
+  return any && all;
 }
 
 Cause HostCause(const Facts& facts, uint32_t node) {
@@ -183,7 +174,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   }
   // A rank does not wait for calls that it never launched. Its process may simply have finished, which is not a
   // separate cause.
-  const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+  const bool ended_well = EndedWell(rank.process);
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(facts, r);
     c.nodes = {node};
@@ -194,9 +185,9 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   const auto [edge, from] = facts.FirstWaiter(node);
   const bool never = edge != nullptr && edge->op != nullptr;
   if (never) {
-    const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
-    *c.detail.mutable_call() = CallOf(facts.bundle, waiter, *edge->op);
-    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(waiter.rank);
+    const int32_t waiter = facts.graph->RankOf(from);
+    c.Call(CallOf(facts.bundle, waiter, *edge->op));
+    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(facts.bundle.ranks[waiter].rank);
   }
   const auto since = [&](int64_t ns) {
     c.since_ns = ns, c.since_rank = r;
@@ -207,18 +198,17 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
     c.reason = REASON_PROCESS_STOPPED;
-    c.detail.set_name(rank.process.state);
+    c.Name(rank.process.state);
     c.grade = GRADE_RECORDED;
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_GROUP_OPEN;
-    c.detail.set_count(open_group->group_depth);
-    c.detail.set_flag(ended_well);
+    c.Count(open_group->group_depth).Flag(ended_well);
     if (!ended_well) since(open_group->group_since_ns);
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_BATCH_OPEN;
-    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *queued);
+    c.Call(CallOf(facts.bundle, r, *queued));
     c.grade = GRADE_GOOD;
   } else if (edge != nullptr && LeftTheLoop(facts, r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
@@ -232,7 +222,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // the ranks that this rank waits for may be in the lost part
     c.reason = REASON_INSIDE_CALL;
-    c.detail.set_name(ring::CallName(view.thread->call));
+    c.Name(ring::CallName(view.thread->call));
     c.grade = GRADE_WEAK;
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
@@ -240,7 +230,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     c.inside = ring::CallName(view.thread->wait);
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
     c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
-    c.detail.set_name(c.inside);
+    c.Name(c.inside);
     c.grade = GRADE_GOOD;
     if (blind) {
       // It is unknown which operation the rank's GPU is in. That operation may wait for another rank.

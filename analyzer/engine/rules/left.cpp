@@ -2,7 +2,6 @@
 // end, or skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,12 +42,12 @@ bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const 
 // Returns whether most other members have issued the collective that the rank waits in. If so, the rank is not ahead of
 // them.
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
-  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
-    const GpuFront& front = graph.QueueOf(graph.QueueNode(q)).front;
+  for (const Queue& queue : graph.QueuesOf(r)) {
+    const GpuFront& front = queue.front;
     if (front.op == nullptr || !ring::IsCollective(front.op->kind)) continue;
     const auto& members = model.comms[front.comm].members;
     const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
-      return m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived >= front.op->seq;
+      return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq;
     });
     if (2 * came <= static_cast<ptrdiff_t>(members.size()) - 1) return false;
   }
@@ -101,12 +100,10 @@ class CircleLeavers {
   // true. Returns whether it did.
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
-    for (uint32_t q = graph_.FirstQueue(rank); q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
-      const uint32_t node = graph_.QueueNode(q);
-      const Op* op = graph_.QueueOf(node).front.op;
-      if (op != nullptr && look(node, *op)) return true;
-    }
-    return false;
+    const auto queues = graph_.QueuesOf(rank);
+    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+      return queue.front.op != nullptr && look(graph_.NodeOf(queue), *queue.front.op);
+    });
   }
 
   // Returns the ranks that did not issue what the rank waits for in this queue.
@@ -232,36 +229,29 @@ class CircleLeavers {
   Cause Describe(const Missed& missed) const {
     const Bundle& bundle = facts_.bundle;
     const Op& op = *missed.edge->op;
-    const Rank& waiter = bundle.ranks[missed.waiter];
-    Cause c;
-    c.kind = RANK_NOT_ARRIVED;
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_LEFT_OUT, GRADE_GOOD, {odd_.begin(), odd_.end()});
     c.cause = "code mismatch";
     c.nodes = sink_;
-    c.ranks.assign(odd_.begin(), odd_.end());
-    c.In(missed.edge->comm, &op, missed.waiter);
-    c.grade = GRADE_GOOD;
-    c.reason = REASON_LEFT_OUT;
-    *c.detail.mutable_call() = CallOf(bundle, waiter, op);
     const bool other_side = ring::IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
-    c.detail.set_flag(other_side);
+    c.At(bundle, missed.edge->comm, op, missed.waiter).Flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
-      *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[c.ranks[0]], front);
+      c.Other(CallOf(bundle, c.ranks[0], front));
       return false;
     });
-    if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
+    if (!c.detail.has_other()) c.Other(CallNamed("a later operation", ""));
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
-    lacks.Call(BriefCall(bundle, waiter, op)).Flag(other_side);
-    for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[r].rank);
+    lacks.Call(BriefCall(bundle, missed.waiter, op)).Flag(other_side);
+    for (const int32_t r : odd_) lacks.mutable_detail()->add_others(bundle.ranks[r].rank);
     const bool others_came =
         std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
-    c.detail.set_count(others_came);
+    c.Count(others_came);
     if (missed.issued.size() <= odd_.size() && others_came) NameBothSides(missed.issued, &c);
     return c;
   }
 
   // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
-    *c->detail.mutable_others() = c->evidence.back().detail()->others();
+    *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
     c->kind = DEADLOCK_CYCLE;
     c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
     std::sort(c->ranks.begin(), c->ranks.end());

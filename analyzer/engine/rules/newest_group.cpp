@@ -37,7 +37,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   };
   std::set<uint32_t> used;  // communicators used by ranks with a group of the usual size
   for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[r]));
-  Cause c;
+  Cause c = CauseOf(SPLIT_MISMATCH, REASON_OTHER_MEMBERS, GRADE_GOOD);
   c.evidence.push_back(made(usual->first, usual->second));
   for (const auto& [size, ranks] : by_size) {
     for (const int32_t r : ranks) {
@@ -49,10 +49,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     }
   }
   if (!c.ranks.empty() && few(c.ranks)) {
-    c.kind = SPLIT_MISMATCH;
-    c.grade = GRADE_GOOD;
-    c.reason = REASON_OTHER_MEMBERS;
-    c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[c.comm]));
+    c.Name(CommText(facts.bundle, c.comm));
     // A rank that has not created that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
@@ -72,7 +69,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   c.kind = INIT_INCOMPLETE;
   c.grade = GRADE_WEAK;
   c.reason = REASON_BEHIND_IN_GROUPS;
-  c.detail.set_count(static_cast<int64_t>(usual->second.size()));
+  c.Count(usual->second.size());
   causes->push_back(std::move(c));
 }
 

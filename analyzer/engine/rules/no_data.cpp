@@ -13,7 +13,7 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank) {
   for (const Problem& problem : facts.bundle.problems) {
     if (problem.rank != global_rank || !problem.stopped) continue;
     c.reason = REASON_RECORDING_STOPPED;
-    c.detail.set_name(problem.text);
+    c.Name(problem.text);
   }
   return c;
 }
@@ -34,38 +34,30 @@ void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade gra
 }
 
 std::vector<Cause> FromMissing(const Facts& facts) {
-  std::vector<Cause> causes;
   std::set<int32_t> missing;
-  for (const CommView& view : facts.model.comms) {
-    for (const Member& m : view.members) {
-      if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
-    }
-  }
+  for (const auto& [rank, places] : UnseenMembers(facts.model)) missing.insert(rank);
   // If a rank's record lost its newest part, the rank's current operations are unknown, too.
   for (size_t r = 0; r < facts.bundle.ranks.size() && !missing.empty(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
   }
-  for (int32_t rank : missing) {
-    Cause c = NoDataCause(facts, rank);
-    if (causes.empty()) {
-      causes.push_back(std::move(c));
-    } else {
-      causes[0].missing.push_back(rank);
-    }
-  }
-  return causes;
+  if (missing.empty()) return {};
+  Cause c = NoDataCause(facts, *missing.begin());
+  c.missing.assign(missing.begin(), missing.end());
+  return {std::move(c)};
 }
 
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
   Cause c = NoDataCause(facts, facts.graph->MissingRank(node));
   c.nodes = {node};
   if (c.reason == REASON_RECORDING_STOPPED) {
-    c.detail.set_flag(true);
+    c.Flag(true);
   } else {
     c.reason = REASON_NO_DATA_OTHERS_WAIT;
   }
-  if (facts.damaged.contains(c.missing[0])) c.reason = REASON_DATA_LOST_OTHERS_WAIT;
+  if (std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
+                  [&](const Rank& rank) { return rank.damaged && rank.rank == c.missing[0]; }))
+    c.reason = REASON_DATA_LOST_OTHERS_WAIT;
   c.grade = kWaitedForWithoutData;
   c.first_only = OnlyFirstOperationsWaitFor(facts, node);
   AddWaiterEvidence(facts, node, &c);

@@ -36,31 +36,25 @@ void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* 
     for (const auto& [place, op] : newest) {
       if (!bundle.known_stalled && (rank.captured_ns <= 0 || rank.captured_ns - op->enter_ns < late_after_ns)) continue;
       const Membership& own = rank.memberships[place.first];
-      const auto& members = facts.model.comms[own.comm].members;
-      if (own.member_rank < 0 || static_cast<size_t>(place.second) >= members.size()) continue;
-      const Member& sender = members[place.second];
+      const Member* sender = facts.model.MemberAt(own.comm, place.second);
       const ring::PeerProgress* asked = PeerOf(own, place.second);
-      if (sender.rank_index < 0 || sender.membership == kNoIndex || asked == nullptr) continue;
-      const Rank& other = bundle.ranks[sender.rank_index];
-      const Membership& theirs = other.memberships[sender.membership];
+      if (own.member_rank < 0 || sender == nullptr || !sender->recorded() || asked == nullptr) continue;
+      const Membership& theirs = facts.model.MembershipOf(*sender);
       const ring::PeerProgress* given = PeerOf(theirs, own.member_rank);
       if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // the count of signals may be lost
       const uint64_t sent = given != nullptr ? given->signals : 0;
       if (asked->waited <= sent) continue;
-      Cause c = CauseOf(P2P_UNMATCHED, REASON_SIGNALS_MISSING, GRADE_STRONG);
-      c.ranks = {sender.rank_index};
+      Cause c = CauseOf(P2P_UNMATCHED, REASON_SIGNALS_MISSING, GRADE_STRONG, {sender->rank_index});
       c.In(own.comm, op, static_cast<int32_t>(r));
       c.waiting = {static_cast<int32_t>(r)};
       c.op_name = "WaitSignal";
-      c.detail.set_count(static_cast<int64_t>(sent));
-      c.detail.set_of(static_cast<int64_t>(asked->waited));
+      c.CountOf(sent, asked->waited).Name(CommText(bundle, own.comm));
       c.detail.add_ranks(rank.rank);
-      c.detail.set_name(CommText(bundle, bundle.comms[own.comm]));
       c.Add(Evidence::SIGNALS_ASKED, {static_cast<int32_t>(r)})
           .Naming(bundle)
           .Count(asked->waited)
           .Number(place.second);
-      c.Add(Evidence::SIGNALS_SENT, {sender.rank_index}).Count(sent).Number(own.member_rank);
+      c.Add(Evidence::SIGNALS_SENT, {sender->rank_index}).Count(sent).Number(own.member_rank);
       waiters.insert(static_cast<int32_t>(r));
       found.push_back(std::move(c));
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -28,14 +29,13 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   std::vector<Cause> causes;
   // Adds a cause for both ends of one exchange.
   for (auto& [comm, c] : exchanges) {
-    std::sort(c.ranks.begin(), c.ranks.end());
-    c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
+    SortUnique(&c.ranks);
     if (facts.bundle.comms[comm].size != 2 || c.ranks.size() != 2) continue;
     c.kind = P2P_UNMATCHED;
     c.comm = comm;
     c.grade = GRADE_OPEN;
     c.reason = REASON_RECORDS_GONE_PAIR;
-    c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[comm]));
+    c.Name(CommText(facts.bundle, comm));
     causes.push_back(std::move(c));
   }
   // The counters may show the cause even if the records do not.
@@ -52,8 +52,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   // If there are several pairs at once, they have a common cause that is not recorded.
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
-    std::sort(all.ranks.begin(), all.ranks.end());
-    all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
+    SortUnique(&all.ranks);
     all.kind = COLLECTIVE_STUCK;
     all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;

@@ -30,23 +30,18 @@ std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
   const std::vector<int32_t> missing = RanksWithoutData(facts.bundle, waiting.size() + 1);
   const size_t others = standing.empty() ? missing.size() : standing.size();
   if (others == 0 || (others > 1 && others * kFew > waiting.size())) return {};
-  Cause c;
+  const bool one = standing.size() == 1 && missing.empty();
+  Cause c = standing.empty() ? CauseOf(RANK_NO_DATA, REASON_NO_DATA_OTHERS_MEET, kNoData)
+                             : CauseOf(HOST_STALL, REASON_OUTSIDE_NCCL_OTHERS_MEET, one ? kOne : kSeveral, standing);
   c.waiting = waiting;
   c.wait = ChainLink::RENDEZVOUS;
   EvidenceItem& wait = c.Add(Evidence::FOR_OTHER_PROCESS, waiting).Count(waiting.size());
   if (least > 0 && least < INT64_MAX) wait.fields.set_duration_ns(least);
   if (standing.empty()) {
-    c.kind = RANK_NO_DATA;
     c.missing = missing;
-    c.grade = kNoData;
-    c.reason = REASON_NO_DATA_OTHERS_MEET;
     return {std::move(c)};
   }
-  c.kind = HOST_STALL;
-  c.ranks = standing;
-  c.grade = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
   const ring::ThreadSnapshot* thread = facts.model.ranks[standing[0]].thread;
-  c.reason = REASON_OUTSIDE_NCCL_OTHERS_MEET;
   if (standing.size() == 1 && thread != nullptr) {
     if (const auto lasted = Lasted(facts.bundle.ranks[standing[0]], thread->last_call_ns))
       c.detail.set_duration_ns(*lasted);

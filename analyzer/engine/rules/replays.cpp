@@ -37,10 +37,9 @@ std::vector<Cause> FromReplays(const Facts& facts) {
   if (behind.size() != 1 || others.size() < kMany || facts.model.ranks[behind[0]].host != HostState::kElsewhere)
     return {};
   const ring::ThreadSnapshot* thread = facts.model.ranks[behind[0]].thread;
-  Cause c = CauseOf(HOST_STALL, REASON_FEWER_LAUNCHES, kFits);
-  c.ranks = behind;
+  Cause c = CauseOf(HOST_STALL, REASON_FEWER_LAUNCHES, kFits, behind);
   c.hypothesis = true;
-  c.detail.set_count(static_cast<int64_t>(few));
+  c.Count(few);
   if (const auto lasted = Lasted(facts.bundle.ranks[behind[0]], thread != nullptr ? thread->last_call_ns : 0))
     c.detail.set_duration_ns(*lasted);
   c.Add(Evidence::OTHERS_LAUNCHED, others).Count(others.size()).Number(most);
@@ -82,8 +81,7 @@ void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding) {
     Evidence* launched = add(Evidence::GRAPH_LAUNCHED, r);
     if (own != nullptr) launched->mutable_detail()->set_number(own->graph + 1);
     if (own != nullptr) launched->mutable_detail()->set_other_number(static_cast<int64_t>(own->number));
-    if (cause.comm != kNoIndex)
-      *launched->mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[cause.comm]);
+    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(facts.bundle, cause.comm);
     ++told;
   }
   if (cause.kind == COLLECTIVE_STUCK && operations > 1) add(Evidence::INSIDE_GRAPH, cause.op_rank);

@@ -76,7 +76,16 @@ void JoinStorage(std::vector<Cause>* causes);
 // Merges a GPU that reported a CUDA error with its own hanging process into one finding about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 
+// Handles data whose capture time is unknown for every rank. The job may have been running: a healthy job that is
+// killed leaves the same rings as a hung one, and so does a copied dump. So causes based on operations in flight become
+// hypotheses, and say so. They remain causes if a record shows activity at least `late_after_ns` after the operation at
+// issue was entered. The same applies to processes without recorded calls that were watched only for a few seconds.
+void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes);
+
 Finding ToFinding(const Facts& facts, const Cause& cause);
+// Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link represents all
+// ranks that wait in the same kind of operation on communicators of one class. So sixteen pipelines need one line.
+void AddChain(const Facts& facts, const Cause& cause, Finding* finding);
 // Adds facts about the CUDA graph launch that issued the operation.
 void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding);
 

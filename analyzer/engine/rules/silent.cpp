@@ -13,15 +13,9 @@ namespace {
 // Returns the communicators in which a rank waits for this node.
 std::set<uint32_t> WaitedIn(const Facts& facts, uint32_t node) {
   std::set<uint32_t> comms;
-  for (uint32_t w : facts.graph->back[node]) {
-    if (facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      if (const Edge* in = facts.FirstIn(w).edge; in != nullptr && in->comm != kNoIndex) comms.insert(in->comm);
-      continue;
-    }
-    for (const Edge& e : facts.graph->edges[w]) {
-      if (e.to == node && e.comm != kNoIndex) comms.insert(e.comm);
-    }
-  }
+  facts.EachWaiter(node, [&](const Edge& e, uint32_t) {
+    if (e.comm != kNoIndex) comms.insert(e.comm);
+  });
   return comms;
 }
 

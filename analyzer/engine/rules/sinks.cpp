@@ -8,6 +8,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -83,9 +84,7 @@ void DoubtScattered(const Facts& facts, Cause* c) {
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
   std::set<int64_t> places;
   for (const Member& m : facts.model.comms[c->comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex ||
-        !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index))
-      continue;
+    if (!m.recorded() || !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
     if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
     places.insert(rank.memberships[m.membership].issued);
@@ -266,8 +265,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   }
   for (Cause& c : causes) {
     for (auto* list : {&c.ranks, &c.missing}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
+      SortUnique(list);
     }
     DoubtScattered(facts, &c);
   }

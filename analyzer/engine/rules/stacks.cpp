@@ -64,27 +64,34 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
 // Returns whether the stack diverges from the others at this depth inside a library's call, and does not return to the
 // program's own code there.
 bool PartInsideCall(const Rank& rank, size_t depth) {
-  google::protobuf::RepeatedPtrField<Frame> frames;
-  for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
+  const auto frames = ParseFrames(rank.process.python_stack);
   return CodeFrame(frames) + static_cast<int>(depth) > frames.size();
 }
 
 std::string CodePlaceOf(const Process& process) {
-  google::protobuf::RepeatedPtrField<Frame> frames;
-  for (const std::string& text : process.stack.empty() ? process.python_stack : process.stack)
-    *frames.Add() = ParseFrame(text);
-  const std::string place = CodePlace(frames);
+  const std::string place = CodePlace(ParseFrames(process.stack.empty() ? process.python_stack : process.stack));
   return place.empty() ? "not waiting for a peer" : absl::StrCat("in ", PlaceText(place));
 }
 
 // "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".
 std::string InnermostOf(const Rank& rank) {
-  google::protobuf::RepeatedPtrField<Frame> frames;
-  for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
+  const auto frames = ParseFrames(rank.process.python_stack);
   const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
   if (place == innermost) return absl::StrCat("in ", PlaceText(place));
   return absl::StrCat("in ", Function(innermost),
                       place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
+}
+
+// Makes `c` say that these ranks hold up those that wait.
+void SetHolders(const Facts& facts, const std::vector<int32_t>& few, const std::vector<int32_t>& waiting, Cause* c) {
+  c->ranks = few;
+  c->waiting = waiting;
+  if (c->reason == REASON_ELSEWHERE_OTHERS_WAIT) {
+    const Process& first = facts.bundle.ranks[few[0]].process;
+    c->Name(CodePlaceOf(first)).Count(waiting.size());
+    c->stall = ClassifyActivity(first).stall;
+  }
+  for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], c);
 }
 
 // A rank has ended, is stopped or is in no wait, while others wait.
@@ -110,15 +117,10 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     const auto any = [&](bool ProcessPlace::*what, const std::vector<int32_t>& of) {
       return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[r].*what; });
     };
-    Cause c;
-    if (where == Whereabouts::kEnded) {
-      c = DeathCause(facts, few[0]);
-    } else {
-      c.kind = HOST_STALL;
-    }
-    c.grade = where == Whereabouts::kStopped ? kStopped : kOne;
-    c.ranks = few;
-    c.waiting = waiting;
+    Cause c = where == Whereabouts::kEnded     ? DeathCause(facts, few[0])
+              : where == Whereabouts::kStopped ? CauseOf(HOST_STALL, REASON_PROCESS_STOPPED, kStopped)
+                                               : CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, kOne);
+    if (where == Whereabouts::kEnded) c.grade = kOne;
     const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
     const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(facts.bundle.ranks.size());
     // A rank may also end, or be stopped in a debugger, because another rank delays the job.
@@ -128,20 +130,14 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     if (few.size() > 1 || waiting.size() == 1 || once || unseen || others || !at[Whereabouts::kUnknown].empty())
       c.grade = kUnsure;
     if (unseen) c.AddRival(Rival::SILENT_RANK);
-    if (where == Whereabouts::kStopped) {
-      c.reason = REASON_PROCESS_STOPPED;
-      c.detail.set_name(first.process.state);
-    } else if (where == Whereabouts::kElsewhere) {
-      c.reason = REASON_ELSEWHERE_OTHERS_WAIT;
-      c.detail.set_name(CodePlaceOf(first.process));
-      c.detail.set_count(static_cast<int64_t>(waiting.size()));
-      c.stall = ClassifyActivity(first.process).stall;
+    if (where == Whereabouts::kStopped) c.Name(first.process.state);
+    if (where == Whereabouts::kElsewhere) {
       c.moving = any(&ProcessPlace::moved, few);
       // This rank is computing, and so are the ranks that wait for it, so the job may be running.
       if (c.moving && any(&ProcessPlace::works, waiting)) return {};
       if (c.moving) c.grade = kMoving;
     }
-    for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
+    SetHolders(facts, few, waiting, &c);
     std::map<std::string, size_t> waits;
     for (const int32_t r : waiting) ++waits[places[r].wait];
     const auto usual =
@@ -155,9 +151,8 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
   // All observed ranks wait, and few ranks were not observed, so those are the first place to look.
   std::vector<int32_t> unseen = RanksWithoutData(facts.bundle, waiting.size() + 1);
   if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
-  Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_STRONG);
-  c.detail.set_count(static_cast<int64_t>(waiting.size()));
-  c.grade = GRADE_GUESS;
+  Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_GUESS);
+  c.Count(waiting.size());
   c.hypothesis = true;
   c.missing = std::move(unseen);
   c.waiting = waiting;
@@ -176,14 +171,8 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
     (in_call ? waiting : few).push_back(static_cast<int32_t>(r));
   }
   if (!AreFew(few.size(), waiting.size())) return {};
-  const Process& first = facts.bundle.ranks[few[0]].process;
   Cause c = CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, few.size() == 1 ? GRADE_FAIR : GRADE_WEAK);
-  c.detail.set_name(CodePlaceOf(first));
-  c.detail.set_count(static_cast<int64_t>(waiting.size()));
-  c.stall = ClassifyActivity(first).stall;
-  for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
-  c.ranks = std::move(few);
-  c.waiting = std::move(waiting);
+  SetHolders(facts, few, waiting, &c);
   return {std::move(c)};
 }
 
@@ -206,11 +195,10 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   };
   if (parting.few.size() == parting.most.size() && parted <= kMostOfHalves && parted == facts.bundle.ranks.size() &&
       facts.bundle.ranks_expected <= static_cast<int32_t>(parted) && std::all_of(ranks.begin(), ranks.end(), waits)) {
-    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN);
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, ranks);
     c.cause = "code mismatch";
-    c.ranks = ranks;
     c.hypothesis = true;
-    c.detail.set_flag(true);
+    c.Flag(true);
     for (const std::vector<int32_t>& half : {parting.few, parting.most})
       c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(facts.bundle.ranks[half[0]]));
     return {std::move(c)};
@@ -231,23 +219,20 @@ std::vector<Cause> FromStacks(const Facts& facts) {
   const Rank& odd = facts.bundle.ranks[parting.few[0]];
   const Rank& usual = facts.bundle.ranks[parting.most[0]];
   const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
-  Cause c;
-  c.kind = same_call ? RANK_NOT_ARRIVED : HOST_STALL;
+  Cause c = CauseOf(same_call ? RANK_NOT_ARRIVED : HOST_STALL, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, parting.few);
   if (same_call) c.cause = "code mismatch";
-  c.ranks = parting.few;
   c.waiting = parting.most;
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
   c.moving = std::any_of(parting.few.begin(), parting.few.end(), moves);
   const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(ranks.size());
-  c.grade = parting.few.size() == 1 && !c.moving && !unseen ? GRADE_FAIR : GRADE_OPEN;
+  if (parting.few.size() == 1 && !c.moving && !unseen) c.grade = GRADE_FAIR;
   if (unseen) c.AddRival(Rival::SILENT_RANK);
-  c.reason = REASON_ELSEWHERE_BY_STACK;
   // If the innermost places also differ, they show more than the place where the stacks diverge.
   const std::string innermost = InnermostOf(usual);
   const bool alike = std::all_of(parting.most.begin(), parting.most.end(),
                                  [&](int32_t r) { return InnermostOf(facts.bundle.ranks[r]) == innermost; });
   const bool show = alike && InnermostOf(odd) != innermost;
-  c.detail.set_name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
+  c.Name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
   c.Add(Evidence::STACKS_AT, parting.most)
       .Count(parting.most.size())
       .Name(show ? innermost : CodeAt(usual, parting.depth));

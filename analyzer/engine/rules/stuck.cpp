@@ -8,6 +8,7 @@
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -87,7 +88,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
     cause->detail.add_ranks(facts.bundle.ranks[from].rank);
     cause->detail.add_ranks(facts.bundle.ranks[to].rank);
   } else if (!links.empty()) {
-    cause->detail.set_count(static_cast<int64_t>(links.size()));
+    cause->Count(links.size());
   }
 }
 
@@ -98,7 +99,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   const auto all_in = [&](const Rank& rank, const Op& op) {
     const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
     return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* theirs = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, op.seq);
+      const Op* theirs = facts.model.FindCollective(m, op.seq);
       return theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs);
     });
   };
@@ -112,7 +113,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
       return facts.model.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
     });
     if (found == units.end()) return;
-    another = CallOf(facts.bundle, rank, rank.ops[found->ops[0]]);
+    another = CallOf(facts.bundle, r, rank.ops[found->ops[0]]);
   }
   Detail* rival = cause->AddRival(Rival::GPU_ORDER);
   rival->set_count(static_cast<int64_t>(cause->ranks.size()));
@@ -155,7 +156,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   if (IsCollective(front.op->kind)) {
     inside.all_known = true;
     for (const Member& m : members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) {
+      if (!m.recorded()) {
         inside.all_known = false;
         continue;
       }
@@ -165,27 +166,25 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
       LookAt(facts, m.rank_index, theirs, &inside, c);
     }
   } else if (front.op->root_or_peer >= 0) {
-    const auto peer = static_cast<size_t>(front.op->root_or_peer);
-    const bool known = peer < members.size() && members[peer].rank_index >= 0;
+    const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
+    const bool known = peer != nullptr && peer->rank_index >= 0;
     bool counted = false;
-    if (known) facts.model.OtherSide(r, *front.op, members[peer], &counted);
+    if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
     // If older records are gone, which receive matches a framework's send is only an assumption. Between just two
     // ranks, that hardly matters.
     c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
-    if (known) c->ranks.push_back(members[peer].rank_index);
+    if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
-  std::sort(c->ranks.begin(), c->ranks.end());
-  c->ranks.erase(std::unique(c->ranks.begin(), c->ranks.end()), c->ranks.end());
+  SortUnique(&c->ranks);
   return inside;
 }
 
 // Adds the queues of the ranks that wait in the communicator.
 void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
   for (int32_t m : c->ranks) {
-    for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
-      const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
-      if (front.op != nullptr && front.comm == comm) c->nodes.push_back(facts.graph->QueueNode(q));
+    for (const Queue& queue : facts.graph->QueuesOf(m)) {
+      if (queue.front.op != nullptr && queue.front.comm == comm) c->nodes.push_back(facts.graph->NodeOf(queue));
     }
   }
 }
@@ -195,8 +194,8 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
   const bool all = IsCollective(front.op->kind);
   const std::vector<int32_t>& in = all ? inside.entered : c->ranks;
   EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
-  into.Call(BriefCall(facts.bundle, rank, *front.op));
-  if (all) into.detail()->set_of(static_cast<int64_t>(facts.model.comms[front.comm].members.size()));
+  into.Call(BriefCall(facts.bundle, r, *front.op));
+  if (all) into.CountOf(in.size(), facts.model.comms[front.comm].members.size());
   if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
 }
@@ -238,14 +237,14 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
     c->ranks = inside.failed;
     c->grade = GRADE_STRONG;
     c->reason = REASON_ERROR_IN_OPERATION;
-    c->detail.set_name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
+    c->Name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0 && !MayHaveFailed(facts, comm, inside)) {
     // With a root, some members may complete the operation before others.
     c->reason = REASON_SOME_FINISHED;
     c->ranks = inside.stopped;
     c->grade = of_stopped;
-    c->detail.set_count(static_cast<int64_t>(inside.finished.size()));
+    c->Count(inside.finished.size());
     for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
   } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
     c->kind = GPU_STALL;
@@ -263,9 +262,8 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
 bool MissesUnknown(const Facts& facts, const GpuFront& front) {
   if (front.op == nullptr || !MayBelongTo(facts.bundle, front.comm).empty()) return false;
   if (IsCollective(front.op->kind)) return HasUnnamedMember(facts.model, front.comm);
-  const auto& members = facts.model.comms[front.comm].members;
-  const auto peer = static_cast<size_t>(front.op->root_or_peer);
-  return peer < members.size() && members[peer].rank_index < 0 && members[peer].global_rank < 0;
+  const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
+  return peer != nullptr && peer->rank_index < 0 && peer->global_rank < 0;
 }
 
 // All members are in the operation, and none completes it. The cause is one of their GPUs or the network between them.
@@ -275,9 +273,8 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
   Cause c = CauseOf(COLLECTIVE_STUCK, REASON_ALL_IN, GRADE_WEAK);
   c.nodes = {node};
-  c.In(front.comm, front.op, r);
-  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
-  c.detail.set_flag(exchange);
+  c.In(front.comm, front.op, r).Flag(exchange);
+  if (front.op != nullptr) c.Call(CallOf(facts.bundle, r, *front.op));
   const Inside inside = LookAtMembers(facts, r, front, &c);
   AddQueues(facts, front.comm, &c);
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
@@ -306,10 +303,9 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
   Cause c = CauseOf(GPU_STALL, REASON_NO_STREAM_CAME, GRADE_STRONG);
-  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   c.not_begun = true;
   c.nodes = {node};
-  c.In(front.comm, front.op, r);
+  c.At(facts.bundle, front.comm, *front.op, r);
   for (const Member& m : facts.model.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
@@ -318,7 +314,7 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
-  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, rank, *front.op));
+  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
   if (alone) issued.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
   AddWaiterEvidence(facts, node, &c);

@@ -1,8 +1,8 @@
-#include "analyzer/engine/rules/unseen_end.h"
-
+// Handles rings of processes whose end was not observed.
 #include <algorithm>
 
 #include "analyzer/engine/facts/process_place.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {

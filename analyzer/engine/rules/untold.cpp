@@ -1,7 +1,6 @@
 // Handles ranks without data in jobs whose backends record no sends, receives, barriers or failures.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,12 +12,7 @@ namespace lockstep {
 // With such a backend, an idle rank may be waiting for the rank without data, or may have failed together with it. One
 // faulty rank whose file is missing for that reason is more likely than a fault elsewhere plus a lost file.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
-  std::map<int32_t, std::vector<uint32_t>> silent;  // global rank -> communicators
-  for (uint32_t comm = 0; comm < facts.model.comms.size(); ++comm) {
-    for (const Member& m : facts.model.comms[comm].members) {
-      if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
-    }
-  }
+  auto silent = UnseenMembers(facts.model);
   // Sends and receives leave no entries, so a rank without data may have exchanged with any other rank of the job.
   constexpr size_t kFew = 64;  // if there are more, they cannot be distinguished
   for (const int32_t rank : RanksWithoutData(facts.bundle, kFew + 1)) silent.try_emplace(rank);
@@ -48,9 +42,9 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     // The ranks without data that share the smallest communicator with all idle ranks.
     std::vector<int32_t> nearest;
     int32_t size = INT32_MAX;
-    for (const auto& [rank, comms] : silent) {
+    for (const auto& [rank, places] : silent) {
       int32_t least = INT32_MAX;
-      for (const uint32_t comm : comms) {
+      for (const auto& [comm, number] : places) {
         const auto& members = facts.model.comms[comm].members;
         const bool holds_all = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
           return std::any_of(members.begin(), members.end(), [r](const Member& m) { return m.rank_index == r; });
@@ -62,7 +56,7 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
       size = std::min(size, least);
     }
     if (nearest.empty()) {
-      for (const auto& [rank, comms] : silent) nearest.push_back(rank);
+      for (const auto& [rank, places] : silent) nearest.push_back(rank);
     }
     Cause blamed = NoDataCause(facts, nearest[0]);
     blamed.missing = nearest;

@@ -15,13 +15,6 @@ constexpr size_t kMostJudged = 128, kMostOthers = 4096;
 // If a class has at least this many communicators, what all members at one position do is intended.
 constexpr size_t kLeastSiblings = 3;
 
-int64_t MiddleOf(std::vector<int64_t>* values) {
-  if (values->empty()) return 0;
-  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
-}
-
 // Returns the 75th percentile. Operations often follow each other without work in between, so half of the meetings may
 // show no lateness at all, while occasional delays do not reach a quarter of them.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
@@ -117,16 +110,15 @@ class HabitFinder {
   void AddMeeting(const Meeting& meeting, std::vector<std::vector<int64_t>>* later) const {
     int64_t longest = -1;
     size_t measured = 0;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const TimedOp* t = Coming(timing_.attendance[meeting.first + a]);
+    for (const Attendance& who : timing_.Of(meeting)) {
+      const TimedOp* t = Coming(who);
       if (t == nullptr) continue;
       ++measured;
       longest = std::max(longest, t->Duration());
     }
     // If only some members were measured, the first of these to arrive may itself be late.
     if (measured < 2 || measured * 4 < later->size() * 3 || longest > kLongestOperationNs) return;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       const TimedOp* t = Coming(who);
       if (t == nullptr) continue;
       const Rank& rank = timing_.model.bundle.ranks[who.rank];
@@ -151,7 +143,7 @@ class HabitFinder {
       MemberLateness l;
       l.rank = static_cast<uint32_t>(members[place].rank_index);
       l.comm = comm;
-      l.place = {paces_.class_of_comm[comm], place};
+      l.place = {timing_.model.comms[comm].kind, place};
       l.meetings = static_cast<uint32_t>(list.size());
       l.order.assign(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(list.size(), kMostJudged)));
       l.later_ns = OfAQuarter(&list);
@@ -166,7 +158,7 @@ class HabitFinder {
     for (const auto& [klass, all] : of_class_) {
       std::vector<int64_t> values;
       for (const MemberLateness* l : all) values.push_back(l->later_ns);
-      usual[klass] = MiddleOf(&values);
+      usual[klass] = Median(std::move(values));
     }
     return usual;
   }
@@ -177,7 +169,7 @@ class HabitFinder {
     for (const MemberLateness& l : found_) values[l.place].push_back(l.later_ns);
     std::map<std::pair<uint32_t, size_t>, int64_t> usual;
     for (auto& [place, list] : values) {
-      if (list.size() >= kLeastSiblings) usual[place] = MiddleOf(&list);
+      if (list.size() >= kLeastSiblings) usual[place] = Median(std::move(list));
     }
     return usual;
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "analyzer/engine/slow/slow.h"
@@ -26,18 +27,10 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   if (dtypes >= bundle.strings.size()) return 0;
   std::string_view text = bundle.strings[dtypes];
   text = text.substr(0, text.find_first_of(" ,"));
-  for (const auto& [name, size] : {std::pair<std::string_view, int64_t>{"Float", 4},
-                                   {"BFloat16", 2},
-                                   {"Half", 2},
-                                   {"Double", 8},
-                                   {"Long", 8},
-                                   {"Int", 4},
-                                   {"Byte", 1},
-                                   {"Char", 1},
-                                   {"Bool", 1},
-                                   {"Short", 2},
-                                   {"Float8_e4m3fn", 1},
-                                   {"Float8_e5m2", 1}}) {
+  static constexpr std::pair<std::string_view, int64_t> kSizes[] = {
+      {"Float", 4}, {"BFloat16", 2}, {"Half", 2}, {"Double", 8}, {"Long", 8},          {"Int", 4},
+      {"Byte", 1},  {"Char", 1},     {"Bool", 1}, {"Short", 2},  {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}};
+  for (const auto& [name, size] : kSizes) {
     if (text == name) return size;
   }
   return 0;
@@ -59,31 +52,17 @@ int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
   return bytes;
 }
 
-struct Hosts {
-  explicit Hosts(const Bundle& bundle) : of_rank(bundle.ranks.size(), kNoIndex) {
-    std::map<std::string, uint32_t> known;
-    for (size_t r = 0; r < of_rank.size(); ++r) {
-      if (bundle.ranks[r].host.empty()) continue;
-      of_rank[r] = known.try_emplace(bundle.ranks[r].host, static_cast<uint32_t>(known.size())).first->second;
-    }
-  }
-  // Returns the number of different hosts of these ranks; 0 if one is unknown.
-  uint32_t Count(const std::vector<uint32_t>& ranks) const {
-    std::set<uint32_t> seen;
-    for (uint32_t r : ranks) {
-      if (of_rank[r] == kNoIndex) return 0;
-      seen.insert(of_rank[r]);
-    }
-    return static_cast<uint32_t>(seen.size());
-  }
-  std::vector<uint32_t> of_rank;
-};
+// Returns the number of different hosts of these ranks; 0 if one is unknown.
+uint32_t CountHosts(const Bundle& bundle, const std::vector<uint32_t>& ranks) {
+  std::set<std::string_view> hosts;
+  for (const uint32_t r : ranks) hosts.insert(bundle.ranks[r].host);
+  return hosts.contains("") ? 0 : static_cast<uint32_t>(hosts.size());
+}
 
 }  // namespace
 
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns) {
   const Bundle& bundle = timing.model.bundle;
-  const Hosts hosts(bundle);
   std::vector<LinkUse> uses;
   std::map<std::tuple<uint32_t, int, int64_t, uint32_t, uint32_t>, size_t> at;
   uint32_t comm = kNoIndex;
@@ -95,7 +74,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
     const auto [it, fresh] =
         at.try_emplace({c, static_cast<int>(kind), bytes, pair ? ranks[0] : 0, pair ? ranks[1] : 0}, uses.size());
     if (fresh) {
-      uses.push_back({c, kind, bytes, ranks, {}, {}, 0, 0, false, hosts.Count(ranks)});
+      uses.push_back({c, kind, bytes, ranks, {}, {}, 0, 0, false, CountHosts(bundle, ranks)});
       uses.back().crosses_hosts = uses.back().hosts > 1;
       for (uint32_t r : ranks) uses.back().noise_ns = std::max(uses.back().noise_ns, noise_ns[r]);
     }
@@ -112,8 +91,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
     int64_t least = INT64_MAX;
     bool all = true;
     ranks.clear();
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing.attendance[meeting.first + a];
+    for (const Attendance& who : timing.Of(meeting)) {
       all &= timing.At(who).start_ns != 0;
       least = std::min(least, timing.At(who).Duration());
       ranks.push_back(who.rank);

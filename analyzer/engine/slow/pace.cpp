@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <string>
 #include <tuple>
 
 #include "analyzer/util/numbers.h"
@@ -29,6 +28,18 @@ struct Series {
   std::vector<int64_t>* ns;
 };
 
+// Returns the operations whose start is known, in the order in which they started.
+std::vector<const TimedOp*> ByStart(const std::vector<TimedOp>& ops) {
+  std::vector<const TimedOp*> order;
+  for (const TimedOp& t : ops) {
+    if (t.start_ns != 0) order.push_back(&t);
+  }
+  std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) {
+    return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op);
+  });
+  return order;
+}
+
 // Subtracts from each rank's time in a step the quantile `q` of all ranks' times in the same step.
 void SubtractQuantile(const std::vector<Series>& ranks, double q) {
   std::map<int64_t, std::vector<int64_t>> by_number;
@@ -45,7 +56,6 @@ void SubtractQuantile(const std::vector<Series>& ranks, double q) {
 }  // namespace
 
 Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing) {
-  Classify();
   FindOverlap();
   GiveRoles();
   for (uint32_t r = 0; r < ranks.size(); ++r) {
@@ -81,37 +91,23 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
   step_ns = Median(std::move(steps));
 }
 
-void Paces::Classify() {
-  std::map<std::string, uint32_t> classes;
-  for (const CommView& view : timing_.model.comms) {
-    class_of_comm.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
-  }
-  overlapped_.assign(2 * classes.size(), false);
-}
-
 uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
-  return (static_cast<uint64_t>(class_of_comm[comm]) << 16) | (static_cast<uint64_t>(op.kind) << 2) |
+  return (static_cast<uint64_t>(KindOf(comm)) << 16) | (static_cast<uint64_t>(op.kind) << 2) |
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
 // If operations on other communicators often begin during an operation, that operation does not block the rank's own
 // work.
 void Paces::FindOverlap() {
+  overlapped_.resize(2 * timing_.model.kinds.size());
   std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
-  std::vector<const TimedOp*> order;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = timing_.model.bundle.ranks[r];
     if (DurationsOnly(rank)) continue;
-    order.clear();
-    for (const TimedOp& t : timing_.ranks[r].ops) {
-      if (t.start_ns != 0) order.push_back(&t);
-    }
-    std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) {
-      return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op);
-    });
+    const std::vector<const TimedOp*> order = ByStart(timing_.ranks[r].ops);
     for (size_t i = 0; i < order.size(); ++i) {
       const TimedOp& t = *order[i];
-      const size_t key = 2 * class_of_comm[t.comm] + IsPointToPoint(rank.ops[t.op].kind);
+      const size_t key = OverlapOf(rank.ops[t.op], t.comm);
       ++all[key];
       for (size_t k = i + 1; k < order.size() && k < i + 8 && order[k]->start_ns < t.end_ns; ++k) {
         if (order[k]->comm == t.comm || order[k]->start_ns == t.start_ns) continue;
@@ -125,8 +121,6 @@ void Paces::FindOverlap() {
 
 void Paces::GiveRoles() {
   const Model& model = timing_.model;
-  std::vector<uint32_t> comms_of_class(overlapped_.size() / 2);
-  for (uint32_t k : class_of_comm) ++comms_of_class[k];
   std::map<std::vector<std::tuple<uint32_t, int32_t>>, uint32_t> known;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
@@ -138,8 +132,8 @@ void Paces::GiveRoles() {
     for (size_t i = 0; i < rank.memberships.size(); ++i) {
       if (!used[i]) continue;
       const Membership& m = rank.memberships[i];
-      const bool pipeline = model.comms[m.comm].used_for_p2p && comms_of_class[class_of_comm[m.comm]] > 1;
-      role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
+      const bool pipeline = model.comms[m.comm].used_for_p2p && model.kinds[KindOf(m.comm)].size() > 1;
+      role.push_back({KindOf(m.comm), pipeline ? m.member_rank : -1});
     }
     std::sort(role.begin(), role.end());
     // Own time that was computed as the remainder of a step is not compared with measured own time.
@@ -156,13 +150,6 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const TimedRank& timed = timing_.ranks[r];
   const auto& ops = timed.ops;
   std::vector<Between> betweens(ops.size());
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].start_ns != 0) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op);
-  });
   // For each operation, the thread's previous call.
   std::vector<const Op*> before(rank.ops.size());
   std::map<uint32_t, const Op*> last;
@@ -171,14 +158,13 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     if (op.after_gap) last.clear();
     if (!op.recent_only && timed.Shows(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
   }
-  const auto overlaps = [&](uint32_t i) {
-    return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
-  };
+  const auto overlaps = [&](uint32_t i) { return overlapped_[OverlapOf(rank.ops[ops[i].op], ops[i].comm)]; };
   int64_t held_until = 0;  // end of the operations that block the rank's work
   size_t by_end = 0;       // operations that ended earlier, of any kind; ops is sorted by end
   int64_t beside_until = 0;
-  for (uint32_t i : order) {
-    const TimedOp& t = ops[i];
+  for (const TimedOp* at : ByStart(ops)) {
+    const TimedOp& t = *at;
+    const auto i = static_cast<uint32_t>(at - ops.data());
     for (; by_end < ops.size() && ops[by_end].end_ns <= t.start_ns; ++by_end) {
       if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
     }
@@ -295,7 +281,7 @@ void Paces::NumberSteps(const std::vector<uint32_t>& role) {
   const auto op_at = [&](uint32_t r, size_t i) -> const Op& {
     return timing_.model.bundle.ranks[r].ops[timing_.ranks[r].ops[programs[r][i]].op];
   };
-  const auto class_at = [&](uint32_t r, size_t i) { return class_of_comm[timing_.ranks[r].ops[programs[r][i]].comm]; };
+  const auto class_at = [&](uint32_t r, size_t i) { return KindOf(timing_.ranks[r].ops[programs[r][i]].comm); };
   // Finds the communicator for numbering: most ranks share the collectives of the pattern's largest one.
   uint32_t shared = kNoIndex;
   size_t largest = 0;
@@ -422,7 +408,7 @@ void Paces::Measure(uint32_t r) {
         const TimedOp& t = ops[program[i]];
         const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
         if (duration < 0) continue;
-        std::vector<int64_t>& in_class = inside[class_of_comm[t.comm]];
+        std::vector<int64_t>& in_class = inside[KindOf(t.comm)];
         in_class.resize(pace.own_ns.size() + 1);
         in_class.back() += duration;
         in_operations += duration;

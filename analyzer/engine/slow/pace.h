@@ -4,6 +4,7 @@
 // place in the pipeline.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -21,6 +22,12 @@ inline constexpr int64_t kLongestOperationNs = int64_t{1} << 40;
 inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // With at least this many shared collectives, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
+
+// Returns the error of a sum of times. Errors of single times are symmetric, so it grows with the square root of their
+// number.
+inline int64_t ErrorOfSum(int64_t noise_ns, double times) {
+  return static_cast<int64_t>(2.0 * static_cast<double>(noise_ns) * std::sqrt(times));
+}
 
 // Returns the middle value, or the smaller of two middle ones, so that a single delay in two steps does not count as
 // usual.
@@ -54,9 +61,8 @@ class Paces {
   // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work of the CPU thread counts
   // even if it runs while the rank waits, if other ranks of the role work equally long there.
   std::vector<int64_t> Gaps(uint32_t rank) const;
-  std::vector<RankPace> ranks;               // indexed like Bundle::ranks
-  std::vector<std::vector<uint32_t>> roles;  // measured ranks of each role
-  std::vector<uint32_t> class_of_comm;
+  std::vector<RankPace> ranks;                  // indexed like Bundle::ranks
+  std::vector<std::vector<uint32_t>> roles;     // measured ranks of each role
   std::vector<std::vector<uint32_t>> programs;  // for each rank: indexes into TimedRank::ops, in order of the calls
   int64_t step_ns = 0;                          // length of the job's steps; 0 if unknown
   bool whole_steps = false;                     // the record of some rank contains at least three
@@ -82,7 +88,6 @@ class Paces {
     int64_t number = 0;              // number of that step
   };
 
-  void Classify();
   void FindOverlap();
   void GiveRoles();
   std::vector<Between> Betweens(uint32_t rank) const;
@@ -97,12 +102,15 @@ class Paces {
   // Combines the kinds of communicator and call, because only some calls have durations (members of a framework's
   // batch do not).
   uint64_t SortOf(const Op& op, uint32_t comm) const;
+  uint32_t KindOf(uint32_t comm) const { return timing_.model.comms[comm].kind; }
+  // Returns the operation's place in `overlapped_`.
+  size_t OverlapOf(const Op& op, uint32_t comm) const { return 2 * KindOf(comm) + ring::IsPointToPoint(op.kind); }
 
   const Timing& timing_;
   std::vector<Repeat> repeats_;                     // indexed as Bundle::ranks
   std::vector<std::map<uint64_t, Beside>> beside_;  // indexed by role and place
   absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) with known framework durations
-  std::vector<bool> overlapped_;                    // indexed by 2 * class + point-to-point: overlaps own work
+  std::vector<bool> overlapped_;                    // indexed by OverlapOf: overlaps own work
 };
 
 }  // namespace lockstep

@@ -51,7 +51,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
         if (gaps[i] < 0 || gaps[i] > kLongestOperationNs || op.enter_ns <= from || op.seq < 0 ||
             !NeedsEveryMember(op.kind))
           continue;
-        places[{paces.class_of_comm[ops[i].comm], op.seq}].push_back({r, gaps[i]});
+        places[{timing.model.comms[ops[i].comm].kind, op.seq}].push_back({r, gaps[i]});
       }
     }
     std::map<uint32_t, std::vector<double>> ratios;

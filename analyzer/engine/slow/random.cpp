@@ -1,13 +1,11 @@
 // Finds hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/chance.h"
-#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {
@@ -27,8 +25,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     ++measured;
     steps = std::max(steps, pace.own_ns.size());
     const int64_t usual = Usual(pace.beyond_ns);
-    const auto noise =
-        static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
+    const int64_t noise = ErrorOfSum(noise_ns_[r], std::max(pace.operations, 1u));
     const int64_t bar = std::max(
         {pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(Usual(pace.own_ns))), noise});
     for (size_t s = 0; s < pace.own_ns.size(); ++s) {
@@ -79,26 +76,20 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   if (static_cast<double>(cost) < kWorthSaying * static_cast<double>(paces_.step_ns)) return causes;
   int64_t noise = 0;
   for (int32_t r : best->ranks) noise = std::max(noise, noise_ns_[static_cast<size_t>(r)]);
-  Cause c;
   const bool host = std::string_view(best->kind) == "host";
-  c.kind = host ? SLOW_HOST : STRAGGLER;
+  Cause c = CauseOf(host ? SLOW_HOST : STRAGGLER, REASON_LATE_IN_TURNS, GRADE_FAIR, best->ranks);
   c.cause = host ? "host" : "late";
-  c.ranks = best->ranks;
   c.pattern = "random";
   c.cost_ns_per_step = cost;
   c.cost_uncertainty_ns = 2 * noise;
-  c.grade = GRADE_FAIR;
-  c.reason = REASON_LATE_IN_TURNS;
-  c.detail.set_count(static_cast<int64_t>(worst.size()));
-  c.detail.set_of(static_cast<int64_t>(steps));
+  c.CountOf(worst.size(), steps).Name(absl::StrCat(best->kind, " ", best->name));
   c.detail.set_duration_ns(cost);
-  c.detail.set_name(absl::StrCat(best->kind, " ", best->name));
   SetFactor(*best, by_rank.size(), &c);
   std::vector<int32_t> late;
   late.reserve(by_rank.size());
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
   Detail* there =
-      c.Add(Evidence::LATE_IN_ONE_PLACE, std::move(late)).CountOf(best_events.size(), events.size()).detail();
+      c.Add(Evidence::LATE_IN_ONE_PLACE, std::move(late)).CountOf(best_events.size(), events.size()).mutable_detail();
   there->set_number(static_cast<int64_t>(by_rank.size()));
   there->set_other_number(static_cast<int64_t>(best->ranks.size()));
   there->set_value(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1)));

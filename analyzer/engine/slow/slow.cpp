@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/util/numbers.h"
 
@@ -49,8 +48,7 @@ void Slowness::MeasureNoise() {
   for (size_t i = 0; i < timing_.meetings.size(); i += step) {
     const Meeting& meeting = timing_.meetings[i];
     ends.clear();
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       if (clocks_.Aligned(who.rank)) ends.push_back({who.rank, clocks_.ToJob(who.rank, timing_.At(who).end_ns)});
     }
     add(ends.begin(), ends.end(), &strays);
@@ -88,8 +86,7 @@ void Slowness::CountArrivals() {
     int64_t least = INT64_MAX, second = INT64_MAX;
     uint32_t last = kNoIndex;
     size_t measured = 0;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
@@ -105,8 +102,7 @@ void Slowness::CountArrivals() {
       }
     }
     if (measured < 2 || measured * 10 < size * 5) continue;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       if (timing_.At(who).start_ns == 0) continue;
       ++lateness_[who.rank].compared;
       lateness_[who.rank].by_chance += 1.0 / static_cast<double>(measured);
@@ -231,8 +227,7 @@ void Slowness::Fill(Verdict* verdict) const {
       if (late.last * 2 >= late.compared && last > late.by_chance + 4 * stray) out->set_pattern("persistent");
       if (last <= late.by_chance + 3 * stray) out->set_pattern("random");
     }
-    out->set_uncertainty_ns(static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[order[i]]) *
-                                                 std::sqrt(static_cast<double>(late.last))));
+    out->set_uncertainty_ns(ErrorOfSum(noise_ns_[order[i]], last));
   }
   for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
   for (const Speed& speed : speeds_) *verdict->add_speeds() = speed;

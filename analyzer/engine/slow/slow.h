@@ -5,9 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

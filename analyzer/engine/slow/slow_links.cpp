@@ -142,14 +142,13 @@ struct Sorted {
   std::vector<size_t> well;
 };
 
-Sorted SortUses(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
-                std::vector<Bandwidth>* bandwidths) {
+Sorted SortUses(const Timing& timing, const std::vector<LinkUse>& uses, std::vector<Bandwidth>* bandwidths) {
   const Bundle& bundle = timing.model.bundle;
   // Similar communicators have the same kind, size, call and bytes, and equally many hosts.
   std::map<std::tuple<uint32_t, int32_t, int, int64_t, bool>, std::vector<size_t>> siblings;
   for (size_t i = 0; i < uses.size(); ++i) {
     const LinkUse& use = uses[i];
-    siblings[{paces.class_of_comm[use.comm], bundle.comms[use.comm].size, static_cast<int>(use.kind), use.bytes,
+    siblings[{timing.model.comms[use.comm].kind, bundle.comms[use.comm].size, static_cast<int>(use.kind), use.bytes,
               use.crosses_hosts}]
         .push_back(i);
   }
@@ -185,25 +184,25 @@ Sorted SortUses(const Timing& timing, const Paces& paces, const std::vector<Link
 }
 
 // Finds what the slow uses have in common and the fine ones do not.
-Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<LinkUse>& uses, const Sorted& sorted,
-                   bool worst_crosses_hosts, const Bundle& bundle) {
+Crossing WhereSlow(const Model& model, const Things& things, const std::vector<LinkUse>& uses, const Sorted& sorted,
+                   bool worst_crosses_hosts) {
   std::map<uint32_t, std::set<int32_t>> bad_of_comm;
   std::set<uint32_t> slow_kinds;
   for (const Slow& s : sorted.slow) {
     bad_of_comm[uses[s.use].comm].insert(uses[s.use].ranks.begin(), uses[s.use].ranks.end());
-    slow_kinds.insert(paces.class_of_comm[uses[s.use].comm]);
+    slow_kinds.insert(model.comms[uses[s.use].comm].kind);
   }
   std::vector<std::vector<int32_t>> bad, good;
   for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
   for (size_t i : sorted.well) {
     const LinkUse& use = uses[i];
     // If no hosts are known, a fast communicator may be within one host, unless others of its kind are slow.
-    if (use.hosts == 0 && !slow_kinds.contains(paces.class_of_comm[use.comm])) continue;
+    if (use.hosts == 0 && !slow_kinds.contains(model.comms[use.comm].kind)) continue;
     if (bad_of_comm.contains(use.comm) && !ring::IsPointToPoint(use.kind)) continue;
     if (use.crosses_hosts || use.hosts == 0 || !worst_crosses_hosts)
       good.emplace_back(use.ranks.begin(), use.ranks.end());
   }
-  return FindCrossing(bundle, things, bad, good);
+  return FindCrossing(model.bundle, things, bad, good);
 }
 
 // Returns what a training step loses: the time lost on the communicator that loses most, divided by the number of
@@ -236,10 +235,11 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
   const Model& model = timing.model;
   const Bundle& bundle = model.bundle;
   const bool random = worst.times > 0;
-  Cause c;
-  c.kind = SLOW_LINK;
+  // If the link is slow only now and then, it is less certain to be the reason.
+  const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
+  const Grade grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
+  Cause c = CauseOf(SLOW_LINK, REASON_SLOW_TRANSFERS, grade, crossing.ranks);
   c.cause = "network";
-  c.ranks = crossing.ranks;
   c.comm = use.comm;
   c.cost_ns_per_step = cost_ns;
   c.cost_uncertainty_ns = 2 * use.noise_ns;
@@ -254,17 +254,9 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     }
   }
   if (crossing.thing != nullptr) SetFactor(*crossing.thing, crossing.ranks.size(), &c);
-  c.reason = REASON_SLOW_TRANSFERS;
-  *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle, bundle.comms[use.comm]));
-  c.detail.set_flag(worst.since > 0);
-  if (random) {
-    c.detail.set_count(static_cast<int64_t>(worst.times));
-    c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
-  }
-  c.detail.set_name(NameOf(bundle, crossing));
-  // If the link is slow only now and then, it is less certain to be the reason.
-  const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
-  c.grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
+  c.Call(CallNamed(ring::CallName(use.kind), CommText(bundle, use.comm)));
+  c.Flag(worst.since > 0).Name(NameOf(bundle, crossing));
+  if (random) c.CountOf(worst.times, use.transfers_ns.size());
   if (use.bytes > 0) {
     const int32_t size = MembersOf(bundle, use);
     const auto slow_ns = random ? static_cast<int64_t>(static_cast<double>(use.usual_ns) * worst.ratio) : use.usual_ns;
@@ -272,7 +264,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     Detail* transfers = c.Add(Evidence::TRANSFERS, {use.ranks.begin(), use.ranks.end()})
                             .Call(c.detail.call())
                             .Flag(worst.since > 0)
-                            .detail();
+                            .mutable_detail();
     transfers->set_number(use.bytes);
     transfers->set_value(BusBandwidth(use, size, slow_ns));
     transfers->set_other_value(BusBandwidth(use, size, usual_ns));
@@ -289,7 +281,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
 
 std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                                  std::vector<Bandwidth>* bandwidths) {
-  const Sorted sorted = SortUses(timing, paces, uses, bandwidths);
+  const Sorted sorted = SortUses(timing, uses, bandwidths);
   const std::vector<Slow>& slow = sorted.slow;
   // If more than half of the communicators of a kind are slow, the others may be exceptionally fast, so a link is not
   // the cause.
@@ -299,9 +291,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   const LinkUse& use = uses[worst.use];
   const int64_t cost_ns = CostOfStep(paces, uses, slow, use);
   if (cost_ns < 0) return {};
-  const Bundle& bundle = timing.model.bundle;
-  const Things things(bundle);
-  const Crossing crossing = WhereSlow(things, paces, uses, sorted, use.crosses_hosts, bundle);
+  const Things things(timing.model.bundle);
+  const Crossing crossing = WhereSlow(timing.model, things, uses, sorted, use.crosses_hosts);
   return {SlowLinkCause(timing, use, worst, sorted, crossing, cost_ns)};
 }
 

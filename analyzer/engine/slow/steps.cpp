@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "analyzer/engine/slow/places.h"
@@ -125,7 +124,7 @@ void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
                            static_cast<int64_t>((pace.ratio - 1) * static_cast<double>(pace.others_ns)));
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(paces_.ranks[r].step_ns)) continue;
     s.own_ns = pace.others_ns + s.excess_ns;
-    s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.places));
+    s.uncertainty_ns = ErrorOfSum(noise_ns_[r], pace.places);
     found->push_back(s);
   }
 }
@@ -160,10 +159,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.excess_ns = usual[k];
     s.own_ns = normal + s.excess_ns;
     const size_t steps = pace.own_ns.size();
-    // Errors of single times are symmetric, so the error of their sum grows with the square root of their number.
-    s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
-                                            std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
-                       3 * stray;
+    s.uncertainty_ns = ErrorOfSum(noise_ns_[r], pace.operations / 3.0 / static_cast<double>(steps)) + 3 * stray;
     const auto base = static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
@@ -235,8 +231,7 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
       // With few steps, the newest ones may be the longest just by chance.
       const double few = 1.0 / static_cast<double>(run) + 1.0 / static_cast<double>(steps - run);
       if (static_cast<double>(s.excess_ns) < kClear * varies * std::sqrt(few)) continue;
-      s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
-                                              std::sqrt(pace.operations / 3.0 / static_cast<double>(run)));
+      s.uncertainty_ns = ErrorOfSum(noise_ns_[r], pace.operations / 3.0 / static_cast<double>(run));
       if (s.excess_ns <= s.uncertainty_ns) continue;
       s.slowdown =
           1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
@@ -285,8 +280,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     // there, too.
     int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       any |= named[who.rank];
@@ -295,8 +289,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
       if (!paces_.ranks[who.rank].own_ns.empty()) measured = std::min(measured, t.Duration());
     }
     if (!any || others == INT64_MAX) continue;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
+    for (const Attendance& who : timing_.Of(meeting)) {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0 || !named[who.rank]) continue;
       if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();

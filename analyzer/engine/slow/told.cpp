@@ -40,7 +40,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   const bool steps = !worst->habit && !pace.own_ns.empty();
   c.reason = worst->habit ? REASON_SLOW_BY_HABIT : REASON_SLOW_WORK;
   c.detail.set_duration_ns(worst->cost_ns);
-  c.detail.set_flag(steps);
+  c.Flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
   // If only durations are known, own work is the part of a step that they leave over. A few ranks or steps do not show
   // reliably what is usual.
@@ -54,13 +54,13 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     Detail* detail = c.Add(Evidence::LATE_BY_HABIT, only)
                          .Naming(bundle)
                          .Count(habit.meetings)
-                         .On(bundle, bundle.comms[habit.comm])
-                         .detail();
+                         .On(bundle, habit.comm)
+                         .mutable_detail();
     detail->set_duration_ns(habit.later_ns);
     detail->set_other_duration_ns(habit.usual_ns);
   } else {
     Detail* detail =
-        c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).detail();
+        c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).mutable_detail();
     detail->set_duration_ns(worst->own_ns);
     detail->set_other_duration_ns(worst->own_ns - worst->excess_ns);
   }
@@ -100,7 +100,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     // with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
-    const std::pair kind(members.size(), paces_.class_of_comm[comm]);
+    const std::pair kind(members.size(), timing_.model.comms[comm].kind);
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);
   }

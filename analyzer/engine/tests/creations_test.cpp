@@ -553,7 +553,7 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
     }
   }
   Verdict v;
-  ExplainStartUp(start.b, &v);
+  ExplainStartUp(Model(start.b, AnalyzeOptions()), &v);
   PutIntoWords(&v);
   const StartUp& s = v.start_up();
   ASSERT_EQ(s.phases_size(), 6);
@@ -606,7 +606,7 @@ TEST(StartUp, PhasesExcludeTraining) {
   const uint32_t late = start.Comm("late", 4, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 4; ++r) start.Enter(r, late, r, (1000 + 5 * r) * kSecond, 0);
   Verdict v;
-  ExplainStartUp(start.b, &v);
+  ExplainStartUp(Model(start.b, AnalyzeOptions()), &v);
   PutIntoWords(&v);
   ASSERT_EQ(v.start_up().phases_size(), 6);
   EXPECT_EQ(v.start_up().phases(4).longest_ns(), 0);
@@ -617,12 +617,12 @@ TEST(StartUp, PhasesExcludeTraining) {
 TEST(StartUp, AStartThatWasNotRecordedIsReportedAsNotMeasured) {
   Start start(2);
   Verdict v;
-  ExplainStartUp(start.b, &v);
+  ExplainStartUp(Model(start.b, AnalyzeOptions()), &v);
   PutIntoWords(&v);
   EXPECT_FALSE(v.has_start_up());
   ASSERT_EQ(v.not_measured_size(), 1);
   Verdict nothing;
-  ExplainStartUp(Bundle{}, &nothing);
+  ExplainStartUp(Model(Bundle(), AnalyzeOptions()), &nothing);
   EXPECT_EQ(nothing.not_measured_size(), 0);
 }
 

@@ -134,12 +134,12 @@ TEST(CommText, ANamedCommunicatorListsItsMembersIfOthersHaveItsName) {
     bundle.comms[i].size = 2;
     bundle.comms[i].members = {static_cast<int32_t>(i), static_cast<int32_t>(i) + 4};
   }
-  EXPECT_EQ(CommText(bundle, bundle.comms[1]), "dp (ranks 1, 5)");
+  EXPECT_EQ(CommText(bundle, 1), "dp (ranks 1, 5)");
   // The members are only inferred.
   bundle.comms[1].members_inferred = true;
-  EXPECT_EQ(CommText(bundle, bundle.comms[1]), "dp");
+  EXPECT_EQ(CommText(bundle, 1), "dp");
   bundle.comms[1].name = "tp_3";
-  EXPECT_EQ(CommText(bundle, bundle.comms[0]), "dp");
+  EXPECT_EQ(CommText(bundle, 0), "dp");
 }
 
 // As in PyTorch, tensor-parallel reductions are on the compute stream and data-parallel ones are on another. Once per

@@ -76,17 +76,15 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     const std::vector<int32_t> waiting = GlobalRanks(bundle, creation.waiting);
     const std::vector<int32_t> possible = GlobalRanks(bundle, PossibleMembers(model, creation));
     const uint32_t comm = creation.parent == kNoIndex ? creation.comm : creation.parent;
-    const std::string where =
-        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]), ", where ",
-                     RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
+    const std::string where = absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, comm),
+                                           ", where ", RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
     if (!faults->empty() && faults->front().kind == FindingName(INIT_INCOMPLETE) && creation.parent != kNoIndex &&
         creation.failed.empty() && 2 * waiting.size() < absent.size()) {
-      *faults = {
-          {"ADDED_CALL",
-           waiting,
-           absl::StrCat(RankWord(waiting), " called nccl", ring::CallName(creation.call), " of ",
-                        CommText(bundle, bundle.comms[comm]), ", which ", absent.size(), " other members did not"),
-           {}}};
+      *faults = {{"ADDED_CALL",
+                  waiting,
+                  absl::StrCat(RankWord(waiting), " called nccl", ring::CallName(creation.call), " of ",
+                               CommText(bundle, comm), ", which ", absent.size(), " other members did not"),
+                  {}}};
       return;
     }
     for (Fault& fault : *faults) {
@@ -126,7 +124,7 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
     fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " to ", call.text(),
                               call.on().empty() ? "" : absl::StrCat(" of ", call.on()), "; its neighbors passed ",
                               split.detail.other_name().empty() ? "another one" : split.detail.other_name(), "; so ",
-                              CommText(bundle, bundle.comms[split.comm]), " usually does not include it");
+                              CommText(bundle, split.comm), " usually does not include it");
     faults->push_back(std::move(fault));
   }
 }
@@ -246,12 +244,11 @@ void AddUnmatched(const Model& model, std::vector<Fault>* faults) {
     };
     const Side& more = sends.calls > recvs.calls ? sends : recvs;
     const auto times = [](int64_t n) { return n == 1 ? std::string("once") : absl::StrCat(n, " times"); };
-    Fault fault = {
-        "UNMATCHED_CALL",
-        {rank_of(from), rank_of(to)},
-        absl::StrCat("rank ", rank_of(from), " sends to rank ", rank_of(to), " ", times(sends.calls),
-                     ", which receives from it ", times(recvs.calls), ", on ", CommText(bundle, bundle.comms[comm])),
-        {CallOfRank(bundle, more.rank, *more.last)}};
+    Fault fault = {"UNMATCHED_CALL",
+                   {rank_of(from), rank_of(to)},
+                   absl::StrCat("rank ", rank_of(from), " sends to rank ", rank_of(to), " ", times(sends.calls),
+                                ", which receives from it ", times(recvs.calls), ", on ", CommText(bundle, comm)),
+                   {CallOfRank(bundle, more.rank, *more.last)}};
     std::sort(fault.ranks.begin(), fault.ranks.end());
     faults->push_back(std::move(fault));
   }
@@ -266,7 +263,7 @@ bool IsLaunched(const Op& op) {
 
 CallAt CallOfRank(const Bundle& bundle, size_t rank_index, const Op& op) {
   const Rank& rank = bundle.ranks[rank_index];
-  const CallRef call = CallOf(bundle, rank, op);
+  const CallRef call = CallOf(bundle, static_cast<int32_t>(rank_index), op);
   return {{rank.rank}, call.on().empty() ? call.text() : absl::StrCat(call.text(), " on ", call.on()), call.site()};
 }
 
