@@ -13,15 +13,12 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/host/memory_cgroup.h"
-#include "collector/host/proc.h"
 
 extern char** environ;
 

@@ -17,7 +17,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/unique_fd.h"
