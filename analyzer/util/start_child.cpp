@@ -84,7 +84,7 @@ absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int o
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    signal(SIGPIPE, SIG_DFL);
+    for (const int number : {SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(127);

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "collector/host/memory_cgroup.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
@@ -33,7 +34,7 @@ int64_t Counter(const std::string& text, absl::string_view name) {
 
 }  // namespace
 
-MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
+MemoryState ReadMemoryState(pid_t pid) {
   const std::string proc = absl::StrCat("/proc/", pid, "/");
   MemoryState state;
   const std::string status = ReadSmallFile(proc + "status");
@@ -46,25 +47,11 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
   if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(proc + "oom_score_adj", 32)), &adjusted))
     state.set_oom_score_adj(adjusted);
   state.set_host_available_bytes(Kilobytes(ReadSmallFile("/proc/meminfo"), "MemAvailable"));
-  state.set_cgroup_bytes(-1);
-  state.set_cgroup_limit_bytes(-1);
-  state.set_cgroup_oom_kills(-1);
-  // "0::/user.slice/..." in cgroup v2, "9:memory:/docker/..." in v1.
-  for (absl::string_view line : absl::StrSplit(ReadSmallFile(proc + "cgroup"), '\n', absl::SkipEmpty())) {
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3 || absl::StrContains(fields[2], "..")) continue;
-    bool older = false;
-    for (absl::string_view controller : absl::StrSplit(fields[1], ',')) older |= controller == "memory";
-    if (!older && !fields[1].empty()) continue;
-    state.set_cgroup(std::string(fields[2].substr(0, 1024)));
-    const std::string folder = absl::StrCat(cgroup_root, older ? "/memory" : "", fields[2], "/");
-    state.set_cgroup_bytes(Number(ReadSmallFile(folder + (older ? "memory.usage_in_bytes" : "memory.current"), 64)));
-    const int64_t limit = Number(ReadSmallFile(folder + (older ? "memory.limit_in_bytes" : "memory.max"), 64));
-    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or its cgroup v1 equivalent
-    state.set_cgroup_oom_kills(
-        Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
-    if (older) break;
-  }
+  const MemoryCgroup cgroup = FindMemoryCgroup(absl::StrCat("/proc/", pid));
+  state.set_cgroup(cgroup.path.substr(0, 1024));
+  state.set_cgroup_bytes(cgroup.used);
+  state.set_cgroup_limit_bytes(cgroup.limit);
+  state.set_cgroup_oom_kills(Counter(ReadSmallFile(cgroup.events, 4096), "oom_kill"));
   return state;
 }
 

@@ -3,13 +3,11 @@
 
 #include <sys/types.h>
 
-#include <string>
-
 #include "proto/process.pb.h"
 
 namespace lockstep {
 
-// `cgroup_root` is the mount point of the cgroup file system. Unreadable values are -1.
-MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root = "/sys/fs/cgroup");
+// Unreadable values are -1.
+MemoryState ReadMemoryState(pid_t pid);
 
 }  // namespace lockstep

@@ -13,14 +13,12 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
-#include "collector/host/proc.h"
+#include "collector/host/memory_cgroup.h"
 
 extern char** environ;
 
@@ -134,11 +132,9 @@ int RingKib(int ranks, const std::string& folder) {
   const uint64_t memory =
       static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   room = std::min(room, memory);
-  // A container has its own limit. Its current use is partly page cache, so only the limit counts.
-  uint64_t limit = 0;
-  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/sys/fs/cgroup/memory.max", 64)), &limit)) {
-    room = std::min(room, limit);
-  }
+  // Rings count against the job's own limit. Its current use is partly page cache, so only the limit counts.
+  const int64_t limit = FindMemoryCgroup("/proc/self").limit;
+  if (limit >= 0) room = std::min(room, static_cast<uint64_t>(limit));
   return RingKibFor(ranks, room);
 }
 

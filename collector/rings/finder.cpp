@@ -298,7 +298,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     };
     struct statfs system {};
     if (!S_ISREG(info.st_mode) || fstatfs(place.get(), &system) != 0 ||
-        ring::UnfitFileSystem(static_cast<uint32_t>(system.f_type)) != nullptr)
+        !ring::IsFitFileSystem(static_cast<uint32_t>(system.f_type)))
       return refuse(&RingFinderCounters::refused_kind);
     if (!Allowed(info.st_uid)) return refuse(&RingFinderCounters::refused_owner);
     if ((info.st_mode & 0022) != 0) return refuse(&RingFinderCounters::refused_mode);

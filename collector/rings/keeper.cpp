@@ -134,8 +134,7 @@ class KeeperProcess {
     (void)!read(go[0], &word, 1);
     // If Yama allows ptrace only to ancestors, the watcher's helper may still examine the keeper.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
-    signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
-    signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
+    for (const int number : kOwnActions) signal(number, plan_.ignored.count(number) != 0 ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);
     std::vector<char*> arguments = ExecPointers(plan_.command);
     std::vector<char*> environment = ExecPointers(plan_.environments[index]);

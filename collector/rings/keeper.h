@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,11 @@ struct LaunchPlan {
   std::string ring_folder;                             // removed at the end; empty if there is none
   // The job's signal mask: the mask with which `lockstep run` was started.
   sigset_t signal_mask;
-  bool sigchld_ignored = false, sigpipe_ignored = false;
+  std::set<int> ignored;  // those of kOwnActions that the job ignores
 };
+
+// `lockstep run` and the keeper change what these signals do, but not for the job.
+inline constexpr int kOwnActions[] = {SIGCHLD, SIGPIPE, SIGXFSZ};
 
 struct KeeperEvent {
   enum Kind : int32_t { kStarted = 1, kStartFailed = 2, kEnded = 3, kAllStarted = 4 };

@@ -169,8 +169,9 @@ class Run {
     for (size_t i = 0; i < children_.size(); ++i) children_[i].rank = options_.ranks == 0 ? -1 : static_cast<int>(i);
 
     struct sigaction action {};
-    plan.sigchld_ignored = sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-    plan.sigpipe_ignored = sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    for (const int signal : kOwnActions) {
+      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) plan.ignored.insert(signal);
+    }
     sigset_t watched;
     sigemptyset(&watched);
     for (int signal : kForwarded) {
@@ -180,6 +181,7 @@ class Run {
     sigprocmask(SIG_BLOCK, &watched, &plan.signal_mask);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);  // a limit on files (ulimit -f) must not end the job
     // If the keeper is killed, the job's processes become children of this process.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     absl::StatusOr<Keeper> keeper = Keeper::Start(plan, folder_.lock_fd);

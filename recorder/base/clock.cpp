@@ -56,15 +56,15 @@ ring::ClockTriple ReadTriple() noexcept {
   uint64_t best_width = UINT64_MAX;
   for (int i = 0; i < 3; ++i) {
     const uint64_t before = Now();
-    timespec mono, real;
-    clock_gettime(CLOCK_MONOTONIC, &mono);
+    const uint64_t mono = MonotonicNs();
+    timespec real;
     clock_gettime(CLOCK_REALTIME, &real);
     const uint64_t after = Now();
     if (after - before >= best_width) continue;
     best_width = after - before;
     best.ticks = before + best_width / 2;
-    best.mono_ns = mono.tv_sec * 1000000000 + mono.tv_nsec;
-    best.real_ns = real.tv_sec * 1000000000 + real.tv_nsec;
+    best.mono_ns = static_cast<int64_t>(mono);
+    best.real_ns = static_cast<int64_t>(Nanoseconds(real));
     best.check = ring::ClockCheck(best);
   }
   return best;

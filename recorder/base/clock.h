@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "recorder/base/sys.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep::recorder {
@@ -11,10 +12,15 @@ namespace lockstep::recorder {
 // Set once by ChooseClock, before the first stamp.
 extern bool g_use_counter;
 
+inline uint64_t Nanoseconds(const timespec& time) noexcept {
+  return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
+}
+
+// The kernel's clock. Loops wait for it, and a preloaded tool (libfaketime) may have stopped libc's.
 inline uint64_t MonotonicNs() noexcept {
   timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+  if (Sys(SYS_clock_gettime, long{CLOCK_MONOTONIC}, &now) != 0) clock_gettime(CLOCK_MONOTONIC, &now);
+  return Nanoseconds(now);
 }
 
 inline uint64_t Counter() noexcept {
@@ -31,7 +37,9 @@ inline uint64_t Counter() noexcept {
 
 inline uint64_t Now() noexcept {
   if (__builtin_expect(g_use_counter, 1)) return Counter();
-  return MonotonicNs();
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);  // without a system call
+  return Nanoseconds(now);
 }
 
 // Chooses the counter. `force_monotonic` is for tests and for hosts whose counters drift.

@@ -66,12 +66,6 @@ const char* ErrorText(long error) noexcept {
   }
 }
 
-const char* UnfitFileSystem(long folder) noexcept {
-  struct statfs info {};
-  if (Sys(SYS_fstatfs, folder, &info) != 0) return nullptr;
-  return ring::UnfitFileSystem(static_cast<uint32_t>(info.f_type));
-}
-
 struct Folders {
   long top = -1;  // the folder in LOCKSTEP_DIR
   long job = -1;  // its subfolder <job>.<restart>
@@ -110,11 +104,12 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
              ErrorText(job), -job);
     return false;
   }
-  const char* unfit = UnfitFileSystem(job);
-  if (unfit != nullptr) {
-    snprintf(reason, reason_bytes,
-             "the folder %s is on %s, where a server or a full disk could stop the job: use a folder in memory (tmpfs)",
-             env.folder, unfit);
+  struct statfs system {};
+  if (Sys(SYS_fstatfs, job, &system) == 0 && !ring::IsFitFileSystem(static_cast<uint32_t>(system.f_type))) {
+    snprintf(
+        reason, reason_bytes,
+        "the folder %s is not on tmpfs, ext4, XFS or similar; elsewhere, a server or a full disk could stop the job",
+        env.folder);
     return false;
   }
   return true;

@@ -1,6 +1,7 @@
 #include "recorder/core/process.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -70,12 +71,16 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  // Writes only if the text fits at once. A full pipe would block the program, and one without a reader would send it a
-  // signal. Does not use libc's poll, because a cancelled thread would end there.
+  // Writes only if the text fits at once, because a full pipe would block the program. Does not use libc's poll,
+  // because a cancelled thread would end there.
   pollfd to{2, POLLOUT, 0};
   timespec at_once{0, 0};
-  if (size > 0 && Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) == 1 && to.revents == POLLOUT)
-    Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
+  if (size <= 0 || Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) != 1 || to.revents != POLLOUT) return;
+  // A pipe without a reader, and a file at its size limit (ulimit -f), send a signal that would end the program.
+  SignalsHeld held;
+  const size_t bytes = static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1;
+  constexpr uint64_t kSent = uint64_t{1} << (SIGPIPE - 1) | uint64_t{1} << (SIGXFSZ - 1);
+  if (Sys(SYS_write, 2, line, bytes) < 0) Sys(SYS_rt_sigtimedwait, &kSent, nullptr, &at_once, sizeof(kSent));
 }
 
 // In a forked child, maps private memory at the address of the parent's ring. A child forked by a signal handler

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -192,6 +193,19 @@ int Stderr(bool full) {
   return 0;
 }
 
+// Standard error is a file that may not grow.
+int LimitedStderr() {
+  std::FILE* file = std::tmpfile();
+  const rlimit none{0, RLIM_INFINITY}, all{RLIM_INFINITY, RLIM_INFINITY};
+  if (file == nullptr || dup2(fileno(file), 2) != 2 || setrlimit(RLIMIT_FSIZE, &none) != 0) return 3;
+  const int result = Reduce(Make(), nullptr);
+  setrlimit(RLIMIT_FSIZE, &all);
+  std::printf("%d\n", result);
+  return 0;
+}
+
+std::atomic<bool> g_clock_stopped{false};
+
 // Makes these system calls fail, as a container does, and then executes the program: deny NUMBER[,NUMBER...]
 // PROGRAM...
 int Deny(char* numbers, char** program) {
@@ -217,6 +231,13 @@ int Hooked() {
 
 }  // namespace
 
+// Like libfaketime's.
+extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  if (!g_clock_stopped) return static_cast<int>(syscall(SYS_clock_gettime, clock, now));
+  *now = {1'600'000'000, 0};
+  return 0;
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string mode = argv[1];
@@ -232,6 +253,8 @@ int main(int argc, char** argv) {
   if (mode == "memory") return Limited(RLIMIT_AS, 1);
   if (mode == "broken-stderr") return Stderr(false);
   if (mode == "full-stderr") return Stderr(true);
-  if (mode == "hooked") return Hooked();
+  if (mode == "limited-stderr") return LimitedStderr();
+  if (mode == "stopped-clock") g_clock_stopped = true;
+  if (mode == "stopped-clock" || mode == "hooked") return Hooked();
   return 2;
 }

@@ -106,6 +106,12 @@ TEST_F(HostileTest, PrintingTheOnlyLineNeitherKillsNorBlocks) {
   rings_ = "/proc/no/such/folder";
   ExpectSame(Program("broken-stderr"));
   ExpectSame(Program("full-stderr"));
+  ExpectSame(Program("limited-stderr"));
+}
+
+TEST_F(HostileTest, AProgramWhoseClockStandsStillIsRecorded) {
+  ExpectSame(Program("stopped-clock"));
+  EXPECT_THAT(Rings(), SizeIs(1));
 }
 
 TEST_F(HostileTest, RefusedSystemCallsAreHarmless) {

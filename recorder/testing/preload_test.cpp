@@ -257,13 +257,13 @@ TEST_F(PreloadTest, AnUnusableFolderIsReportedOnTheFirstRankOnly) {
   EXPECT_EQ(second.out, plain.out);
 }
 
-// A test with a separate tmpfs. It skips if mounting is not permitted.
+// A test with a separate file system. It skips if mounting is not permitted.
 class SmallFolderTest : public PreloadTest {
  protected:
-  bool Mount(const char* size) {
+  bool Mount(const char* size, const char* type = "tmpfs") {
     point_ = folder_ + "/small";
     std::filesystem::create_directory(point_);
-    if (mount("tmpfs", point_.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) != 0) return false;
+    if (mount(type, point_.c_str(), type, 0, (std::string("size=") + size).c_str()) != 0) return false;
     mounted_ = true;
     rings_ = point_ + "/rings";
     return true;
@@ -303,6 +303,15 @@ TEST_F(SmallFolderTest, InAFullFolderALinkLeadsToARingInMemory) {
     EXPECT_THAT(std::filesystem::read_symlink(entry.path()).string(), testing::MatchesRegex("/proc/[0-9]+/fd/[0-9]+"));
   }
   EXPECT_EQ(links, 1);
+}
+
+TEST_F(SmallFolderTest, OnAnUnknownFileSystemNothingIsRecorded) {
+  if (!Mount("64m", "hugetlbfs")) GTEST_SKIP() << "cannot mount a hugetlbfs here";
+  const Outcome plain = Host("results", "", false);
+  const Outcome outcome = Host("results");
+  EXPECT_EQ(outcome.status, plain.status);
+  EXPECT_EQ(outcome.out, plain.out);
+  EXPECT_THAT(outcome.err, HasSubstr("lockstep: not recording: the folder " + rings_ + " is not on tmpfs"));
 }
 
 TEST_F(PreloadTest, AHostileEnvironmentIsHarmless) {

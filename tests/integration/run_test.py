@@ -409,6 +409,13 @@ class RunTest(FolderTest):
         self.assertRegex(result.stderr, r"DESYNC")
         self.assertRegex(result.stderr, r"lockstep: the incident folder is not complete: .*file")
 
+    def test_a_limit_on_files_ends_neither_lockstep_nor_the_job(self):
+        # The limit still applies to the job: SIGXFSZ (25) ends head.
+        result = self.run_lockstep("run", "--out", "out", "--", "sh", "-c", "head -c 100000 /dev/zero >big; exit $?",
+                                   prefix=["sh", "-c", 'ulimit -f 16; exec "$@"', "sh"])
+        self.assertEqual(result.returncode, 128 + 25)
+        self.assertIn("cannot write out/explore.html: File too large", result.stderr)
+
     # -- no space for rings
 
     def compare_with_plain(self, prefix, environment):

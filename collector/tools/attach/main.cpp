@@ -10,7 +10,8 @@
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
-  signal(SIGPIPE, SIG_IGN);  // writes the incident folder even if nobody reads the output
+  for (const int number : {SIGPIPE, SIGXFSZ})
+    signal(number, SIG_IGN);  // prints the verdict although a file or the output cannot be written
   lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("attach", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("attach", parsed)) return *status;

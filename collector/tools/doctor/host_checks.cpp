@@ -17,11 +17,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/evidence/stacks/ptrace_permission.h"
+#include "collector/host/memory_cgroup.h"
 #include "collector/host/proc.h"
 
 namespace lockstep::doctor {
@@ -117,16 +117,9 @@ Check NamespaceCheck() {
 
 Check CgroupCheck() {
   const std::string name = "memory limit";
-  std::string path = "/sys/fs/cgroup";
-  for (const absl::string_view line : absl::StrSplit(ReadSmallFile("/proc/self/cgroup"), '\n')) {
-    if (absl::StartsWith(line, "0::/")) absl::StrAppend(&path, line.substr(3) == "/" ? "" : line.substr(3));
-  }
-  int64_t limit = 0, used = 0;
-  const std::string most = ReadSmallFile(path + "/memory.max", 64);
-  if (most.empty()) return Good(name, "no memory cgroup, or its limit cannot be read");
-  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(most), &limit)) return Good(name, "none");
-  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(path + "/memory.current", 64)), &used))
-    return Good(name, BytesText(limit) + "; rings count against it");
+  const auto [path, events, limit, used] = FindMemoryCgroup("/proc/self");
+  if (limit < 0) return Good(name, "none, or it cannot be read");
+  if (used < 0) return Good(name, BytesText(limit) + "; rings count against it");
   const std::string text = absl::StrCat(BytesText(used), " of ", BytesText(limit), " in use; rings count against it");
   if (limit - used < (int64_t{64} << 20))
     return Note(name, text, "the rings of 8 ranks take 32 MiB; LOCKSTEP_RING_KIB=512 shrinks them");

@@ -1,0 +1,22 @@
+// The cgroup whose memory limit a process reaches first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// -1 if unknown.
+struct MemoryCgroup {
+  std::string path;    // as in /proc/PID/cgroup
+  std::string events;  // the file that counts the OOM killer's victims
+  int64_t limit = -1;  // bytes; -1 also if there is no limit
+  int64_t used = -1;   // bytes
+};
+
+// Of the process's own cgroup and those above it, returns the one with the lowest limit, or else its own. Slurm and
+// systemd limit a job's cgroup, but its processes are in cgroups below. `process` is "/proc/PID"; `root` is the mount
+// point of the cgroup file system.
+MemoryCgroup FindMemoryCgroup(const std::string& process, const std::string& root = "/sys/fs/cgroup");
+
+}  // namespace lockstep
