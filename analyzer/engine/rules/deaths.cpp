@@ -52,7 +52,10 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
       c.detail.set_number(rank.process.exit_code);
       if (!rank.process.exception.empty()) c.detail.set_name(rank.process.exception);
       break;
-    default: c.reason = REASON_GONE; c.grade = GRADE_GOOD;
+    default:
+      c.reason = REASON_GONE;
+      c.grade = GRADE_GOOD;
+      c.detail.set_flag(EndedWell(rank));
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.Add(Evidence::KERNEL_LOG, {rank_index}).Name(event->text());
@@ -120,7 +123,19 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   }
   std::vector<int32_t> ranks;
   ranks.reserve(first.size());
-  for (const auto& [host, r] : first) ranks.push_back(r);
+  // Processes of a host that one signal ended at the same moment were ended together.
+  constexpr int64_t kTogether = 50'000'000;
+  for (const auto& [host, r] : first) {
+    const Rank& one = facts.bundle.ranks[r];
+    for (size_t i = 0; i < facts.bundle.ranks.size(); ++i) {
+      const Rank& other = facts.bundle.ranks[i];
+      const bool also = other.host == one.host && other.boot_id == one.boot_id && other.process.life == Life::kKilled &&
+                        one.process.life == Life::kKilled && other.process.signal == one.process.signal &&
+                        one.process.ended_mono_ns > 0 &&
+                        std::abs(other.process.ended_mono_ns - one.process.ended_mono_ns) < kTogether;
+      if (also || static_cast<int32_t>(i) == r) ranks.push_back(static_cast<int32_t>(i));
+    }
+  }
   if (ranks.empty()) return {};
   std::sort(ranks.begin(), ranks.end());
   Cause c = DeathCause(facts, ranks[0]);
