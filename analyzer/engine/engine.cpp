@@ -214,6 +214,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
+  DoubtKillsOnSeveralHosts(bundle, &causes);
   const std::vector<NotTheCause> legal =
       bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, options.late_after_ns, &causes);
   // A rank without data is likelier the cause than a call in which it may be, too.

@@ -207,7 +207,8 @@ std::vector<bool> FindConsequences(const Model& model) {
     const Rank& rank = model.bundle.ranks[r];
     if (rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank) || GpuFailed(rank)) return false;
     const auto it = first_crash.find({rank.host, rank.boot_id});
-    return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
+    const int64_t least = KilledHard(rank.process) ? kEndedTogether : 0;
+    return it != first_crash.end() && it->second + least < rank.process.ended_mono_ns;
   };
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
   // The components are ordered so that each comes after those that it waits for.

@@ -206,6 +206,22 @@ TEST(Exits, WhoeverEndedBeforeTheLauncherKilledTheRestIsTheCause) {
   }
 }
 
+TEST(Exits, KillsOnSeveralHostsMayBeTheLaunchers) {
+  for (const bool several : {false, true}) {
+    Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
+    for (Rank& r : b.ranks) {
+      r.host = several && r.rank > 5 ? "node1" : "node0";
+      r.process = b.ranks[5].process;
+      r.process.ended_mono_ns += r.rank == 5 ? 0 : 3'000'000'000;
+      if (r.threads.empty()) r.threads.emplace_back();
+      r.threads[0].wait = r.rank == 5 ? ring::CallKind::kNone : ring::CallKind::kStreamSynchronize;
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).confidence() > 0.9, !several) << v.DebugString();
+  }
+}
+
 TEST(Exits, ProcessesThatOneSignalEndedAtTheSameMomentAreNotToldApart) {
   Bundle b = Job(2, 2, 2, 6).Run();
   b.known_stalled = false;

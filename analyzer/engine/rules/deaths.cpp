@@ -123,8 +123,6 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   }
   std::vector<int32_t> ranks;
   ranks.reserve(first.size());
-  // Processes of a host that one signal ended at the same moment were ended together.
-  constexpr int64_t kTogether = 50'000'000;
   for (const auto& [host, r] : first) {
     const Rank& one = facts.bundle.ranks[r];
     for (size_t i = 0; i < facts.bundle.ranks.size(); ++i) {
@@ -132,7 +130,7 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
       const bool also = other.host == one.host && other.boot_id == one.boot_id && other.process.life == Life::kKilled &&
                         one.process.life == Life::kKilled && other.process.signal == one.process.signal &&
                         one.process.ended_mono_ns > 0 &&
-                        std::abs(other.process.ended_mono_ns - one.process.ended_mono_ns) < kTogether;
+                        std::abs(other.process.ended_mono_ns - one.process.ended_mono_ns) < kEndedTogether;
       if (also || static_cast<int32_t>(i) == r) ranks.push_back(static_cast<int32_t>(i));
     }
   }
@@ -145,6 +143,14 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
     c.Add(Evidence::FIRST_TO_END, ranks);
   }
   return {c};
+}
+
+void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes) {
+  for (Cause& c : *causes) {
+    if (c.kind != RANK_DEAD || c.reason != REASON_KILLED || c.detail.number() != SIGKILL) continue;
+    const auto elsewhere = [&](int32_t r) { return bundle.ranks[r].host != bundle.ranks[c.ranks[0]].host; };
+    if (std::any_of(c.ranks.begin(), c.ranks.end(), elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
+  }
 }
 
 std::vector<Cause> FromAsyncErrors(const Facts& facts) {

@@ -59,8 +59,8 @@ bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
   return false;
 }
 
-// Returns whether the process may be in a launch that waits for space in its GPU's queue: its GPU may have unfinished
-// work, nothing shows its stack, and a rank that waits for others is outside NCCL as well.
+// Returns whether the process may be in a launch that waits for space in its GPU's queue: its GPU has unfinished
+// work, nothing shows its stack, and another such rank is outside NCCL as well.
 bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
   const auto outside = [&](size_t r) {
     return facts.model.ranks[r].host == HostState::kElsewhere && facts.bundle.ranks[r].process.stack.empty() &&
@@ -68,7 +68,7 @@ bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
   };
   const auto busy = [&](size_t r) { return !facts.model.ranks[r].in_flight.empty(); };
   const auto own = static_cast<size_t>(rank_index);
-  if (!outside(own) || (!busy(own) && CompletionsAreRecorded(facts.bundle.ranks[own], nullptr))) return false;
+  if (!outside(own) || !busy(own)) return false;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     if (r != own && outside(r) && busy(r)) return true;
   }
