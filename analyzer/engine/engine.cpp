@@ -211,15 +211,18 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
+  DoubtKillsOnSeveralHosts(bundle, &causes);
   const std::vector<NotTheCause> legal =
-      bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, &causes);
+      bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, options.late_after_ns, &causes);
   // A rank without data is likelier the cause than a call in which it may be, too.
   const auto place = [](const Cause& c) {
     const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
     return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;
   };
+  // What nobody waits for yet is less likely the cause, but likelier than a guess.
+  const auto proven = [](const Cause& c) { return c.doubtful && c.grade < kAnyone ? 2 : c.beside ? 1 : 0; };
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
-    if (a.beside != b.beside) return b.beside;
+    if (proven(a) != proven(b)) return proven(a) < proven(b);
     return a.doubtful != b.doubtful ? b.doubtful : place(a) < place(b);
   });
 

@@ -22,9 +22,18 @@ int64_t AgeOf(const Model& model, const Cause& c) {
   return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
 }
 
+// Returns whether each of these GPUs finished an operation just before its data was taken.
+bool JustFinished(const Model& model, const std::vector<int32_t>& ranks, int64_t late_after_ns) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+    const std::vector<int64_t>& finished = model.ranks[r].finished_ns;
+    const int64_t last = finished.empty() ? 0 : *std::max_element(finished.begin(), finished.end());
+    return last > 0 && model.bundle.ranks[r].captured_ns - last < late_after_ns;
+  });
+}
+
 }  // namespace
 
-std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
+std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_after_ns, std::vector<Cause>* causes) {
   constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<NotTheCause> legal;
   const auto add = [&legal](NotTheCause::NotYet why) {
@@ -44,6 +53,15 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
       Detail* detail = add(NotTheCause::CONNECTING_UNSEEN);
       detail->set_flag(unseen);
       detail->set_name(CommText(model.bundle, c.first_lost));
+      return true;
+    }
+    // The GPUs work, so what they have not reached yet may be next. The data of their peers may also be newer.
+    if (c.op != nullptr && (c.reason == REASON_STREAM_BLOCKED || c.reason == REASON_GPU_BEHIND) &&
+        JustFinished(model, c.ranks, late_after_ns)) {
+      Detail* detail = add(NotTheCause::NOT_BEGUN);
+      detail->set_flag(true);
+      for (const int32_t r : c.ranks) detail->add_ranks(model.bundle.ranks[r].rank);
+      *detail->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
       return true;
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;

@@ -51,6 +51,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   // In a framework's file, counters precede entries. So a file that is truncated in its entries still shows the rank's
   // place, but not how it got there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
+  constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;
   bool twice = false;
   const auto add = [&](uint32_t m, ring::CallKind kind, int32_t peer, int64_t count) {
@@ -64,7 +65,8 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (!model.comms[ms.comm].used_for_p2p) continue;
     if (rank.source == Source::kFlightRecorder) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
-    } else if (ms.recorded->peers_lost == 0) {
+    } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
+      // An exchange among many leaves out peers for which there is no data, so its program does not tell the counts.
       for (const PeerCount& p : ms.peers) {
         add(m, CallKind::kSend, p.peer, p.sends);
         add(m, CallKind::kRecv, p.peer, p.recvs);

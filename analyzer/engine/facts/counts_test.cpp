@@ -47,6 +47,26 @@ Bundle Pipelines(int count) {
 
 std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
 
+// An all-to-all leaves out a peer for which a rank has no data.
+TEST(Counts, AnExchangeAmongManyLeavesOutPeers) {
+  Bundle b = Pipelines(4);
+  Communicator& all = b.comms.emplace_back();
+  all.name = all.id = "ep";
+  all.size = 8;
+  for (int r = 0; r < all.size; ++r) all.members.push_back(r);
+  for (Rank& rank : b.ranks) {
+    Membership ms;
+    ms.comm = static_cast<uint32_t>(b.comms.size() - 1);
+    ms.member_rank = rank.rank;
+    ms.issued = 0;
+    for (int peer = 0; peer < all.size; ++peer) ms.peers.push_back({peer, 10, 10});
+    rank.memberships.push_back(ms);
+  }
+  --b.ranks[2].memberships[2].peers[5].sends;
+  --b.ranks[5].memberships[2].peers[2].recvs;
+  EXPECT_TRUE(Other(b).empty());
+}
+
 // Pipeline 1 left out an exchange: it is ahead in the group of all ranks and behind in its own.
 TEST(Counts, RanksThatSentOnceLessThanTheirPeersAreOdd) {
   Bundle b = Pipelines(4);

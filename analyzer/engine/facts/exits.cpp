@@ -34,6 +34,32 @@ End EndOf(const Process& p) {
   }
 }
 
+bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal == SIGKILL; }
+
+// Returns whether a launcher killed what was left of the job: SIGKILL ended more processes than ended otherwise, none
+// runs, and on a host with both kinds of ends, no SIGKILL came first.
+bool RestWasKilled(const Model& model) {
+  absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> first;  // killed, otherwise
+  size_t killed = 0, otherwise = 0;
+  for (const Rank& rank : model.bundle.ranks) {
+    const Process& p = rank.process;
+    if (p.life == Life::kRunning || p.life == Life::kUnknown) return false;
+    if (EndOf(p) == End::kForced) continue;
+    ++(KilledHard(p) ? killed : otherwise);
+    if (p.ended_mono_ns <= 0 || rank.host.empty()) continue;
+    const auto it = first.try_emplace({rank.host, rank.boot_id}, INT64_MAX, INT64_MAX).first;
+    int64_t& earliest = KilledHard(p) ? it->second.first : it->second.second;
+    earliest = std::min(earliest, p.ended_mono_ns);
+  }
+  bool ordered = false;
+  for (const auto& [host, at] : first) {
+    if (at.first == INT64_MAX || at.second == INT64_MAX) continue;
+    if (at.first < at.second) return false;
+    ordered = true;
+  }
+  return ordered && killed > otherwise;
+}
+
 // A watchdog waits for minutes, so a process that aborts sooner does so for another reason.
 constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
@@ -150,10 +176,15 @@ std::vector<bool> FindConsequences(const Model& model) {
   const size_t n = model.ranks.size();
   std::vector<bool> consequence(n);
   size_t dead = 0, not_forced = 0;
+  const bool rest_killed = RestWasKilled(model);
+  const auto end_of = [&](size_t r) {
+    const Process& p = model.bundle.ranks[r].process;
+    return rest_killed && KilledHard(p) ? End::kForced : EndOf(p);
+  };
   for (size_t r = 0; r < n; ++r) {
     if (model.ranks[r].host != HostState::kDead) continue;
     ++dead;
-    not_forced += EndOf(model.bundle.ranks[r].process) != End::kForced;
+    not_forced += end_of(r) != End::kForced;
   }
   if (dead == 0) return consequence;
   const Builder builder(model);
@@ -168,7 +199,8 @@ std::vector<bool> FindConsequences(const Model& model) {
     const Rank& rank = model.bundle.ranks[r];
     if (rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank) || GpuFailed(rank)) return false;
     const auto it = first_crash.find({rank.host, rank.boot_id});
-    return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
+    const int64_t least = KilledHard(rank.process) ? kEndedTogether : 0;
+    return it != first_crash.end() && it->second + least < rank.process.ended_mono_ns;
   };
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
   // The components are ordered so that each comes after those that it waits for.
@@ -185,7 +217,7 @@ std::vector<bool> FindConsequences(const Model& model) {
         end_in[c] = true;
         const Rank& rank = model.bundle.ranks[v];
         busy_in[c] = busy_in[c] || (!rank.threads.empty() && !EndedWaiting(rank));
-        crash_in[c] = crash_in[c] || EndOf(model.bundle.ranks[v].process) == End::kCrashed;
+        crash_in[c] = crash_in[c] || end_of(v) == End::kCrashed;
       }
       for (uint32_t w : edges[v]) {
         const uint32_t d = components.of[w];
@@ -195,9 +227,13 @@ std::vector<bool> FindConsequences(const Model& model) {
   }
   for (size_t r = 0; r < n; ++r) {
     if (model.ranks[r].host != HostState::kDead) continue;
-    const End end = EndOf(model.bundle.ranks[r].process);
+    const End end = end_of(r);
     const uint32_t c = components.of[r];
-    if (end == End::kCrashed) continue;
+    if (end == End::kCrashed) {
+      // Launchers also end processes with SIGKILL. Then the one that was killed first was not waiting for the others.
+      consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
+      continue;
+    }
     // If ended processes had waited for each other, one that was in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||

@@ -16,6 +16,9 @@ namespace lockstep {
 // ring outlives it. Also false if unknown.
 bool EndedWaiting(const Rank& rank);
 
+// Processes of one host that ended within this time may have been ended by one signal to all of them.
+constexpr int64_t kEndedTogether = 50'000'000;
+
 // Returns, for each rank index, whether the process ended because of another. It waited, directly or through others,
 // for one that had ended; or a launcher's signal or a watchdog (see below) ended it. Or it gave up waiting after
 // another process of its host crashed, and its own GPU reported no error. A crash or SIGKILL never counts as a

@@ -187,6 +187,56 @@ TEST(Exits, ExitingEarlyIsACause) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
+// A launcher also ends processes with SIGKILL.
+TEST(Exits, WhoeverEndedBeforeTheLauncherKilledTheRestIsTheCause) {
+  for (const HostFault how : {HostFault::kExit, HostFault::kDie}) {
+    Bundle b = AllEnded(5, how, 9, "tp");
+    for (Rank& r : b.ranks) {
+      if (how == HostFault::kDie) r.host = "node0";  // only one clock can order ends by the same signal
+      if (r.rank == 5) continue;
+      r.process.life = Life::kKilled;
+      r.process.signal = 9;
+      r.process.ended_mono_ns = b.ranks[5].process.ended_mono_ns + 3'000'000'000;
+      if (r.threads.empty()) r.threads.emplace_back();
+      r.threads[0].wait = ring::CallKind::kStreamSynchronize;
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+  }
+}
+
+TEST(Exits, KillsOnSeveralHostsMayBeTheLaunchers) {
+  for (const bool several : {false, true}) {
+    Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
+    for (Rank& r : b.ranks) {
+      r.host = several && r.rank > 5 ? "node1" : "node0";
+      r.process = b.ranks[5].process;
+      r.process.ended_mono_ns += r.rank == 5 ? 0 : 3'000'000'000;
+      if (r.threads.empty()) r.threads.emplace_back();
+      r.threads[0].wait = r.rank == 5 ? ring::CallKind::kNone : ring::CallKind::kStreamSynchronize;
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).confidence() > 0.9, !several) << v.DebugString();
+  }
+}
+
+TEST(Exits, ProcessesThatOneSignalEndedAtTheSameMomentAreNotToldApart) {
+  Bundle b = Job(2, 2, 2, 6).Run();
+  b.known_stalled = false;
+  for (Rank& r : b.ranks) {
+    r.host = "node" + std::to_string(r.rank / 4);
+    r.process.life = Life::kKilled;
+    r.process.signal = 9;
+    r.process.ended_mono_ns = 90'000'000'000 + r.rank * 300'000;
+  }
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).culprit_ranks_size(), 8) << v.DebugString();
+  EXPECT_LE(v.findings(0).confidence(), 0.5);
+}
+
 TEST(Exits, TwoCrashesAreTwoCauses) {
   Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
   b.ranks[2].process.life = Life::kKilled;

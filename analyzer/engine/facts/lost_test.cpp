@@ -194,12 +194,12 @@ TEST(Lost, GivingUpInAWaitAfterACrashOnTheHostIsNotACause) {
 
 TEST(Lost, EachEndIsReportedAsItHappened) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].process.signal = SIGKILL;
+  b.ranks[4].process.signal = SIGBUS;
   const Verdict v = Analyze(b);
   ASSERT_GE(v.findings_size(), 1);
   ASSERT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5})) << v.DebugString();
   EXPECT_NE(
-      v.findings(0).summary().find("rank 4 was killed by signal 9 (SIGKILL); rank 5 was killed by signal 11 (SIGSEGV)"),
+      v.findings(0).summary().find("rank 4 was killed by signal 7 (SIGBUS); rank 5 was killed by signal 11 (SIGSEGV)"),
       std::string::npos)
       << v.findings(0).summary();
   b.ranks[4].process.signal = SIGSEGV;

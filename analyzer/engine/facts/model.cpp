@@ -247,7 +247,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
   view.collectives.resize(rank.memberships.size());
   // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
   // judged by its last activity.
-  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
+  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
                      (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
   SetHost(index, ended && !rank.process.consequence);
 
@@ -262,6 +262,11 @@ void Model::BuildRank(size_t index, Standing* standing) {
       again = std::max(again, std::min(most, took));
       most = std::max(most, took);
     }
+  }
+  view.finished_ns.resize(rank.streams.size());
+  for (const Op& op : rank.ops) {
+    if (op.stream < rank.streams.size())
+      view.finished_ns[op.stream] = std::max(view.finished_ns[op.stream], op.completed_ns);
   }
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {

@@ -75,7 +75,17 @@ struct RankView {
   std::vector<int64_t>
       longest_ns;  // Flight Recorder: for each membership, the time for which two complete calls were in flight
   bool seen_moving = false;  // the rank made a call just before its data was taken
+  // For each stream: when the GPU was last seen to finish an operation on it; 0 if no such time was recorded.
+  std::vector<int64_t> finished_ns;
 };
+
+// The process exited with status 0, or exit() closed its ring and nobody observed its end.
+inline bool EndedWell(const Rank& rank) {
+  const Process& process = rank.process;
+  if (process.life == Life::kExited) return process.exit_code == 0;
+  return rank.recorder_state == ring::RecorderState::kCleanExit &&
+         (process.life == Life::kGone || process.life == Life::kUnknown);
+}
 
 class Model {
  public:
@@ -146,8 +156,11 @@ class Model {
   bool Young(const Rank& rank, const Op& op) const {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;
-    if (age < options_.late_after_ns) return true;
-    const std::vector<int64_t>& longest = ranks[&rank - bundle.ranks.data()].longest_ns;
+    const RankView& view = ranks[&rank - bundle.ranks.data()];
+    // A GPU works through its queue: an operation cannot have been stuck for longer than since the one before it ended.
+    const int64_t before = op.stream < view.finished_ns.size() ? view.finished_ns[op.stream] : 0;
+    if (std::min(age, rank.captured_ns - std::max(before, op.started_ns)) < options_.late_after_ns) return true;
+    const std::vector<int64_t>& longest = view.longest_ns;
     return op.membership < longest.size() && age <= longest[op.membership];
   }
 

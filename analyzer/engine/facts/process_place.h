@@ -36,11 +36,10 @@ std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& sta
 // Returns whether a stack frame is a wait for other ranks or for a GPU.
 bool IsPeerWait(std::string_view frame);
 
-// Returns whether the process is no longer there, and whether it exited with status 0.
+// Returns whether the process is no longer there.
 inline bool HasEnded(const Process& process) {
   return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
 }
-inline bool EndedWell(const Process& process) { return process.life == Life::kExited && process.exit_code == 0; }
 
 // Parses the frames of a stack.
 google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack);

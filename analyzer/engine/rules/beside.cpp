@@ -238,7 +238,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     const uint32_t node = WaitGraph::HostNode(i);
     // A rank that waits in some operation may be a victim.
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
-    const bool left = EndedWell(rank.process);
+    const bool left = EndedWell(rank);
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
     // role continued with the same work unfinished, or if nothing is left that could block it.
     const bool framework =

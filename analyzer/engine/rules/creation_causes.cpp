@@ -51,7 +51,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
     const bool held = facts.graph != nullptr ? !facts.graph->edges[WaitGraph::HostNode(r)].empty()
                                              : !knows_no_wait && !facts.model.ranks[r].in_flight.empty();
-    if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
+    // Without GPU progress markers, the operation that the process waits for is unknown.
+    const bool may_be_held = host == HostState::kInWait && facts.bundle.ranks[r].gpu_marks == ring::GpuMarks::kOff;
+    if (!waiting_somewhere.contains(r) && !held && !may_be_held) free.push_back(r);
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
   // A log may end while the creation is still running, and there is no other sign of how long the others have waited.
@@ -153,6 +155,7 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
       }
     }
   } else {
+    c.doubtful = true;  // what it waits in explains more
     c.reason = REASON_ELSEWHERE_THAN_CREATION;
     c.Count(p.waiting.size());
   }

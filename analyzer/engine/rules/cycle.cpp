@@ -392,7 +392,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
   c.nodes = sink;
   const Circle circle = ReadCircle(facts, sink, &c);
   if (!circle.launch_order.empty()) return {StreamCause(facts, sink, circle)};
-  if (Cause wrong; circle.collectives.empty() && FromWrongPeer(facts, sink, &wrong)) return {wrong};
+  if (Cause wrong; FromWrongPeer(facts, sink, &wrong)) return {wrong};
   const std::vector<Order> orders = OrdersOf(facts.model, circle.ranks, circle.collectives, true);
   AddOrders(facts, orders, circle.silent, &c);
   if (AnyTwo(orders, [](const Order& a, const Order& b) { return Swapped(a, b).has_value(); })) {

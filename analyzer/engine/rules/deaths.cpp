@@ -51,7 +51,10 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
       c.Number(rank.process.exit_code);
       if (!rank.process.exception.empty()) c.Name(rank.process.exception);
       break;
-    default: c.reason = REASON_GONE; c.grade = GRADE_GOOD;
+    default:
+      c.reason = REASON_GONE;
+      c.grade = GRADE_GOOD;
+      c.detail.set_flag(EndedWell(rank));
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.Add(Evidence::KERNEL_LOG, {rank_index}).Name(event->text());
@@ -116,7 +119,17 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   }
   std::vector<int32_t> ranks;
   ranks.reserve(first.size());
-  for (const auto& [host, r] : first) ranks.push_back(r);
+  for (const auto& [host, r] : first) {
+    const Rank& one = facts.bundle.ranks[r];
+    for (size_t i = 0; i < facts.bundle.ranks.size(); ++i) {
+      const Rank& other = facts.bundle.ranks[i];
+      const bool also = other.host == one.host && other.boot_id == one.boot_id && other.process.life == Life::kKilled &&
+                        one.process.life == Life::kKilled && other.process.signal == one.process.signal &&
+                        one.process.ended_mono_ns > 0 &&
+                        std::abs(other.process.ended_mono_ns - one.process.ended_mono_ns) < kEndedTogether;
+      if (also || static_cast<int32_t>(i) == r) ranks.push_back(static_cast<int32_t>(i));
+    }
+  }
   if (ranks.empty()) return {};
   std::sort(ranks.begin(), ranks.end());
   Cause c = DeathCause(facts, ranks[0]);
@@ -126,6 +139,14 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
     c.Add(Evidence::FIRST_TO_END, ranks);
   }
   return {c};
+}
+
+void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes) {
+  for (Cause& c : *causes) {
+    if (c.kind != RANK_DEAD || c.reason != REASON_KILLED || c.detail.number() != SIGKILL) continue;
+    const auto elsewhere = [&](int32_t r) { return bundle.ranks[r].host != bundle.ranks[c.ranks[0]].host; };
+    if (std::any_of(c.ranks.begin(), c.ranks.end(), elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
+  }
 }
 
 std::vector<Cause> FromAsyncErrors(const Facts& facts) {

@@ -67,7 +67,7 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
     const Process& process = ranks[r].process;
-    const bool exited = EndedWell(process) && !process.consequence;
+    const bool exited = EndedWell(ranks[r]) && !process.consequence;
     const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
                       !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
     if (!exited && !idle) return false;
@@ -128,9 +128,9 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         continue;
       }
       const bool known = m.membership != kNoIndex;
-      const Process* process = known ? &facts.bundle.ranks[m.rank_index].process : nullptr;
+      const Rank* rank = known ? &facts.bundle.ranks[m.rank_index] : nullptr;
       const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && EndedWell(*process) && !process->consequence;
+      const bool ended = known && EndedWell(*rank) && !rank->process.consequence;
       // Nothing is in flight, and the state of the rank's process is unknown.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool before = known && m.arrived == c.op->seq - 1;
@@ -150,8 +150,11 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
-    // If there are only two, either may be at fault; other communicators of that kind decide.
-    if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1)) continue;
+    // If there are only two, either may be at fault; other communicators of that kind decide, or else all other ranks.
+    const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
+    if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1) &&
+        !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0])))
+      continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
         .CountOf(behind.size(), facts.model.comms[comm].members.size())
@@ -174,7 +177,7 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const RankView& view = facts.model.ranks[r];
-    if (EndedWell(rank.process)) {
+    if (EndedWell(rank)) {
       if (!rank.process.consequence) ended.push_back(static_cast<int32_t>(r));
       continue;
     }

@@ -60,6 +60,22 @@ bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
   return false;
 }
 
+// Returns whether the process may be in a launch that waits for space in its GPU's queue: its GPU has unfinished
+// work, nothing shows its stack, and another such rank is outside NCCL as well.
+bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
+  const auto outside = [&](size_t r) {
+    return facts.model.ranks[r].host == HostState::kElsewhere && facts.bundle.ranks[r].process.stack.empty() &&
+           facts.bundle.ranks[r].process.python_stack.empty();
+  };
+  const auto busy = [&](size_t r) { return !facts.model.ranks[r].in_flight.empty(); };
+  const auto own = static_cast<size_t>(rank_index);
+  if (!outside(own) || !busy(own)) return false;
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    if (r != own && outside(r) && busy(r)) return true;
+  }
+  return false;
+}
+
 // The rank never called the call in which others wait, but its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
@@ -174,7 +190,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   }
   // A rank does not wait for calls that it never launched. Its process may simply have finished, which is not a
   // separate cause.
-  const bool ended_well = EndedWell(rank.process);
+  const bool ended_well = EndedWell(rank);
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(facts, r);
     c.nodes = {node};
@@ -242,6 +258,10 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     since(view.thread != nullptr ? view.thread->last_call_ns : 0);
     c.reason = REASON_OUTSIDE_NCCL;
     c.grade = GRADE_STRONG;
+    if (MayWaitToLaunch(facts, r)) {
+      c.grade = GRADE_OPEN;
+      c.AddRival(Rival::OWN_GPU);
+    }
   } else {
     SetNotArrived(facts, node, facts.FirstWaiter(node), &c);
   }

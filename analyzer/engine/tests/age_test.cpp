@@ -86,6 +86,27 @@ TEST(Age, AnOperationIsOldOnlyIfItTakesLongerThanTwoEarlierOnes) {
   }
 }
 
+// The CPU thread is far ahead of the GPU, so an operation may have been issued long before the GPU could reach it.
+TEST(Age, AnOperationIsNotOlderThanTheEndOfTheOneBeforeItOnItsStream) {
+  for (const int64_t seconds : {1, 20}) {
+    Bundle b = InOperation({60, 60});
+    for (Rank& rank : b.ranks) {
+      rank.source = Source::kRing;
+      rank.streams.resize(2);
+      rank.ops[0].stream = 0;
+      Op done = rank.ops[0];
+      done.seq = 1;
+      done.state = OpState::kCompleted;
+      done.completed_ns = kNow - seconds * kSecond;
+      rank.ops.insert(rank.ops.begin(), done);
+    }
+    EXPECT_EQ(Model(b, {}).stalled, seconds == 20);
+    // What happens on other streams proves nothing about this one.
+    for (Rank& rank : b.ranks) rank.ops[0].stream = 1;
+    EXPECT_TRUE(Model(b, {}).stalled);
+  }
+}
+
 // Every rank with a readable clock is idle and has made no call for a long time. They may wait for the rank whose
 // clock was set back.
 TEST(Age, AMissingRankDoesNotProveThatTheJobMoves) {

@@ -206,6 +206,24 @@ TEST(Creations, ARankThatWaitsElsewhereIsNotTheCause) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
 }
 
+// Without GPU progress markers, the operation that rank 2 waits for is unknown. It may be one that another rank holds.
+TEST(Creations, ARankInAGpuWaitWithoutMarksMayBeHeld) {
+  for (const bool marks : {false, true}) {
+    Start start(4);
+    start.World();
+    start.b.known_stalled = true;
+    const uint32_t trio = start.Comm("trio", 3, CallKind::kCommInitRank);
+    start.b.comms[trio].members = {0, 1, 2};
+    for (const int r : {0, 1}) start.Enter(r, trio, r, 5 * kSecond, 0);
+    for (Rank& r : start.b.ranks) r.gpu_marks = marks ? ring::GpuMarks::kFull : ring::GpuMarks::kOff;
+    start.b.ranks[2].threads[0].wait = CallKind::kStreamSynchronize;
+    start.b.ranks[2].threads[0].wait_since_ns = 5 * kSecond;
+    const Verdict v = Analyze(start.b);
+    ASSERT_GE(v.findings_size(), 1);
+    EXPECT_EQ(v.findings(0).confidence() > 0.9, marks) << v.DebugString();
+  }
+}
+
 // All ranks have created the world and made five collectives on it. No list names the members of a pair.
 class Pair : public Start {
  public:

@@ -429,6 +429,65 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamedWithoutMarks) {
   }
 }
 
+// The others wait for the odd rank in a collective, so the cycle contains more than sends and receives.
+TEST(PointToPoint, TheSenderToAWrongPeerIsNamedInACycleWithCollectives) {
+  Job job = Empty(4, {{"all", {0, 1, 2, 3}}});
+  for (int step = 1; step <= 3; ++step) {
+    for (int r = 0; r < 4; ++r) {
+      std::vector<Call>& program = job.ranks[static_cast<size_t>(r)].program;
+      for (int from = 1; r == 0 && from < 4; ++from) {
+        program.push_back(P2p(0, CallKind::kRecv, from));
+        program.back().group = step;
+      }
+      if (r > 0) program.push_back(P2p(0, CallKind::kSend, r == 1 && step == 3 ? 2 : 0));
+      program.push_back(On(0, CallKind::kAllReduce));
+      program.emplace_back();
+    }
+  }
+  Expect(Analyze(job.Run()), P2P_UNMATCHED, {1});
+}
+
+// The GPU of each rank waits for a call that the other has not made. Unless a stack shows the CPU thread, it may only
+// wait for space in the queue of its GPU.
+TEST(Deadlock, ProcessesOutsideNcclMayWaitToLaunch) {
+  for (const bool stack : {false, true}) {
+    Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+    for (int r = 0; r < 2; ++r) {
+      JobRank& rank = job.ranks[static_cast<size_t>(r)];
+      rank.program = {On(r, CallKind::kAllReduce), On(1 - r, CallKind::kAllReduce)};
+      rank.host_fault = HostFault::kStall;
+      rank.host_fault_at = 1;
+    }
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) {
+      if (stack) r.process.stack = {"read (read.c:26)", "main (train.cpp:1)"};
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1);
+    EXPECT_EQ(v.findings(0).kind(), HOST_STALL);
+    EXPECT_EQ(v.findings(0).confidence() > 0.9, stack) << v.DebugString();
+  }
+}
+
+// A pair of which one rank exited does not show which of the two made a wrong number of calls. All other ranks do.
+TEST(Deadlock, IfAllOthersEndedTheLastRankOfAPairMadeAnExtraCall) {
+  for (const bool ended : {true, false}) {
+    Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"ends", {0, 3}}});
+    for (int r = 0; r < 4; ++r) {
+      std::vector<Call>& program = job.ranks[static_cast<size_t>(r)].program;
+      for (int step = 0; step < 4; ++step) {
+        program.push_back(On(0, CallKind::kAllReduce));
+        if (r % 3 == 0) program.push_back(On(1, CallKind::kAllReduce));
+        program.emplace_back();
+      }
+      if (r == 3) program.push_back(On(1, CallKind::kAllReduce));
+    }
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) r.process.life = r.rank == 0 || (ended && r.rank < 3) ? Life::kExited : Life::kRunning;
+    Expect(Analyze(b), ended ? RANK_AHEAD : RANK_DEAD, {ended ? 3 : 0});
+  }
+}
+
 // One rank closed the cycle: its send is its first ever to that peer, which has no receive for it.
 TEST(PointToPoint, ARankOfACycleThatSentToANewPeerIsNamed) {
   for (bool met : {false, true}) {

@@ -531,6 +531,48 @@ TEST(Engine, RingsOfAKilledHealthyJobNameNoHang) {
   EXPECT_EQ(Analyze(gone).verdict(), VERDICT_HEALTHY);
 }
 
+// exit() closes the ring, so the ring shows that its process ended even if nobody saw that.
+TEST(Engine, ARingClosedByExitIsThatOfAnEndedProcess) {
+  for (const Life life : {Life::kGone, Life::kUnknown}) {
+    Job job(2, 2, 2, kSteps);
+    job.ranks[5].host_fault = HostFault::kExit;
+    job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) {
+      r.source = Source::kRing;
+      r.process.life = life;
+      r.recorder_state = r.rank == 5 ? ring::RecorderState::kCleanExit : ring::RecorderState::kRecording;
+    }
+    b.ranks[0].process.life = Life::kRunning;
+    const Verdict v = Analyze(b);
+    ExpectOne(v, RANK_DEAD, {5});
+    EXPECT_NE(v.findings(0).summary().find("exited; the exit status is unknown"), std::string::npos) << Describe(v);
+  }
+}
+
+TEST(Engine, AGpuThatJustFinishedAnOperationIsNotStalled) {
+  for (const int64_t seconds : {1, 30}) {
+    Job job(2, 2, 2, kSteps);
+    job.ranks[5].gpu_stall_at = job.Find(5, "dp", kFaultStep);
+    Bundle b = job.Run();
+    b.known_stalled = false;
+    Rank& rank = b.ranks[5];
+    Op* done = nullptr;
+    for (Op& op : rank.ops) {
+      if (op.state == OpState::kCompleted) done = &op;
+    }
+    ASSERT_NE(done, nullptr);
+    done->completed_ns = rank.captured_ns - seconds * 1'000'000'000;
+    const Verdict v = Analyze(b);
+    EXPECT_EQ(v.verdict(), VERDICT_LATE);
+    if (seconds == 1) {
+      EXPECT_EQ(v.findings_size(), 0) << Describe(v);
+    } else {
+      ExpectOne(v, GPU_STALL, {5});
+    }
+  }
+}
+
 TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;

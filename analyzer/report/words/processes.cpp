@@ -103,6 +103,13 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ExitAdvice(finding);
       break;
     case REASON_GONE:
+      if (detail.flag()) {
+        words.what = "exited";
+        words.more = {{"; ", "the exit status is unknown"}};
+        words.refuted_by = kEarlierEnd;
+        words.advice = ExitAdvice(finding);
+        break;
+      }
       words.what = Pick(finding, "is gone", "are gone");
       // Nothing but the number of the rank is known.
       if (finding.culprits_size() > 0 && finding.culprits(0).pid() == 0) {

@@ -43,6 +43,9 @@ std::string WhyNot(const NotTheCause& ruled_out) {
   const char* members = detail.flag() ? "all members that left data are in " : "all members are in ";
   switch (ruled_out.not_yet()) {
     case NotTheCause::NOT_BEGUN:
+      if (detail.flag())
+        return absl::StrCat("the GPU of ", RankNames(detail.ranks()), " has not started ", CallText(detail.call()),
+                            ", but finished other work just before; look again in a minute");
       return absl::StrCat("no GPU has started ", CallText(detail.call()),
                           ", because other GPU work is queued before it; look again in a minute");
     case NotTheCause::CONNECTING:

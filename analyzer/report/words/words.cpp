@@ -99,7 +99,7 @@ RivalWords WordsOf(const Rival& rival) {
           "the rank waits for another stream of its GPU, and the recording no longer contains that stream's operation",
           kLongerRecord};
     case Rival::OWN_GPU:
-      return {"the process waits for its own GPU, which is busy with non-NCCL work",
+      return {"the process waits for its own GPU, or for space in its launch queue",
               "the stack of the process (is it in a CUDA synchronization?); a kernel trace of its GPU"};
     case Rival::LOST_WAIT:
       return {"the rank waits in an operation that its damaged record does not contain",
