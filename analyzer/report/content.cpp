@@ -320,16 +320,20 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const bool moving = std::any_of(not_seen.begin(), not_seen.end(),
                                     [](const NotSeen& of) { return of.kind() == NotSeen::RANKS_MOVING; });
     const std::string gap = missing.empty() ? "" : absl::StrCat("; there is no data from ", RanksText(missing, 8));
-    constexpr char kNoCulprit[] = ", and their data does not point to a culprit";
+    const bool one = verdict.ranks_read() == 1;
+    const char* const no_culprit =
+        one ? ", and its data does not point to a culprit" : ", and their data does not point to a culprit";
+    const std::string read = absl::StrCat(who, one ? " was read" : " were read");
     if (verdict.ranks_read() == 0) {
       content.headline = "the data does not show how far any rank is";
     } else if (moving && !told) {
       content.headline = absl::StrCat(who, " were examined: some are still moving, and nothing shows a hang");
     } else if (told || !waited.empty()) {
-      content.headline = absl::StrCat(who, " were read", told || gap.empty() ? kNoCulprit : gap);
+      content.headline = absl::StrCat(read, told || gap.empty() ? no_culprit : gap);
     } else {
-      content.headline = absl::StrCat("not known whether the job hangs: ", who, " were read and show no fault",
-                                      gap.empty() ? "; other data is missing or unreadable" : gap);
+      content.headline =
+          absl::StrCat("not known whether the job hangs: ", read, one ? " and shows no fault" : " and show no fault",
+                       gap.empty() ? "; other data is missing or unreadable" : gap);
     }
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));

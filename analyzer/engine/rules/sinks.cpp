@@ -77,20 +77,25 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-// Ranks of one fault stop at one place, and seldom do several GPUs stall at once. If the capture times of the dumps are
-// unknown, ranks at several places, or several busy GPUs, may be those of a running job.
-void DoubtScattered(const Facts& facts, Cause* c) {
+// Ranks of one fault stop at one place, and a GPU stalls alone. If most GPUs of an operation have not started it, they
+// may all compute. The same is possible if several have not, or ranks are at several places, and the capture times of
+// the dumps are unknown.
+void DoubtRunning(const Facts& facts, Cause* c) {
   constexpr size_t kManyPlaces = 3;
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
   std::set<int64_t> places;
+  size_t recorded = 0;
+  bool timed = false;
   for (const Member& m : facts.model.comms[c->comm].members) {
-    if (!m.recorded() || !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
+    if (!m.recorded()) continue;
+    ++recorded;
+    if (!std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
-    if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
+    timed |= rank.source != Source::kFlightRecorder || rank.captured_ns > 0;
     places.insert(rank.memberships[m.membership].issued);
   }
   const bool busy = c->reason == REASON_STREAM_BLOCKED && c->ranks.size() > 1;
-  if (places.size() < kManyPlaces && !busy) return;
+  if (busy ? timed && 2 * c->ranks.size() <= recorded : timed || places.size() < kManyPlaces) return;
   c->moving = c->hypothesis = true;
   c->grade = std::min(c->grade, GRADE_OPEN);
 }
@@ -267,7 +272,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
     for (auto* list : {&c.ranks, &c.missing}) {
       SortUnique(list);
     }
-    DoubtScattered(facts, &c);
+    DoubtRunning(facts, &c);
   }
   JoinStuck(facts, &causes);
   if (causes.empty()) causes = FromOverwritten(facts);
