@@ -286,9 +286,10 @@ std::vector<std::string> SpeedLines(const Verdict& verdict, size_t most) {
   for (const Speed& speed : verdict.speeds()) {
     if (lines.size() == most) break;
     if (ShareOf(speed, 0) < 0) continue;
-    lines.push_back(absl::StrFormat("%s: %.0f %% of what is possible (%s of %s, %s), 10 to 90 %%: %s", SpeedName(speed),
-                                    100 * ShareOf(speed, speed.bus_bytes_per_s()), RateText(speed.bus_bytes_per_s()),
-                                    RateText(speed.roofline_bus_bytes_per_s()), Printable(speed.roofline(), 80),
+    lines.push_back(absl::StrFormat("%s: %.0f %% of the possible speed (%s of %s, %s), 10 to 90 %%: %s",
+                                    SpeedName(speed), 100 * ShareOf(speed, speed.bus_bytes_per_s()),
+                                    RateText(speed.bus_bytes_per_s()), RateText(speed.roofline_bus_bytes_per_s()),
+                                    Printable(speed.roofline(), 80),
                                     ShareRange(speed, speed.low_bus_bytes_per_s(), speed.high_bus_bytes_per_s())));
   }
   return lines;

@@ -201,7 +201,7 @@ TEST(Roofline, TheTextsSayTheShareOrThatItIsUnknown) {
   SetRooflines(roofline, &verdict);
   ASSERT_EQ(SpeedLines(verdict, 3).size(), 1u);
   EXPECT_THAT(SpeedLines(verdict, 3)[0],
-              HasSubstr("AllReduce of 1 GiB, 512 ranks on 64 hosts: 31 % of what is possible"));
+              HasSubstr("AllReduce of 1 GiB, 512 ranks on 64 hosts: 31 % of the possible speed"));
   EXPECT_THAT(SpeedLines(verdict, 3)[0], HasSubstr("28 to 34 %"));
   const std::string report = SpeedReport(verdict);
   EXPECT_THAT(report, HasSubstr("400.000   31 %  [######..............] 28 to 34 %"));

@@ -1,4 +1,4 @@
-// Bus bandwidth over message size and over hosts, compared with what is possible: Verdict::speeds, checked and in
+// Bus bandwidth over message size and over hosts, compared with the possible speed: Verdict::speeds, checked and in
 // words.
 #pragma once
 

@@ -1541,7 +1541,7 @@
       { name: "Comms", value: (at) => speeds[at].comms },
       { name: "Calls", meaning: "Number of measured calls", value: (at) => speeds[at].rate[0] },
       { name: "GB/s", meaning: "Bus bandwidth, the median", value: (at) => speeds[at].rate[2], text: (at) => gigabytes(speeds[at].rate[2]) },
-      { name: "Share", meaning: "Share of what is possible", ...shown(share(2)) },
+      { name: "Share", meaning: "Share of the possible speed", ...shown(share(2)) },
       { name: "10 %", meaning: "A tenth of the calls were slower", ...shown(share(1)) },
       { name: "90 %", meaning: "A tenth of the calls were faster", ...shown(share(3)) },
       { name: "Possible GB/s", value: (at) => speeds[at].roof || "", text: (at) => speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "unknown" },
@@ -1643,7 +1643,7 @@
     }
     rateText(speed, [n, low, median, high]) {
       const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
-      return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is unknown`;
+      return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; the possible speed is unknown`;
     }
     text(speed) {
       return `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ${this.rateText(speed, speed.rate)}`;
@@ -1656,7 +1656,7 @@
         return;
       const { speeds } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), colors = palette(), speed = speeds[this.chosen];
       const left = speeds.filter((one) => one.roof <= 0).length;
-      this.note.textContent = !this.known ? "What is possible is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it." : "100 % is what is possible (" + [...new Set(speeds.filter((one) => one.roof > 0).map((one) => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls." + (left ? ` For ${count(left)} of ${count(speeds.length)} rows this is unknown; the table shows their GB/s.` : "");
+      this.note.textContent = !this.known ? "The possible speed is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it." : "100 % is the possible speed (" + [...new Set(speeds.filter((one) => one.roof > 0).map((one) => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls." + (left ? ` For ${count(left)} of ${count(speeds.length)} rows this is unknown; the table shows their GB/s.` : "");
       this.drawSizes(width, colors);
       const hosts = speed.hostRates.length;
       this.hostTitle.textContent = `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ` + (hosts === 0 ? speed.comms === 1 ? "one communicator, so all its hosts have the same speed" : "the hosts are unknown" : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, slowest first`);
