@@ -1,4 +1,4 @@
-// How fast each kind and size of operation was, as a share of what is possible: by message size and by host.
+// How fast each kind and size of operation was, as a share of the possible speed: by message size and by host.
 import { FONT, palette, Palette } from "./colors";
 import { context, count, el, fitText, gigabytes, payload, percent } from "./dom";
 import { Rate, Speed } from "./file";
@@ -45,7 +45,7 @@ export class SpeedView implements View {
 
   private rateText(speed: Speed, [n, low, median, high]: Rate): string {
     const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
-    return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is unknown`;
+    return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; the possible speed is unknown`;
   }
   private text(speed: Speed): string { return `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ${this.rateText(speed, speed.rate)}`; }
   private hostText([host, ...rate]: [string, ...Rate]): string { return `${host}: ${this.rateText(this.page.incident.file.speeds[this.chosen], rate)}`; }
@@ -54,8 +54,8 @@ export class SpeedView implements View {
     if (!this.table) return;
     const { speeds } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), colors = palette(), speed = speeds[this.chosen];
     const left = speeds.filter(one => one.roof <= 0).length;
-    this.note.textContent = !this.known ? "What is possible is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it."
-      : "100 % is what is possible (" + [...new Set(speeds.filter(one => one.roof > 0).map(one => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls."
+    this.note.textContent = !this.known ? "The possible speed is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it."
+      : "100 % is the possible speed (" + [...new Set(speeds.filter(one => one.roof > 0).map(one => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls."
         + (left ? ` For ${count(left)} of ${count(speeds.length)} rows this is unknown; the table shows their GB/s.` : "");
     this.drawSizes(width, colors);
     const hosts = speed.hostRates.length;

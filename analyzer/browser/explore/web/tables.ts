@@ -155,7 +155,7 @@ export function speedTable(speeds: Speed[], chosen: () => number, click: (speed:
     { name: "Ranks", value: at => speeds[at].ranks }, { name: "Hosts", meaning: "Hosts that each communicator spans", value: at => speeds[at].hosts || "" },
     { name: "Comms", value: at => speeds[at].comms }, { name: "Calls", meaning: "Number of measured calls", value: at => speeds[at].rate[0] },
     { name: "GB/s", meaning: "Bus bandwidth, the median", value: at => speeds[at].rate[2], text: at => gigabytes(speeds[at].rate[2]) },
-    { name: "Share", meaning: "Share of what is possible", ...shown(share(2)) }, { name: "10 %", meaning: "A tenth of the calls were slower", ...shown(share(1)) },
+    { name: "Share", meaning: "Share of the possible speed", ...shown(share(2)) }, { name: "10 %", meaning: "A tenth of the calls were slower", ...shown(share(1)) },
     { name: "90 %", meaning: "A tenth of the calls were faster", ...shown(share(3)) },
     { name: "Possible GB/s", value: at => speeds[at].roof || "", text: at => (speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "unknown") },
     { name: "Possible by", value: at => speeds[at].roofName }, { name: "Clock", value: at => speeds[at].clock },
