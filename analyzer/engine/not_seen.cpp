@@ -80,8 +80,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
       if (taken != 0 && taken - newest > kMoves) detail->set_duration_ns(taken - newest);
     }
   }
-  // Without GPU progress markers, a finished operation and one that never ends look the same. The CPU threads' waits
-  // do not.
+  // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU
+  // threads have waited distinguishes them.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const auto* thread = model.ranks[i].thread;

@@ -59,7 +59,8 @@ class FormatReader {
  public:
   virtual ~FormatReader() = default;
 
-  // For messages: "ring file", and the beginning of its files: "\"LOCKSTEP RING\"", including the quotes.
+  // Both are for messages. name() is the format, such as "ring file". beginning() is the text that its files start
+  // with, including the quotes, such as "\"LOCKSTEP RING\"".
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
   // Returns the usual extension of the format's files. An unreadable file with this extension is always reported.

@@ -119,8 +119,8 @@ std::string RestOfChain(const Finding& finding, int links) {
   const std::string who = FewRanks(finding.culprit_ranks());
   std::string text = absl::StrCat(CountText(rest), rest == 1 ? " more rank waits" : " more ranks wait");
   if (far <= 0) return absl::StrCat(text, " for ", who);
-  if (near == 0) return absl::StrCat(text, " behind them");
-  return absl::StrCat(text, ": ", CountText(far), " behind them, ", CountText(near), " for ", who);
+  if (near == 0) return absl::StrCat(text, " behind other waiting ranks");
+  return absl::StrCat(text, ": ", CountText(far), " behind other waiting ranks, ", CountText(near), " for ", who);
 }
 
 // Returns whether the headline already reports the condition of the culprit's process: stopped, how it ended, or no

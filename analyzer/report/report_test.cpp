@@ -187,7 +187,7 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           1 more rank waits for rank 5\n"));
   link({0, 6}, 4);
   finding->set_victim_count(1000);
-  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 995 behind them, 1 for rank 5\n"));
+  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 995 behind other waiting ranks, 1 for rank 5\n"));
 }
 
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
@@ -713,7 +713,7 @@ TEST(Report, RanksFold) {
   EXPECT_EQ(FoldRanks({}), "");
   std::vector<int32_t> odd;
   for (int i = 0; i < 100; ++i) odd.push_back(2 * i + 1);
-  EXPECT_EQ(FoldRanks(odd, 20), "1-199 by 2");
+  EXPECT_EQ(FoldRanks(odd, 20), "1-199 in steps of 2");
   EXPECT_EQ(FoldRanks({0, 2, 4, 5, 6}), "0, 2, 4-6");
   std::vector<int32_t> uneven;
   for (int i = 0; i < 100; ++i) uneven.push_back(i * i);

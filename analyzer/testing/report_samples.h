@@ -212,7 +212,7 @@ inline Verdict MakeRich(Bundle* out) {
   far->set_operation("Recv #12 from rank 7");
   far->mutable_communicator()->set_name("pipeline_model_parallel_group_of_the_first_replica");
   far->set_text(
-      "ranks 0-6 by 2 wait in Recv #12 from rank 7 on pipeline_model_parallel_group_of_the_first_replica for "
+      "ranks 0-6 in steps of 2 wait in Recv #12 from rank 7 on pipeline_model_parallel_group_of_the_first_replica for "
       "rank 7");
   verdict.add_blind("GPU progress markers were off on ranks 8-15: what their GPUs did is not seen");
   verdict.add_not_measured("bandwidth of sends and receives: nothing times them");

@@ -21,7 +21,7 @@ std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
       absl::StrAppend(&run, ", ", ranks[end]);
     } else if (end > i) {
       absl::StrAppend(&run, "-", ranks[end]);
-      if (step > 1) absl::StrAppend(&run, " by ", step);
+      if (step > 1) absl::StrAppend(&run, " in steps of ", step);
     }
     if (!text.empty() && text.size() + run.size() + 2 > limit)
       return absl::StrCat(text, ", .. (", ranks.size(), " in all)");

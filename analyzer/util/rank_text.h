@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// "0-3, 6, 8-15, 64-1016 by 8". If that is longer than `limit` columns: the beginning and the total number.
+// "0-3, 6, 8-15, 64-1016 in steps of 8". If that is longer than `limit` columns: the beginning and the total number.
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 
 // "12,345".

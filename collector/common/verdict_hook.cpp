@@ -91,7 +91,7 @@ VerdictHook::VerdictHook(HookOptions options) : options_(std::move(options)) {}
 VerdictHook::~VerdictHook() {
   std::unique_lock lock(mutex_);
   ends_ns_ = MonotonicNs() + options_.limit_ns;
-  // If a verdict's mark exists, its command was started, and the next collector repeats it if needed.
+  // Drop waiting verdicts that have a mark file: the next collector starts their commands.
   for (auto& [job, told] : next_) {
     if (!told.mark.empty()) told.json.clear();
   }

@@ -51,7 +51,7 @@ void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
           "  lockstep run -- torchrun --nproc-per-node 8 train.py\n\n"
           "Verbs:\n");
   for (const std::string& verb : verbs) {
-    // Also runs verbs that are not listed, such as a build's lockstep-corpus.
+    // Programs without help, such as a build's lockstep-corpus, can be run but are not listed.
     if (const settings::Verb* known = settings::FindVerb(verb))
       fprintf(out, "  %-10s %s\n", verb.c_str(), known->purpose.c_str());
   }

@@ -46,8 +46,8 @@ class MatrixSource : public QObject {
  public:
   explicit MatrixSource(QObject* parent = nullptr) : QObject(parent) {}
 
-  // Sets the position: mode, communicator, grouping, filters, pinned ranks. Ready follows if the data changes, at once
-  // for null. The old data is shown until then.
+  // Sets the position: mode, communicator, grouping, filters, pinned ranks. Emits Ready when
+  // other data is there, at once if `document` is null. The old data is shown until then.
   void Want(const DocumentPtr& document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
   // The last requested data is present.

@@ -67,7 +67,7 @@ class Timeline {
   int64_t At(int row, int64_t ns) const;
   int64_t TakenAt(int row) const {
     return taken_[static_cast<size_t>(row)];
-  }  // when the row's data was captured, or its last time
+  }  // when the row's data was captured; if unknown, the latest time of its operations
   double bin_ns() const { return static_cast<double>(span_) / bins_; }
 
   // At most three, ordered by time.

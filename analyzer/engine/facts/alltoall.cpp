@@ -86,7 +86,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
   const auto& members = model.comms[comm].members;
   const auto size = static_cast<int32_t>(members.size());
   SplitVerdict found;
-  // Every member's part in this exchange and in the previous one. The sequence numbers of a pair count exchanges.
+  // Every member's part in this exchange and in the previous one. Each exchange adds one to a pair's sequence number.
   std::vector<Part> now, before;
   for (int32_t m = 0; m < size; ++m) {
     const int32_t peer = m == sender ? receiver : sender;

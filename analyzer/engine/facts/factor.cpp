@@ -19,10 +19,10 @@ constexpr double kFewOthers = 0.1;
 // A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
 constexpr int32_t kRailHosts = 3;
 
-// Returns the rail of each rank: the n-th GPU of its host, with the network port next to it; -1 if unknown. The number
-// is the GPU's index. If all ranks of a host have the same index (each sees one GPU), it is the PCI address's position
-// among those of the job. Hosts of one kind have the same addresses. Without addresses, it is the rank's number on its
-// host.
+// Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and
+// their network ports. The number is the GPU's index. If all ranks of a host have the same index (each sees one GPU),
+// it is the position of the GPU's PCI address among all addresses of the job, because hosts of one kind have the same
+// ones. Without addresses, it is the rank's number on its host.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
       indexes;  // host -> indexes of its GPUs, ranks with a known index

@@ -492,9 +492,8 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
-// In a framework, each rank lists the members of its groups itself. Suppose a list names a rank with data that does not
-// have that group. That rank has another group of the same name instead, which none of its other members has. Then that
-// rank's list is the different one.
+// In a framework, each rank lists the members of its groups itself. Suppose that a list names a rank which has no such
+// group, but another one of the same name that none of its other members has. Then that rank's list is the wrong one.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Claim {

@@ -546,7 +546,7 @@ void WaitGraph::BuildHost(size_t rank_index) {
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;
   const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
   for (const Queue& queue : QueuesOf(rank_index)) {
-    // Whatever waits in another strand, the program does not wait for it.
+    // If the state of the process is unknown, it is assumed not to wait for other strands.
     if (!held || queue.front.front == Front::kIdle || (queue.strand != 0 && view.host == HostState::kUnknown)) continue;
     out.push_back({NodeOf(queue), Why::kOwnGpu, queue.front.op, queue.front.comm});
   }

@@ -73,8 +73,8 @@ struct Queue {
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
   uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
-  // The dump predates the watchdog's next check, so what peers completed counts as complete here, too. `noticed_late`
-  // is the number of such units at the front.
+  // The watchdog had no time to notice completions before the dump, so operations that peers completed count as
+  // complete here, too. `noticed_late` is the number of these units, which are the oldest.
   bool late_to_notice = false;
   size_t noticed_late = 0;
 };

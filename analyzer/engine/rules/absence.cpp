@@ -88,8 +88,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         cause.ranks.push_back(member.rank_index);
       }
       if (cause.ranks.empty()) continue;
-      // The ranks are proven to be missing only by an operation that cannot complete without them, and that completed
-      // or is completing on others.
+      // Only an operation that needs every member, or the end of a batch, proves that the ranks are missing.
       const Op *first = nullptr, *proof = nullptr;
       int32_t holder = -1;
       for (size_t m = 0; m < list.size(); ++m) {

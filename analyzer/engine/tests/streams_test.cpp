@@ -114,7 +114,7 @@ TEST(CommText, ACommunicatorWithoutANameListsItsMembers) {
   EXPECT_EQ(GroupText(comm), "the group of ranks 4, 5");
   comm.members = {0, 8, 16, 24, 32, 40, 48, 56};
   comm.size = 8;
-  EXPECT_EQ(GroupText(comm), "the group of ranks 0-56 by 8");
+  EXPECT_EQ(GroupText(comm), "the group of ranks 0-56 in steps of 8");
   comm.members = {0, 1, 4, 9, 16, 25, 36, 49};
   EXPECT_EQ(GroupText(comm), "the group of 8 ranks (0 .. 49)");
   comm.members[3] = -1;

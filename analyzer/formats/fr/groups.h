@@ -9,14 +9,14 @@
 namespace lockstep::fr {
 
 // Fills bundle->comms, ranks_expected, and every file's Rank::memberships and world_size. operation_memberships[f][u]
-// is the index in Rank::memberships of used group u in file f. `files` are usable, one for each rank, in ascending
-// order.
+// is the index in Rank::memberships of used group u in file f. `files` contains only usable files, one for each rank,
+// in ascending order.
 //
 // Identity: a group is identified by its name and its set of members in pg_config; a group with the same name but
-// different members is a different group. A pg_config that lists ranks but not the file's own rank numbers ranks inside
-// the group; pg_config is then ignored for all files. If entries refer to a group that is in no pg_config, its members
-// are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar groups
-// completes the members.
+// different members is a different group. If a pg_config lists ranks but not the file's own rank, its numbers are ranks
+// within the group, and pg_config is ignored for all files. If entries refer to a group that is in no pg_config, its
+// members are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar
+// groups completes the members.
 //
 // pg_status uses process-local numbers, which are matched to groups through entries of the same file. If there are no
 // such entries and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation

@@ -83,7 +83,7 @@ class Memo {
     near_[index] = value;
     return true;
   }
-  // Null if the number is unused. A number can be in both if the array grew past it.
+  // Null if the number is unused. A number can be in both the array and the map, if the array grew past it.
   [[gnu::always_inline]] const Value* Find(uint64_t index) const {
     if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
       return &near_[index];

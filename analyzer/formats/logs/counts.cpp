@@ -108,7 +108,7 @@ bool Crosses(const std::vector<int64_t>& one, const std::vector<int64_t>& other)
   for (size_t i = 0; i < one.size() && i < other.size() && different.size() <= kMostDifferent; ++i) {
     if (one[i] >= 0 && other[i] >= 0) different.emplace(one[i], other[i]);
   }
-  // Sorts by the first count, then by the second.
+  // The set is ordered by the first count. Looks for two pairs whose second counts are in the opposite order.
   for (auto a = different.begin(); a != different.end(); ++a) {
     for (auto b = different.begin(); b != a; ++b) {
       if (b->first < a->first && b->second > a->second) return true;

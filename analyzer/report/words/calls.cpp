@@ -13,7 +13,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   constexpr char kWrongResults[] = "Treat all results since that call as wrong, even if nothing hangs.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
-  words.advice = {"Find the branch on the rank or on local data before this call.", kWrongResults};
+  words.advice = {"Before this call, look for a branch on the rank number or on data.", kWrongResults};
   // `own` is "count 8", or "AllReduce" if the ranks called different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* verb = kinds ? "called " : "passed ";

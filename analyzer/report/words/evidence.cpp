@@ -232,7 +232,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           "recorded shows whether its last operations completed"
                         : "; GPU progress markers are off, so what they wait for is not recorded");
     // Calls of one rank, or of the members of one communicator.
-    case Evidence::NOTHING_OPEN: return absl::StrCat("no operation that ", rank, " recorded is unfinished");
+    case Evidence::NOTHING_OPEN: return absl::StrCat("every operation that ", rank, " recorded is complete");
     case Evidence::UNRECORDED_CALLS:
       return absl::StrCat(detail.flag() ? absl::StrCat("the record does not show which calls of ", rank, " completed")
                                         : absl::StrCat(rank, " makes calls that are not recorded"),

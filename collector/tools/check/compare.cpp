@@ -51,7 +51,7 @@ void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
       if (std::find(fault.ranks.begin(), fault.ranks.end(), rank.rank) == fault.ranks.end()) continue;
       const auto queued =
           std::find_if(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-      // The group's first call is closest to the start of the group.
+      // Report the group's first call: of all recorded calls, it is the nearest to the start of the group.
       if (queued != rank.ops.end()) fault.calls.insert(fault.calls.begin(), CallOfRank(bundle, r, *queued));
     }
     (only_ended ? &ended : faults)->push_back(std::move(fault));
