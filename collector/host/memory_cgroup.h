@@ -14,8 +14,8 @@ struct MemoryCgroup {
   int64_t used = -1;   // bytes
 };
 
-// Of the process's own cgroup and those above it, returns the one with the lowest limit, or else its own. Slurm and
-// systemd limit a job's cgroup, but its processes are in cgroups below. `process` is "/proc/PID"; `root` is the mount
+// Returns the process's own cgroup, or the one above it that has a lower limit. Slurm and systemd limit a job's cgroup,
+// but its processes are in cgroups below. `process` is "/proc/PID"; `root` is the mount
 // point of the cgroup file system.
 MemoryCgroup FindMemoryCgroup(const std::string& process, const std::string& root = "/sys/fs/cgroup");
 

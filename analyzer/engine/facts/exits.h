@@ -21,8 +21,9 @@ constexpr int64_t kEndedTogether = 50'000'000;
 
 // Returns, for each rank index, whether the process ended because of another. It waited, directly or through others,
 // for one that had ended; or a launcher's signal or a watchdog (see below) ended it. Or it gave up waiting after
-// another process of its host crashed, and its own GPU reported no error. A crash or SIGKILL never counts as a
-// consequence.
+// another process of its host crashed, and its own GPU reported no error. A crash never counts as a consequence.
+// SIGKILL does only if a launcher killed what was left of the job, or if the process waited while another of its host
+// crashed.
 std::vector<bool> FindConsequences(const Model& model);
 
 // The end of a process by a watchdog: the process aborted after one of its threads had been in an operation for at

@@ -103,6 +103,7 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   // processes are known, FromStacks compares ends with what the other ranks are doing.
   const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
   if (!std::all_of(known.begin(), known.end(), no_data) || ProcessesLookedAt(facts.bundle)) return {};
+  const auto host_of = [](const Rank& rank) { return absl::StrCat(rank.host, "/", rank.boot_id); };
   std::map<std::string, int32_t> first;  // first end on each host, whose clock orders them
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
@@ -113,25 +114,20 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
     const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
     const bool abnormal = told || (ended && known.empty());
     if (!abnormal || facts.model.ranks[r].host != HostState::kDead) continue;
-    auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
+    auto [it, fresh] = first.try_emplace(host_of(rank), static_cast<int32_t>(r));
     if (!fresh && p.ended_mono_ns < facts.bundle.ranks[it->second].process.ended_mono_ns)
       it->second = static_cast<int32_t>(r);
   }
+  if (first.empty()) return {};
   std::vector<int32_t> ranks;
-  ranks.reserve(first.size());
-  for (const auto& [host, r] : first) {
-    const Rank& one = facts.bundle.ranks[r];
-    for (size_t i = 0; i < facts.bundle.ranks.size(); ++i) {
-      const Rank& other = facts.bundle.ranks[i];
-      const bool also = other.host == one.host && other.boot_id == one.boot_id && other.process.life == Life::kKilled &&
-                        one.process.life == Life::kKilled && other.process.signal == one.process.signal &&
-                        one.process.ended_mono_ns > 0 &&
-                        std::abs(other.process.ended_mono_ns - one.process.ended_mono_ns) < kEndedTogether;
-      if (also || static_cast<int32_t>(i) == r) ranks.push_back(static_cast<int32_t>(i));
-    }
+  for (size_t i = 0; i < facts.bundle.ranks.size(); ++i) {
+    const auto it = first.find(host_of(facts.bundle.ranks[i]));
+    if (it == first.end()) continue;
+    const Process &p = facts.bundle.ranks[i].process, &one = facts.bundle.ranks[it->second].process;
+    const bool also = p.life == Life::kKilled && one.life == Life::kKilled && p.signal == one.signal &&
+                      one.ended_mono_ns > 0 && std::abs(p.ended_mono_ns - one.ended_mono_ns) < kEndedTogether;
+    if (also || static_cast<int32_t>(i) == it->second) ranks.push_back(static_cast<int32_t>(i));
   }
-  if (ranks.empty()) return {};
-  std::sort(ranks.begin(), ranks.end());
   Cause c = DeathCause(facts, ranks[0]);
   if (ranks.size() > 1) {
     c.ranks = ranks;

@@ -30,7 +30,7 @@ class Facts {
   };
   Waiter FirstWaiter(uint32_t node) const;
   // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that it
-  // leaves. Of a collective's members, only the first one counts.
+  // leaves. For a collective, this is only its first member.
   template <typename Look>
   void EachWaiter(uint32_t node, Look look) const {
     for (uint32_t w : graph->back[node]) {

@@ -43,8 +43,8 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts);
 std::vector<Cause> FromMissing(const Facts& facts);
 // Signature hashes that differ although no record shows a different call.
 std::vector<Cause> FromHashes(const Facts& facts);
-// Halves the confidence that each of several hosts' processes was killed for its own reason: a launcher kills what is
-// left of a job, and clocks of several hosts do not show which end came first.
+// Lowers the confidence in a cause that names killed processes of several hosts: a launcher kills what is left of a
+// job, and the clocks of several hosts do not show which end came first.
 void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);

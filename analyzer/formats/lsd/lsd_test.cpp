@@ -579,14 +579,20 @@ TEST_F(LsdTest, UnknownMessagesOfANewerFormatAreSkipped) {
   EXPECT_EQ(after.ranks.size(), before.ranks.size());
 }
 
-TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
-  Bundle before = RandomBundle(7).Make();
-  before.ranks.resize(1);
-  before.ranks[0].damaged = false;
+// A rank with this many equal calls.
+Bundle OneRank(size_t calls) {
+  Bundle bundle = RandomBundle(7).Make();
+  bundle.ranks.resize(1);
+  bundle.ranks[0].damaged = false;
   Op op;
   op.kind = ring::CallKind::kAllReduce;
   op.membership = 0;
-  before.ranks[0].ops.assign(3 * kLsdChunkOps, op);
+  bundle.ranks[0].ops.assign(calls, op);
+  return bundle;
+}
+
+TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
+  const Bundle before = OneRank(3 * kLsdChunkOps);
   ASSERT_TRUE(WriteLsd(before, {0}, {}, Path("node.lsd")).ok());
   std::string file = support::ReadFile(Path("node.lsd"));
   const std::vector<size_t> offsets = MessageOffsets(file);
@@ -605,13 +611,7 @@ TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
 }
 
 TEST_F(LsdTest, CallsOfDifferentThreadsStayApartWithoutTheRanksEntry) {
-  Bundle before = RandomBundle(7).Make();
-  before.ranks.resize(1);
-  before.ranks[0].damaged = false;
-  Op op;
-  op.kind = ring::CallKind::kAllReduce;
-  op.membership = 0;
-  before.ranks[0].ops.assign(20, op);
+  Bundle before = OneRank(20);
   for (uint32_t i = 0; i < 20; ++i) before.ranks[0].ops[i].thread = i % 2;
   ASSERT_TRUE(WriteLsd(before, {0}, {}, Path("node.lsd")).ok());
   const std::string file = support::ReadFile(Path("node.lsd"));

@@ -44,7 +44,8 @@ std::string WhyNot(const NotTheCause& ruled_out) {
   switch (ruled_out.not_yet()) {
     case NotTheCause::NOT_BEGUN:
       if (detail.flag())
-        return absl::StrCat("the GPU of ", RankNames(detail.ranks()), " has not started ", CallText(detail.call()),
+        return absl::StrCat(detail.ranks_size() == 1 ? "the GPU of " : "the GPUs of ", RankNames(detail.ranks()),
+                            detail.ranks_size() == 1 ? " has" : " have", " not started ", CallText(detail.call()),
                             ", but finished other work just before; look again in a minute");
       return absl::StrCat("no GPU has started ", CallText(detail.call()),
                           ", because other GPU work is queued before it; look again in a minute");

@@ -142,8 +142,8 @@ A case is a scenario at a scale under a variant, with its truth written before t
 one of these, so they add up to the cases:
 
 - **right**: exactly the ranks of the truth, a set that the truth allows in their place (a pair, a cycle, a group whose members cannot be
-  told apart), or exactly the host. Healthy: no finding. Of two faults of which the record hides one: a set that holds that one, and
-  right behind it the other by name.
+  told apart), or exactly the host. Healthy: no finding. If the record hides one of two faults: first a set that contains the
+  hidden one, then the other one exactly.
 - **abstained**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
 - **silent**: said nothing where the record shows nothing.
 - **wide**: the record does not tell who, and a larger set that holds the truth is named with its kind and without certainty, or ranks that
