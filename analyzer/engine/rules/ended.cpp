@@ -150,18 +150,18 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
-    // If there are only two, either may be at fault; other communicators of that kind decide, or else all other ranks.
+    // If there are only two, either may be at fault; other communicators of that kind decide. If there are none, and
+    // all other ranks have ended, an extra call of one is a little likelier than a skipped call of the other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
-    if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1) &&
-        !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0])))
-      continue;
+    const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1);
+    if (undecided && !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0]))) continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
         .CountOf(behind.size(), facts.model.comms[comm].members.size())
         .On(facts.bundle, comm)
         .Flag(exited)
         .Number(c.op->seq - 1);
-    if (unseen > 0) c.grade = GRADE_WEAK;
+    if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(r));
       for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
