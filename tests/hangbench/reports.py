@@ -1086,7 +1086,7 @@ def asleep(c):
 
 @report("NVIDIA/NVSentinel/issues/155", "hardware")
 def off_the_bus(c):
-    c.job(8)
+    c.job(8, 8)
     for rank in c.all:
         nccl_init(c, rank)
     for rank in c.shuffled(c.others):
