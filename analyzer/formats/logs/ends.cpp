@@ -72,6 +72,7 @@ class Ends {
             {worker.rank, more_hosts ? -1 : RankOfLocal(file, worker.local), RankOfProcess(worker.host, worker.pid)});
         if (rank < 0 && more_hosts && worker.local >= 0) locals_.push_back({.file = &file, .worker = &worker});
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
+        if (rank < 0 && worker.rank < 0 && worker.local < 0) processes_.push_back({.file = &file, .worker = &worker});
       }
       for (const auto& said : file.notices) {
         calls_differ_ |= said.what.by == Notice::By::kGloo;
@@ -183,6 +184,10 @@ class Ends {
       constexpr int32_t kAborted = 128 + SIGABRT;  // an exception that nothing caught
       rank.process.life = Life::kExited;
       rank.process.exit_code = kAborted;
+      return;
+    }
+    if (end.worker->gone) {
+      rank.process.life = Life::kGone;
       return;
     }
     const bool killed = end.worker->exit_code < 0;
@@ -323,6 +328,13 @@ class Ends {
                              " more in the same way before srun ended any: the scheduler, or "
                              "an operator, may have killed the whole job, and no line shows which process ended first"),
                 reported_.rank);
+    if (!processes_.empty() && reported_.worker == nullptr) {
+      const FailedWorker& worker = *processes_[0].worker;
+      out_.Tell(processes_[0].file->path, absl::StrCat("the launcher saw process ", worker.pid, " fail (",
+                                                       worker.exit_code < 0 ? absl::StrCat("signal ", -worker.exit_code)
+                                                                            : absl::StrCat("status ", worker.exit_code),
+                                                       "), and no line shows its rank"));
+    }
     if (!locals_.empty() && reported_.worker == nullptr) {
       const FailedWorker& worker = *locals_[0].worker;
       out_.Tell(locals_[0].file->path,
@@ -361,9 +373,10 @@ class Ends {
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
-  Raised made_;                // from a warning; see GatherWarnings
-  bool calls_differ_ = false;  // a rank received a different size from what its own call expects, which made it fail
-  std::vector<End> locals_;    // first failures on hosts; their local ranks may not be ranks of the job
+  Raised made_;                 // from a warning; see GatherWarnings
+  bool calls_differ_ = false;   // a rank received a different size from what its own call expects, which made it fail
+  std::vector<End> processes_;  // first failures of processes whose rank is unknown
+  std::vector<End> locals_;     // first failures on hosts; their local ranks may not be ranks of the job
 };
 
 }  // namespace

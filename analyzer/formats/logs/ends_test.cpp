@@ -252,6 +252,23 @@ TEST_F(EndsTest, AnExceptionWithoutALabelIsThatOfTheOnlyRankThatDidNotWait) {
   for (const Finding& finding : unclear.findings()) EXPECT_NE(finding.kind(), RANK_DEAD);
 }
 
+TEST_F(EndsTest, WorkersOfVllm) {
+  Put("log",
+      "(EngineCore_DP0 pid=77) ERROR 10-01 13:54:43 [multiproc_executor.py:154] Worker proc VllmWorker-2 died "
+      "unexpectedly, shutting down executor.\n");
+  ExpectOnly(Told(), RANK_DEAD, {2});
+  std::string log;
+  for (const char* line :
+       {"Traceback (most recent call last):", "  File \"/vllm/executor.py\", line 666, in worker_busy_loop",
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"})
+    absl::StrAppend(&log, "(Worker_TP2 pid=81) ERROR 10-01 13:54:43 [multiproc_executor.py:671] ", line, "\n");
+  Put("log", log);
+  ExpectOnly(Told(), RANK_DEAD, {2});
+  Put("log",
+      "ERROR 07-01 13:54:43 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 1159 died, exit code: -9\n");
+  EXPECT_THAT(Said(), HasSubstr("the launcher saw process 1159 fail (signal 9), and no line shows its rank"));
+}
+
 // Loggers label only the first line of a message.
 TEST_F(EndsTest, ATracebackBelongsToTheLabelOfItsFirstLine) {
   Put("log",

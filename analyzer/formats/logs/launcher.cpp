@@ -125,6 +125,14 @@ void LauncherReader::TakeOneLine(std::string_view text) {
     worker.local = RankBehind(elastic, "local_rank: ");
     worker.on_host = signalled_ + 1;
     worker.pid = NumberBehind(elastic, "(pid: ").value_or(0);
+  } else if (const auto vllm = Behind(text, "Worker VllmWorkerProcess pid "); !vllm.empty()) {
+    // "Worker VllmWorkerProcess pid 1159 died, exit code: -9"
+    worker.pid = std::max<int64_t>(LeadingNumber(vllm).value_or(0), 0);
+    worker.exit_code = NumberBehind(vllm, " died, exit code: ").value_or(0);
+  } else if (const auto proc = Behind(text, "Worker proc VllmWorker-"); !proc.empty()) {
+    // "Worker proc VllmWorker-2 died unexpectedly, shutting down executor."
+    worker.rank = RankBehind(proc, "");
+    worker.gone = Holds(proc, " died unexpectedly");
   } else if (const auto shell = Behind(text, ": line "); !shell.empty()) {
     // bash: "slurm_script: line 28: 4003 Killed                  python train.py"
     const std::string_view process = Behind(shell, ": ");
@@ -166,7 +174,7 @@ std::vector<FailedWorker> LauncherReader::Finish() {
 }
 
 void LauncherReader::Add(FailedWorker worker) {
-  if ((worker.rank >= 0 || worker.local >= 0 || worker.pid > 0) && worker.exit_code != 0 &&
+  if ((worker.rank >= 0 || worker.local >= 0 || worker.pid > 0) && (worker.exit_code != 0 || worker.gone) &&
       !EndedFromOutside(worker.exit_code) && workers_.size() < kMostWorkers)
     workers_.push_back(std::move(worker));
 }

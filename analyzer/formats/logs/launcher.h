@@ -16,6 +16,7 @@ struct FailedWorker {
   int32_t on_host = 0;  // number of workers on this host, if the job may have more hosts; otherwise 0
   int64_t pid = 0;
   int64_t exit_code = 0;  // if negative: the signal that ended it
+  bool gone = false;      // it ended in an unknown way
   int32_t alike = 0;      // number of further workers that ended in the same way
   std::string host;
   std::string time;  // "2026-11-26_15:50:33": later times sort after earlier ones; empty if not printed

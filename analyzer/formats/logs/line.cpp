@@ -176,6 +176,23 @@ bool TakeHost(Line* line) {
   return host && !raised;
 }
 
+// Removes what vLLM's logger writes: "ERROR 10-01 13:54:43 [executor.py:671] ", in older releases without the bracket.
+bool TakeLogger(Line* line) {
+  constexpr size_t kMostBytes = 96;
+  constexpr std::string_view kLevels[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL "};
+  const std::string_view text = line->text;
+  const auto* const level =
+      std::find_if(std::begin(kLevels), std::end(kLevels), [&](std::string_view of) { return text.starts_with(of); });
+  const size_t close = text.substr(0, kMostBytes).find("] ");
+  if (level == std::end(kLevels) || close == std::string_view::npos || !IsDigit(text[level->size()])) return false;
+  const size_t colon = text.substr(0, close).rfind(".py:");
+  if (colon == std::string_view::npos || !std::all_of(text.begin() + static_cast<ptrdiff_t>(colon) + 4,
+                                                      text.begin() + static_cast<ptrdiff_t>(close), IsDigit))
+    return false;
+  line->text = text.substr(close + 2);
+  return true;
+}
+
 }  // namespace
 
 Line TakePrefixes(std::string_view text) {
@@ -184,8 +201,8 @@ Line TakePrefixes(std::string_view text) {
   line.text = text;
   for (int i = 0; i < kMost; ++i) {
     const std::string_view before = line.text;
-    if (before.empty() ||
-        !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeTime(&line) || TakeHost(&line)))
+    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeLogger(&line) ||
+                            TakeTime(&line) || TakeHost(&line)))
       break;
     line.prefixed = true;
   }

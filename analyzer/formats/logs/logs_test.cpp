@@ -230,6 +230,9 @@ TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
                        [](const NotTheCause& not_it) { return not_it.what() == NotTheCause::NETWORK; });
   };
   Put("log", log);
+  EXPECT_FALSE(ruled_out(Told())) << "rank 2 may be in the operation";
+  log += Of(2) + Counters("0(default_pg)", 2, 7, 7);
+  Put("log", log);
   EXPECT_TRUE(ruled_out(Told()));
   Put("log", log +
                  "node1:70:97 [3] transport/net_ib.cc:2130 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> "

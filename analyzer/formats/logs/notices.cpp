@@ -129,8 +129,11 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
     if (before == "Reason:" && !pod_.empty()) out.text = pod_ + ": " + std::string(kKilled);
     return out;
   }
-  if (Holds(text, "oom_kill event") || Holds(text, "oom-kill event") || Holds(text, "DUE TO NODE FAILURE"))
-    return scheduler();
+  for (const std::string_view part :
+       {"oom_kill event", "oom-kill event", "DUE TO NODE FAILURE", "DUE TO TIME LIMIT",
+        "has failed to send a keep-alive heartbeat to the rendezvous", "because its worker process has died"}) {
+    if (Holds(text, part)) return scheduler();
+  }
   return std::nullopt;
 }
 

@@ -262,6 +262,16 @@ TEST_F(SeenTest, ARankThatDidNotJoinTheStoreIsNamed) {
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
+TEST_F(SeenTest, EndsThatASchedulerCaused) {
+  for (const char* line :
+       {"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***",
+        "The node 'n2_88_0' has failed to send a keep-alive heartbeat to the rendezvous 'job' due to an error",
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"}) {
+    Put("log", absl::StrCat(line, "\n"));
+    EXPECT_THAT(Said(), HasSubstr(absl::StrCat("the scheduler reported: ", line)));
+  }
+}
+
 TEST_F(SeenTest, ErrorsOfAmdGpus) {
   Put("log", "HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\n");
   EXPECT_THAT(Said(), HasSubstr("the GPU runtime reported: HW Exception by GPU node-9 reason :GPU Hang"));
