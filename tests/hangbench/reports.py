@@ -924,8 +924,9 @@ def make(name, seed):
     case = Case("%s/%d" % (name, seed))
     build(case)
     case.finish()
-    return {"fault": "as reported", "report": name, "culprits": case.culprits, "accept": case.accept, "identifiable": case.identifiable, "form": "public report",
-            "tells": [], "family": "report, " + family, "lost": None, "ranks": case.ranks, "seed": seed, "provenance": provenance, "licence": "Apache-2.0"}, case.files
+    return {"fault": "as reported", "report": name, "culprits": case.culprits, "accept": case.accept, "identifiable": case.identifiable,
+            "form": "public report", "tells": [], "family": "report, " + family, "lost": None, "ranks": case.ranks, "seed": seed,
+            "provenance": provenance, "licence": "Apache-2.0"}, case.files
 
 
 def write(files, folder):
