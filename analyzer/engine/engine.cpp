@@ -83,7 +83,7 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
   const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
-    return c.kind == COLLECTIVE_STUCK || MayBeNetwork(c.reason);
+    return c.kind == COLLECTIVE_STUCK || c.kind == RANK_NO_DATA || MayBeNetwork(c.reason);
   });
   const std::vector<Problem>& problems = model.bundle.problems;
   const bool reported = std::any_of(problems.begin(), problems.end(),

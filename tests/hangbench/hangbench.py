@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """HangBench: which program names the rank that hangs a training job?
 
-    hangbench.py run [--seed N | --secret TEXT] [--count N] [--peers] [--corpus] [--out FOLDER]
-    hangbench.py make FOLDER [--seed N] [--count N]     make only the cases, each with its truth.json
+    hangbench.py run [--seed N | --secret TEXT] [--count N] [--reports N] [--peers] [--corpus] [--out FOLDER]
+    hangbench.py make FOLDER [--seed N] [--count N] [--reports N]     make only the cases, each with its truth.json
     hangbench.py seal TEXT                              print what to publish before a run with that secret
 
 Cases come from a simulator of training jobs (simulate.py, jobs.py, faults.py), in the forms of forms.py; with --corpus also from lockstep-corpus
-(rings of Lockstep's own recorder, and dumps). Readers are Lockstep and, with --peers, torchfrtrace and nvrx from PyPI. `run` writes results.jsonl,
+(rings of Lockstep's own recorder, and dumps); with --reports from reports.py, which rebuilds public reports. Readers are Lockstep and, with --peers, torchfrtrace and nvrx from PyPI. `run` writes results.jsonl,
 index.html and hangbench.md into the folder."""
 
 import argparse
 import hashlib
 import hmac
+import itertools
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ import forms  # noqa: E402
 import jobs  # noqa: E402
 import page  # noqa: E402
 import readers  # noqa: E402
+import reports  # noqa: E402
 import scoring  # noqa: E402
 import simulate  # noqa: E402
 
@@ -101,6 +103,15 @@ def from_corpus(options):
                 yield "corpus-%d-%s" % (number, form), about, lambda into, of=data: shutil.copytree(of, into, dirs_exist_ok=True)
 
 
+def from_reports(options):
+    """Yields cases of each rebuilt public report."""
+    for number, name in enumerate(sorted(reports.REPORTS)):
+        for index in range(options.reports):
+            seed = seed_of(options, 1_000 * index + number)
+            truth, files = reports.make(name, seed)
+            yield "report-%s-%d" % (name, seed), truth, lambda folder, of=files: reports.write(of, folder)
+
+
 def peers(options):
     """Returns the other readers that can be installed here, and why the others cannot."""
     import support
@@ -125,14 +136,14 @@ def run(options):
         more, missing = peers(options)
         asked += more
     results, digest = [], hashlib.sha256()
-    sources = [simulated(options)] + ([from_corpus(options)] if options.corpus else [])
+    sources = [simulated(options), from_reports(options)] + ([from_corpus(options)] if options.corpus else [])
     with open(os.path.join(options.out, "results.jsonl"), "w") as log:
         for source in sources:
             for name, truth, write in source:
                 with tempfile.TemporaryDirectory(prefix="hangbench-") as folder:
                     write(folder)
-                    for file in sorted(os.listdir(folder)):
-                        digest.update(file.encode() + pathlib.Path(folder, file).read_bytes())
+                    for file in sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file()):
+                        digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
                     for reader in asked:
                         if reader.forms is not None and truth["form"] not in reader.forms:
                             continue
@@ -159,7 +170,7 @@ def progress(options, done):
 
 
 def make(options):
-    for name, truth, write in simulated(options):
+    for name, truth, write in itertools.chain(simulated(options), from_reports(options)):
         folder = os.path.join(options.folder, name)
         os.makedirs(os.path.join(folder, "in"))
         write(os.path.join(folder, "in"))
@@ -179,6 +190,7 @@ def parse(arguments):
     shared.add_argument("--seed", type=int, default=1, help="seed of the first case (1)")
     shared.add_argument("--secret", help="a text to use instead of a seed; its `seal` was published before")
     shared.add_argument("--count", type=int, default=200, help="number of jobs, broken and healthy (200)")
+    shared.add_argument("--reports", type=int, default=0, help="number of cases of each rebuilt public report (0)")
     shared.add_argument("--all-forms", action="store_true", help="write each job in every form instead of one")
     one = verbs.add_parser("run", parents=[shared], help="ask each reader and score its answers")
     one.add_argument("--build", default=str(SOURCE / "build"), help="build folder")

@@ -16,6 +16,7 @@ import forms  # noqa: E402
 import hangbench  # noqa: E402
 import jobs  # noqa: E402
 import readers  # noqa: E402
+import reports  # noqa: E402
 import scoring  # noqa: E402
 import simulate  # noqa: E402
 
@@ -93,6 +94,27 @@ class Reading(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             forms.write_ras(simulation, folder)
             self.assertEqual(list(readers.RasRule().read(folder, "ras").ranks), truth["culprits"])
+
+
+class Reports(unittest.TestCase):
+    def test_each_names_its_thread_and_repeats_its_files(self):
+        for name in reports.REPORTS:
+            with self.subTest(report=name):
+                truth, files = reports.make(name, 3)
+                self.assertEqual((truth, files), reports.make(name, 3))
+                self.assertNotEqual(files, reports.make(name, 4)[1] if truth["culprits"] else None)
+                self.assertTrue(truth["provenance"].startswith("https://"))
+                self.assertEqual(truth["licence"], hangbench.LICENCE)
+                self.assertLessEqual(set(truth["culprits"]), set(range(truth["ranks"])))
+
+    def test_lockstep_answers_each_well(self):
+        reader = readers.Lockstep(BUILD)
+        for name in reports.REPORTS:
+            with tempfile.TemporaryDirectory() as folder, self.subTest(report=name):
+                truth, files = reports.make(name, 3)
+                reports.write(files, folder)
+                answer = reader.read(folder, truth["form"])
+                self.assertIn(scoring.grade(truth, answer), scoring.GOOD, answer)
 
 
 class Scores(unittest.TestCase):

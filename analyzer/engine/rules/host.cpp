@@ -104,7 +104,10 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.grade = GRADE_FAIR;
     c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(true);
   } else if (idle) {
-    c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
+    const bool any = !rank.ops.empty() || std::ranges::any_of(rank.memberships, [](const Membership& ms) {
+      return ms.issued > 0 || ms.p2p_issued > 0;
+    });
+    if (any) c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
     // A framework does not record how groups are created, so the rank may be waiting there for one without data.
     const auto silent = [](const Member& m) { return m.rank_index < 0; };
     if (rank.source == Source::kFlightRecorder && waiter.edge != nullptr &&

@@ -28,7 +28,7 @@ class Members {
       for (const auto& line : file.fingerprints) Add(line, last_ < named ? file.rank : -1);
     }
     // Members are numbered like the job if the group is as large as the job, or if two of them are.
-    whole_ &= said == last_ + 1 || ranks_.size() > 1;
+    whole_ &= said == last_ + 1 || ranks_.size() > 1 || of_job_;
     if (whole_) ranks_.clear();
   }
 
@@ -54,6 +54,7 @@ class Members {
 
  private:
   void Add(const Said<FingerprintLine>& said, int32_t file_rank) {
+    of_job_ |= said.what.of_job;
     const int32_t member = said.what.own;
     int32_t rank = said.who.rank;
     for (const int32_t other : {said.who.task, file_rank}) rank = rank < 0 ? other : rank;
@@ -65,7 +66,7 @@ class Members {
     unclear_ |= !fresh && at->second != rank;
   }
 
-  bool whole_ = true, unclear_ = false;
+  bool whole_ = true, unclear_ = false, of_job_ = false;
   int32_t last_ = -1;
   std::map<int32_t, int32_t> ranks_;  // indexed by member
 };
@@ -103,6 +104,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const FileFacts& file : files) {
     for (const auto& said : file.fingerprints) {
       add(said.what.own, said.what.own_call, file.path, true);
+      if (said.what.other < 0) continue;
       add(said.what.other, said.what.other_call, file.path, false);
       if (reported || (!members.unclear() && members.RankOf(said.what.other) >= 0)) continue;
       reported = true;
@@ -205,6 +207,49 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
     known->second.claims.clear();
   }
   AddOnly(came, "the group of PyTorch's report", ring::CallKind::kOtherCollective, "collective operation", ranks);
+}
+
+void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
+  struct Barrier {
+    std::map<int32_t, std::pair<bool, const std::string*>> came;
+    int32_t size = 0, count = 0;
+    const std::string* path = nullptr;
+    bool passed = false;
+  };
+  std::map<std::string, Barrier> barriers;  // by key
+  for (const FileFacts& file : files) {
+    for (const auto& [line, who, number] : file.store_barriers) {
+      Barrier& barrier = barriers[line.key];
+      barrier.path = &file.path;
+      barrier.passed |= line.passed;
+      barrier.came.try_emplace(line.rank, true, &file.path);
+      barrier.size = std::max(barrier.size, line.size);
+      barrier.count = std::max(barrier.count, line.count);
+    }
+  }
+  std::erase_if(barriers,
+                [](const auto& entry) { return entry.second.passed || entry.second.count == entry.second.size; });
+  if (barriers.empty() || !ranks->ranks.empty()) return;
+  Barrier& last = barriers.rbegin()->second;
+  ranks->said = std::max(ranks->said, last.size);
+  const auto arrived = static_cast<int32_t>(last.came.size());
+  // Others also joined, but their lines are missing.
+  if (arrived != last.count || last.came.rbegin()->first >= last.size) {
+    const bool more = last.count > last.size;
+    ranks->Tell(*last.path,
+                absl::StrCat("ranks wait in init_process_group: ", last.count, " of ", last.size, " joined",
+                             more ? ". More than expected: another job, or an earlier attempt, uses the same store"
+                                  : "; the lines of these ranks would show which others are missing"));
+    return;
+  }
+  if (last.size - last.count > last.count) {  // most were not started, or cannot reach the store
+    ranks->Tell(*last.path, absl::StrCat("only ", last.count, " of ", last.size,
+                                         " ranks joined in init_process_group: check that the others were started, and "
+                                         "that they can reach the store"));
+    return;
+  }
+  for (int32_t rank = 0; rank < last.size; ++rank) last.came.try_emplace(rank, false, last.path);
+  AddOnly(last.came, "the store", ring::CallKind::kBarrier, "init_process_group", ranks);
 }
 
 void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {

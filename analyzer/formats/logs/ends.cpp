@@ -72,6 +72,7 @@ class Ends {
             {worker.rank, more_hosts ? -1 : RankOfLocal(file, worker.local), RankOfProcess(worker.host, worker.pid)});
         if (rank < 0 && more_hosts && worker.local >= 0) locals_.push_back({.file = &file, .worker = &worker});
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
+        if (rank < 0 && worker.rank < 0 && worker.local < 0) processes_.push_back({.file = &file, .worker = &worker});
       }
       for (const auto& said : file.notices) {
         calls_differ_ |= said.what.by == Notice::By::kGloo;
@@ -97,8 +98,40 @@ class Ends {
     }
     // If several processes were killed, a launcher may have killed some of them.
     if (shells.size() == 1 && killed_.killed == nullptr) killed_ = shells.begin()->second;
+    GatherWarnings();
     // The watchdog ended such a process, so the exception of its main thread is a consequence.
     std::erase_if(own_, [&](const auto& entry) { return out_.waited.contains(entry.first); });
+    PlaceException();
+  }
+
+  // If the GPU of one process failed, and others only lost their connections, that process failed first.
+  void GatherWarnings() {
+    std::map<int32_t, std::pair<const FileFacts*, const Notice*>> failed;
+    bool others = !of_others_.empty() || !out_.waited.empty();
+    for (const FileFacts& file : files_) {
+      for (const auto& said : file.notices) {
+        others |= said.what.of_others;
+        if (!said.what.of_gpu) continue;
+        const int32_t rank =
+            FirstKnown({said.who.rank, said.who.task, file.rank, RankOfProcess(said.what.host, said.what.pid)});
+        if (rank >= 0) failed.try_emplace(rank, &file, &said.what);
+      }
+    }
+    if (failed.size() != 1 || !others || !own_.empty()) return;
+    const auto& [rank, where] = *failed.begin();
+    made_ = {.rank = rank, .text = where.second->text, .frames = {}};
+    own_[rank] = {.rank = rank, .file = where.first, .raised = &made_};
+  }
+
+  // If all ranks but one waited until a timeout, an exception without a label is that rank's.
+  void PlaceException() {
+    if (!own_.empty() || unplaced_.size() != 1 || unplaced_[0].raised->text.empty() || out_.waited.empty()) return;
+    const std::set<int32_t> silent = Silent(out_.waited);
+    if (out_.unplaced_waits || silent.size() != 1) return;
+    End end = unplaced_[0];
+    end.rank = *silent.begin();
+    own_.emplace(end.rank, end);
+    unplaced_.clear();
   }
 
   std::optional<End> First() const {
@@ -119,6 +152,7 @@ class Ends {
     }
     // A watchdog aborts its process because of another one. So an abort was the first end only if all other ranks were
     // waiting.
+    if (reported_.worker->alike > 0 && reported_.worker->exit_code == -SIGKILL) return alone;
     const bool consequence = of_others_.contains(reported_.rank) ||
                              (reported_.worker->exit_code == 1 && unplaced_.empty() && !unplaced_of_others_.empty());
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
@@ -146,6 +180,16 @@ class Ends {
     }
     if (!end.worker->host.empty()) rank.host = end.worker->host;
     if (end.worker->pid > 0 && end.worker->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(end.worker->pid);
+    if (end.raised != nullptr && !end.raised->text.empty() && end.worker->exit_code == -SIGABRT) {
+      constexpr int32_t kAborted = 128 + SIGABRT;  // an exception that nothing caught
+      rank.process.life = Life::kExited;
+      rank.process.exit_code = kAborted;
+      return;
+    }
+    if (end.worker->gone) {
+      rank.process.life = Life::kGone;
+      return;
+    }
     const bool killed = end.worker->exit_code < 0;
     rank.process.life = killed ? Life::kKilled : Life::kExited;
     (killed ? rank.process.signal : rank.process.exit_code) =
@@ -277,6 +321,20 @@ class Ends {
                              "no line shows whether this rank waited; add the lines before its end"),
                 reported_.rank);
     }
+    if (reported_.worker != nullptr && reported_.worker->alike > 0 && reported_.worker->exit_code == -SIGKILL)
+      out_.Tell(reported_.file->path,
+                absl::StrCat("srun reported that task ", reported_.rank, " was killed (SIGKILL), and ",
+                             reported_.worker->alike,
+                             " more in the same way before srun ended any: the scheduler, or "
+                             "an operator, may have killed the whole job, and no line shows which process ended first"),
+                reported_.rank);
+    if (!processes_.empty() && reported_.worker == nullptr) {
+      const FailedWorker& worker = *processes_[0].worker;
+      out_.Tell(processes_[0].file->path, absl::StrCat("the launcher saw process ", worker.pid, " fail (",
+                                                       worker.exit_code < 0 ? absl::StrCat("signal ", -worker.exit_code)
+                                                                            : absl::StrCat("status ", worker.exit_code),
+                                                       "), and no line shows its rank"));
+    }
     if (!locals_.empty() && reported_.worker == nullptr) {
       const FailedWorker& worker = *locals_[0].worker;
       out_.Tell(locals_[0].file->path,
@@ -315,8 +373,10 @@ class Ends {
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
-  bool calls_differ_ = false;  // a rank received a different size from what its own call expects, which made it fail
-  std::vector<End> locals_;    // first failures on hosts; their local ranks may not be ranks of the job
+  Raised made_;                 // from a warning; see GatherWarnings
+  bool calls_differ_ = false;   // a rank received a different size from what its own call expects, which made it fail
+  std::vector<End> processes_;  // first failures of processes whose rank is unknown
+  std::vector<End> locals_;     // first failures on hosts; their local ranks may not be ranks of the job
 };
 
 }  // namespace

@@ -180,6 +180,8 @@ TEST_F(EndsTest, ATracebackThatIsCutOffMayBeTheFirst) {
 TEST_F(EndsTest, LaunchersNameTheFirstRank) {
   for (const char* report :
        {"mpirun noticed that process rank 2 with PID 4711 on node gpu07 exited on signal 9 (Killed).\n",
+        "prterun noticed that process rank 2 with PID 4711 on node gpu07 exited on\nsignal 9 (Killed).\n",
+        "srun: error: n1: task 2: Killed\nsrun: Terminating StepId=7.0\nsrun: error: n1: task 0: Killed\n",
         "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL\n",
         "world_size=3\nWARNING: Sending process 811 closing signal SIGTERM\nWARNING: Sending process 813 closing "
         "signal "
@@ -197,6 +199,82 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
       "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. "
       "The first process to do so was:\n\n  Process name: [[47834,1],2]\n  Exit code:    3\n------\n");
   ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+// The scheduler may have killed all of them.
+TEST_F(EndsTest, TasksThatWereKilledAlikeNameNobody) {
+  Put("log", "srun: error: n1: task 2: Killed\nsrun: error: n2: task 5: Killed\nsrun: error: n1: tasks 0-1: Killed\n");
+  EXPECT_THAT(Said(), HasSubstr("srun reported that task 2 was killed (SIGKILL), and 2 more in the same way"));
+}
+
+// A GPU's error ends the watchdog's thread, which aborts the process.
+TEST_F(EndsTest, AnErrorThatEndedAWatchdogEndedTheRank) {
+  const std::string ended = Of(2) +
+                            "[E817 17:40:34.2 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank 2] Process group "
+                            "watchdog thread terminated with exception: ";
+  for (const std::string& report : {std::string(), Report(2, -6, {0, 1, 3})}) {
+    Put("log", ended + "CUDA error: an illegal memory access was encountered\n" + report);
+    const Verdict verdict = Told();
+    ExpectOnly(verdict, RANK_DEAD, {2});
+    EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("CUDA error: an illegal memory access was encountered"));
+  }
+  Put("log", ended + "NCCL error: remote process exited or there was a network error, NCCL version 2.21.5\n");
+  EXPECT_THAT(Said(), HasSubstr("ranks ended because others were gone"));
+}
+
+TEST_F(EndsTest, AWarningAboutItsOwnGpuComesBeforeLostConnections) {
+  const std::string own = "n1:43:99 [1] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n";
+  const auto closed = [](int rank) {
+    return absl::StrCat("n1:", 42 + rank, ":99 [", rank,
+                        "] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1<51159>\n");
+  };
+  Put("rank_0.log", closed(0));
+  Put("rank_1.log", own);
+  Put("rank_2.log", closed(2));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("Cuda failure 'out of memory'"));
+  Put("rank_2.log", "n1:44:99 [2] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n");
+  EXPECT_THAT(Said(), HasSubstr("NCCL warned, about ranks 1, 2: Cuda failure 'out of memory'"));
+}
+
+TEST_F(EndsTest, AnExceptionWithoutALabelIsThatOfTheOnlyRankThatDidNotWait) {
+  const std::string exception =
+      "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in step\ntorch.cuda.OutOfMemoryError: "
+      "CUDA out "
+      "of memory.\n";
+  Put("log", exception + TimedOut(0, 9) + TimedOut(1, 9) + TimedOut(3, 9));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {2});
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("CUDA out of memory"));
+  Put("log", "world_size=5\n" + exception + TimedOut(0, 9) + TimedOut(1, 9) + TimedOut(3, 9));
+  const Verdict unclear = Told();
+  for (const Finding& finding : unclear.findings()) EXPECT_NE(finding.kind(), RANK_DEAD);
+}
+
+TEST_F(EndsTest, WorkersOfVllm) {
+  Put("log",
+      "(EngineCore_DP0 pid=77) ERROR 10-01 13:54:43 [multiproc_executor.py:154] Worker proc VllmWorker-2 died "
+      "unexpectedly, shutting down executor.\n");
+  ExpectOnly(Told(), RANK_DEAD, {2});
+  std::string log;
+  for (const char* line :
+       {"Traceback (most recent call last):", "  File \"/vllm/executor.py\", line 666, in worker_busy_loop",
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"})
+    absl::StrAppend(&log, "(Worker_TP2 pid=81) ERROR 10-01 13:54:43 [multiproc_executor.py:671] ", line, "\n");
+  Put("log", log);
+  ExpectOnly(Told(), RANK_DEAD, {2});
+  Put("log",
+      "ERROR 07-01 13:54:43 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 1159 died, exit code: -9\n");
+  EXPECT_THAT(Said(), HasSubstr("the launcher saw process 1159 fail (signal 9), and no line shows its rank"));
+}
+
+// Loggers label only the first line of a message.
+TEST_F(EndsTest, ATracebackBelongsToTheLabelOfItsFirstLine) {
+  Put("log",
+      "[2026-11-20 10:00:00 TP3] Scheduler hit an exception: Traceback (most recent call last):\n  File "
+      "\"/sglang/scheduler.py\", line 7, in run\n    self.run()\nRuntimeError: CUDA error: uncorrectable ECC error\n");
+  ExpectOnly(Told(), RANK_DEAD, {3});
 }
 
 TEST_F(EndsTest, ALocalRankIsARankOnlyIfTheJobHasOneHost) {

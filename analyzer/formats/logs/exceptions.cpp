@@ -38,6 +38,7 @@ constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
                                                "store based barrier",
                                                "store->get(",
                                                "Detected mismatch between collectives",
+                                               "DDP expects same model across all ranks",
                                                "Socket Timeout",
                                                "Socket Closed",
                                                "The client socket has ",
@@ -156,8 +157,17 @@ void ExceptionReader::TakeMessage(std::string_view text, const Prefix& prefix, i
   if (!before.empty()) absl::StrAppend(&last.text, " (after ", before.substr(0, before.find(" (after ")), ")");
 }
 
+ExceptionReader::Prefix ExceptionReader::WriterOf(const Prefix& prefix, int64_t number) {
+  constexpr Prefix kNone(-1, -1, -1);
+  const auto known = writers_.find(labeled_);
+  const bool follows = prefix == kNone && labeled_ != kNone && number == labeled_at_ + 1 && known != writers_.end() &&
+                       known->second.part == Part::kFrames;
+  if (follows) labeled_at_ = number;
+  return follows ? labeled_ : prefix;
+}
+
 void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number) {
-  const Prefix prefix(rank, task, local);
+  const Prefix prefix = WriterOf({rank, task, local}, number);
   const auto known = writers_.find(prefix);
   // The first lines of a log may be missing.
   const bool frame = text.starts_with(' ') && fr::Strip(text).starts_with("File \"") && Holds(text, ", in ");
@@ -166,6 +176,10 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
   if (known == writers_.end() && (!begins || writers_.size() >= kMostPrefixes)) return;
   Writer& writer = known == writers_.end() ? writers_[prefix] : known->second;
   if (begins) Begin(prefix, &writer);
+  if (begins && !headless) {
+    labeled_ = prefix;
+    labeled_at_ = number;
+  }
   if (begins && !headless) return;
   if (writer.part == Part::kFrames) {
     if (text.starts_with(' ') || text.empty()) return TakeFrame(text, &writer);
@@ -180,8 +194,22 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
   }
 }
 
+void ExceptionReader::TakeError(std::string_view error, int32_t rank, int32_t task, int32_t local, int64_t number) {
+  if (errors_.size() >= kMostPrefixes) return;
+  errors_.push_back({.rank = rank,
+                     .task = task,
+                     .local = local,
+                     .text = Printable(error, kMostTextColumns),
+                     .frames = {},
+                     .number = number,
+                     .of_others = IsOfOthers("RuntimeError: " + std::string(error), "")});
+}
+
+// If a rank also printed a traceback, the traceback comes last.
 std::vector<Raised> ExceptionReader::Finish() {
-  std::vector<Raised> out = std::exchange(unplaced_, {});
+  std::vector<Raised> out = std::exchange(errors_, {});
+  for (Raised& raised : unplaced_) out.push_back(std::move(raised));
+  unplaced_.clear();
   for (Raised& raised : out) std::reverse(raised.frames.begin(), raised.frames.end());
   for (auto& [prefix, writer] : writers_) {
     const bool cut_off = writer.part == Part::kFrames && !writer.last.frames.empty();

@@ -23,6 +23,8 @@ struct Raised {
 class ExceptionReader {
  public:
   void Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number);
+  // Takes an error that ended a thread of PyTorch's own.
+  void TakeError(std::string_view error, int32_t rank, int32_t task, int32_t local, int64_t number);
   std::vector<Raised> Finish();
 
  private:
@@ -39,7 +41,13 @@ class ExceptionReader {
   static void TakeFrame(std::string_view text, Writer* writer);
   static void TakeMessage(std::string_view text, const Prefix& prefix, int64_t number, Writer* writer);
 
+  // Returns the writer of a line. Loggers label only the first line of a message that has several.
+  Prefix WriterOf(const Prefix& prefix, int64_t number);
+
   std::map<Prefix, Writer> writers_;
+  Prefix labeled_{-1, -1, -1};    // label of the newest line that begins a traceback, if it ends with that text
+  int64_t labeled_at_ = 0;        // number of the newest line of that traceback
+  std::vector<Raised> errors_;    // see TakeError
   std::vector<Raised> unplaced_;  // exceptions about other processes, followed by another without a prefix
 };
 

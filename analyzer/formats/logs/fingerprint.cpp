@@ -48,19 +48,42 @@ Fingerprint Read(std::string_view text) {
   return out;
 }
 
+// Parses "DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent 12 params".
+std::optional<FingerprintLine> ParseParameters(std::string_view text) {
+  constexpr std::string_view kBut = "DDP expects same model across all ranks, but Rank ",
+                             kWhile = " params, while rank ";
+  const size_t but = text.find(kBut), other = but == std::string_view::npos ? but : text.find(kWhile, but);
+  if (other == std::string_view::npos) return std::nullopt;
+  FingerprintLine line;
+  line.own = RankBehind(text, kBut);
+  line.other = RankBehind(text, kWhile);
+  line.of_job = true;
+  line.own_call.op = line.other_call.op = "comparison of DDP's parameters";
+  line.own_call.elements =
+      std::clamp<int64_t>(NumberBehind(text.substr(but), " has ").value_or(-1), -1, fr::kMaxCounter);
+  line.other_call.elements =
+      std::clamp<int64_t>(NumberBehind(text.substr(other), " inconsistent ").value_or(-1), -1, fr::kMaxCounter);
+  return line.own < 0 || line.other < 0 ? std::nullopt : std::optional(std::move(line));
+}
+
 }  // namespace
 
 std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
+  if (auto line = ParseParameters(text)) return line;
   const size_t start = text.find("Detected mismatch between collectives on ranks");
   if (start == std::string_view::npos) return std::nullopt;
   text = text.substr(start);
   const size_t own = text.find(kBegin);
   if (own == std::string_view::npos) return std::nullopt;
-  const size_t but = text.find("but Rank ", own);
-  const size_t other = but == std::string_view::npos ? but : text.find(kBegin, but);
-  if (other == std::string_view::npos) return std::nullopt;
   FingerprintLine line;
   line.own = RankBehind(text.substr(0, own), "ranks. Rank ");
+  const size_t but = text.find("but Rank ", own);
+  if (but == std::string_view::npos && Holds(text.substr(0, own), " is running inconsistent collective")) {
+    line.own_call = Read(text.substr(own));
+    return line.own < 0 || line.own_call.op.empty() ? std::nullopt : std::optional(std::move(line));
+  }
+  const size_t other = but == std::string_view::npos ? but : text.find(kBegin, but);
+  if (other == std::string_view::npos) return std::nullopt;
   line.other = RankBehind(text.substr(but), "but Rank ");
   line.own_call = Read(text.substr(own, but - own));
   // The differences follow, in fields with the same names.
@@ -122,6 +145,19 @@ std::optional<BarrierLine> ParseBarrier(std::string_view text) {
   line.missing = RanksIn(before);
   line.arrived = {0};  // it queries all others
   return line.missing.empty() ? std::nullopt : std::optional(std::move(line));
+}
+
+std::optional<StoreBarrierLine> ParseStoreBarrier(std::string_view text) {
+  StoreBarrierLine line;
+  const size_t key = text.find("store_based_barrier_key:");
+  if (key == std::string_view::npos) return std::nullopt;
+  line.key = Printable(Value(text.substr(key), ":", " (,)"), 64);
+  line.passed = Holds(text, "Completed store-based barrier");
+  line.rank = RankBehind(text, line.passed ? "Rank " : " rank: ");
+  line.size = RankBehind(text, "(world_size=");
+  line.count = RankBehind(text, " worker_count=");
+  const bool waits = Holds(text, " in store based barrier") && line.size > 0 && line.count > 0;
+  return line.rank >= 0 && (line.passed || waits) ? std::optional(std::move(line)) : std::nullopt;
 }
 
 }  // namespace lockstep::logs

@@ -22,8 +22,9 @@ struct Fingerprint {
 // Ranks are numbers inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first
 // difference. So the members before `other` made the same call as `own`.
 struct FingerprintLine {
-  int32_t own = -1, other = -1;
+  int32_t own = -1, other = -1;  // other is -1 if a release before 2.0 prints only the rank's own call
   Fingerprint own_call, other_call;
+  bool of_job = false;  // the group is the whole job
 };
 
 std::optional<FingerprintLine> ParseFingerprints(std::string_view text);
@@ -36,5 +37,15 @@ struct BarrierLine {
   bool of_report = false;  // the ranks are those of a group, which the line does not name
 };
 std::optional<BarrierLine> ParseBarrier(std::string_view text);
+
+// "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1
+// (world_size=8, worker_count=7, timeout=0:30:00)", "Rank 0: Completed store-based barrier for
+// key:store_based_barrier_key:1 with 8 nodes". Ranks are those of the job.
+struct StoreBarrierLine {
+  std::string key;
+  int32_t rank = -1, size = 0, count = 0;  // how many have joined
+  bool passed = false;
+};
+std::optional<StoreBarrierLine> ParseStoreBarrier(std::string_view text);
 
 }  // namespace lockstep::logs

@@ -55,7 +55,9 @@ bool StallReader::TakeList(std::string_view text) {
   if (open == std::string_view::npos) return false;
   const std::string_view before = text.substr(0, open);
   int32_t rank = -1;
-  if (!fr::ParseNumber(before.substr(before.find_last_of(' ') + 1), &rank) || rank < 0 || rank > fr::kMaxRank)
+  // Labels of launchers may precede the number.
+  if (!fr::ParseNumber(before.substr(before.find_last_not_of("0123456789") + 1), &rank) || rank < 0 ||
+      rank > fr::kMaxRank)
     return false;
   std::string_view list = text.substr(open + 3);
   list = list.substr(0, list.find(']'));

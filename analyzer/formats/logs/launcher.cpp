@@ -50,6 +50,8 @@ std::string_view Behind(std::string_view text, std::string_view key) {
 void LauncherReader::Take(std::string_view text) {
   text = fr::Strip(text);
   if (text.starts_with("srun: error: ")) return TakeTask(text.substr(13));
+  // From then on, srun ends the other tasks itself.
+  step_ended_ |= text.starts_with("srun: ") && Holds(text, "erminat");
   if (text == "Failures:") {
     Close();
     part_ = Part::kTorchrunOthers;
@@ -59,6 +61,9 @@ void LauncherReader::Take(std::string_view text) {
   } else if (text.find("The first process to do so was:") != std::string_view::npos) {
     Close();
     part_ = Part::kMpirun;
+  } else if (part_ == Part::kSignal) {
+    worker_.exit_code = text.starts_with("signal ") ? -LeadingNumber(text.substr(7)).value_or(0) : 0;
+    Close();
   } else if (part_ != Part::kNone) {
     TakeField(text);
   } else {
@@ -100,6 +105,11 @@ void LauncherReader::TakeOneLine(std::string_view text) {
     worker.exit_code = -NumberBehind(mpirun, " exited on signal ").value_or(0);
     const std::string_view node = Behind(mpirun, " on node ");
     worker.host = Printable(node.substr(0, node.find(' ')), fr::kMostNameColumns);
+    if (mpirun.ends_with(" exited on")) {  // PRRTE breaks the line before the signal
+      worker_ = std::move(worker);
+      part_ = Part::kSignal;
+      return;
+    }
   } else if (const auto spawn = Behind(text, "ProcessExitedException: process "); !spawn.empty()) {
     // "process 1 terminated with signal SIGKILL", "process 1 terminated with exit code 3"
     worker.local = RankBehind(spawn, "");
@@ -115,6 +125,14 @@ void LauncherReader::TakeOneLine(std::string_view text) {
     worker.local = RankBehind(elastic, "local_rank: ");
     worker.on_host = signalled_ + 1;
     worker.pid = NumberBehind(elastic, "(pid: ").value_or(0);
+  } else if (const auto vllm = Behind(text, "Worker VllmWorkerProcess pid "); !vllm.empty()) {
+    // "Worker VllmWorkerProcess pid 1159 died, exit code: -9"
+    worker.pid = std::max<int64_t>(LeadingNumber(vllm).value_or(0), 0);
+    worker.exit_code = NumberBehind(vllm, " died, exit code: ").value_or(0);
+  } else if (const auto proc = Behind(text, "Worker proc VllmWorker-"); !proc.empty()) {
+    // "Worker proc VllmWorker-2 died unexpectedly, shutting down executor."
+    worker.rank = RankBehind(proc, "");
+    worker.gone = Holds(proc, " died unexpectedly");
   } else if (const auto shell = Behind(text, ": line "); !shell.empty()) {
     // bash: "slurm_script: line 28: 4003 Killed                  python train.py"
     const std::string_view process = Behind(shell, ": ");
@@ -132,15 +150,22 @@ void LauncherReader::TakeOneLine(std::string_view text) {
 // Parses "gpu07: task 5: Out Of Memory". A line about several tasks does not show which of them failed first.
 void LauncherReader::TakeTask(std::string_view text) {
   const size_t task = text.find(": task"), colon = task == std::string_view::npos ? task : text.find(": ", task + 6);
-  if (colon == std::string_view::npos || task_seen_) return;
+  if (colon == std::string_view::npos) return;
+  const std::string_view how = text.substr(colon + 2);
   FailedWorker worker;
-  worker.exit_code = ExitOf(text.substr(colon + 2));
+  worker.exit_code = ExitOf(how);
   if (worker.exit_code == 0) return;
-  task_seen_ = true;
+  if (!task_end_.empty()) {
+    if (how == task_end_ && !step_ended_ && task_ < workers_.size()) ++workers_[task_].alike;
+    return;
+  }
+  task_end_ = std::string(how);
   worker.rank = RankBehind(text.substr(task), ": task ");
   worker.host = Printable(text.substr(0, task), fr::kMostNameColumns);
   Close();
+  task_ = workers_.size();
   Add(std::move(worker));
+  if (task_ == workers_.size()) task_ = SIZE_MAX;
 }
 
 std::vector<FailedWorker> LauncherReader::Finish() {
@@ -149,7 +174,7 @@ std::vector<FailedWorker> LauncherReader::Finish() {
 }
 
 void LauncherReader::Add(FailedWorker worker) {
-  if ((worker.rank >= 0 || worker.local >= 0 || worker.pid > 0) && worker.exit_code != 0 &&
+  if ((worker.rank >= 0 || worker.local >= 0 || worker.pid > 0) && (worker.exit_code != 0 || worker.gone) &&
       !EndedFromOutside(worker.exit_code) && workers_.size() < kMostWorkers)
     workers_.push_back(std::move(worker));
 }

@@ -16,6 +16,8 @@ struct FailedWorker {
   int32_t on_host = 0;  // number of workers on this host, if the job may have more hosts; otherwise 0
   int64_t pid = 0;
   int64_t exit_code = 0;  // if negative: the signal that ended it
+  bool gone = false;      // it ended in an unknown way
+  int32_t alike = 0;      // number of further workers that ended in the same way
   std::string host;
   std::string time;  // "2026-11-26_15:50:33": later times sort after earlier ones; empty if not printed
 };
@@ -31,7 +33,7 @@ class LauncherReader {
 
  private:
   // A part of a report that has several lines.
-  enum class Part { kNone, kTorchrunOthers, kTorchrunFirst, kMpirun };
+  enum class Part { kNone, kTorchrunOthers, kTorchrunFirst, kMpirun, kSignal };
 
   void TakeTask(std::string_view text);
   void TakeOneLine(std::string_view text);
@@ -40,7 +42,9 @@ class LauncherReader {
   void Close();
 
   Part part_ = Part::kNone;
-  bool task_seen_ = false;
+  std::string task_end_;  // how the first task ended, in srun's words; empty: none yet
+  size_t task_ = 0;       // its index in `workers_`
+  bool step_ended_ = false;
   FailedWorker worker_;
   std::vector<FailedWorker> workers_;
   std::set<int32_t> terminated_;

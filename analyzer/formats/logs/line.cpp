@@ -6,7 +6,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
@@ -19,6 +22,18 @@ using fr::IsDigit;
 
 int32_t AsRank(std::optional<int64_t> number) {
   return number && *number >= 0 && *number <= fr::kMaxRank ? static_cast<int32_t>(*number) : -1;
+}
+
+// Returns 3 for "Worker_TP3_EP3" or "2026-11-20 10:00:00 TP3": servers number their workers like this. With pipeline
+// stages, that number is not the rank.
+int32_t OnlyTensorRank(std::string_view label) {
+  int32_t rank = -1;
+  for (size_t at = 0; (at = label.find_first_of("TP", at)) != std::string_view::npos; ++at) {
+    const bool begins = at > 0 && !fr::IsWord(label[at - 1]);
+    if (begins && label.substr(at).starts_with("PP")) return -1;
+    if (begins && label.substr(at).starts_with("TP")) rank = AsRank(LeadingNumber(label.substr(at + 2)));
+  }
+  return rank;
 }
 
 // Removes "[rank3]:" or "[default3]:". PyTorch and torchrun write nothing else in these brackets.
@@ -41,6 +56,14 @@ bool TakeBracket(Line* line) {
     if (end == std::string_view::npos || !LeadingNumber(inside)) return false;
     line->task = AsRank(LeadingNumber(comma == std::string_view::npos ? inside : inside.substr(comma + 1)));
     line->text = rest.substr(end + 2);
+    return true;
+  }
+  // SGLang: "[2026-11-20 10:00:00 TP3] text"
+  if (rest.starts_with(' ') && inside.size() > 19 && IsDigit(inside[0]) && inside[4] == '-') {
+    const int32_t task = OnlyTensorRank(inside);
+    if (task < 0) return false;
+    line->task = task;
+    line->text = rest.substr(1);
     return true;
   }
   if (!rest.starts_with(':')) return false;
@@ -119,6 +142,9 @@ bool TakeContainer(Line* line) {
   if (text.starts_with('(')) {
     const size_t close = text.substr(0, kMostBytes).find(") ");
     if (close == std::string_view::npos || text.substr(0, close).find("pid=") == std::string_view::npos) return false;
+    const std::string_view inside = text.substr(1, close - 1);
+    if (line->task < 0) line->task = RankBehind(inside, " rank=");
+    if (line->task < 0) line->task = OnlyTensorRank(inside.substr(0, inside.find(' ')));
     line->text = text.substr(close + 2);
     return true;
   }
@@ -150,6 +176,23 @@ bool TakeHost(Line* line) {
   return host && !raised;
 }
 
+// Removes what vLLM's logger writes: "ERROR 10-01 13:54:43 [executor.py:671] ", in older releases without the bracket.
+bool TakeLogger(Line* line) {
+  constexpr size_t kMostBytes = 96;
+  constexpr std::string_view kLevels[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL "};
+  const std::string_view text = line->text;
+  const auto* const level =
+      std::find_if(std::begin(kLevels), std::end(kLevels), [&](std::string_view of) { return text.starts_with(of); });
+  const size_t close = text.substr(0, kMostBytes).find("] ");
+  if (level == std::end(kLevels) || close == std::string_view::npos || !IsDigit(text[level->size()])) return false;
+  const size_t colon = text.substr(0, close).rfind(".py:");
+  if (colon == std::string_view::npos || !std::all_of(text.begin() + static_cast<ptrdiff_t>(colon) + 4,
+                                                      text.begin() + static_cast<ptrdiff_t>(close), IsDigit))
+    return false;
+  line->text = text.substr(close + 2);
+  return true;
+}
+
 }  // namespace
 
 Line TakePrefixes(std::string_view text) {
@@ -158,8 +201,8 @@ Line TakePrefixes(std::string_view text) {
   line.text = text;
   for (int i = 0; i < kMost; ++i) {
     const std::string_view before = line.text;
-    if (before.empty() ||
-        !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeTime(&line) || TakeHost(&line)))
+    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeLogger(&line) ||
+                            TakeTime(&line) || TakeHost(&line)))
       break;
     line.prefixed = true;
   }
@@ -200,6 +243,70 @@ absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
   }
   if (more) end_line("");
   return absl::OkStatus();
+}
+
+namespace {
+
+// Returns the number of characters.
+size_t Columns(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// A terminal fills the rest of a line with blanks when its text is copied.
+bool Fills(std::string_view line, size_t columns) {
+  return Columns(line) == columns && Columns(line.substr(0, line.find_last_not_of(' ') + 1)) + 1 >= columns;
+}
+
+bool BeginsLine(std::string_view text) {
+  return fr::Strip(text).empty() || text.starts_with('[') || text.starts_with('#') || text.starts_with("  ") ||
+         text.starts_with("Traceback (") || Holds(text, "ProcessGroupNCCL.cpp:") || TakePrefixes(text).prefixed;
+}
+
+}  // namespace
+
+size_t CutAt(std::string_view beginning) {
+  constexpr size_t kLeastColumns = 40, kLeastCuts = 3, kAround = 6;
+  std::vector<std::string_view> lines;
+  size_t most = 0;
+  for (size_t end; (end = beginning.find('\n')) != std::string_view::npos; beginning.remove_prefix(end + 1)) {
+    std::string_view line = beginning.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+    most = std::max(most, Columns(line));
+  }
+  // A cut is inside a word, or at a blank. Lines of a program may have equal lengths, too, but then they also end and
+  // continue alike.
+  size_t full = 0, cuts = 0;
+  std::set<std::string> places;  // the text around each cut
+  for (size_t i = 0; i + 1 < lines.size(); ++i) {
+    if (!Fills(lines[i], most)) continue;
+    ++full;
+    const std::string_view line = lines[i], next = lines[i + 1];
+    if (BeginsLine(next)) continue;
+    if (line.back() != ' ' && next[0] != ' ' && !(fr::IsWord(line.back()) && fr::IsWord(next[0]))) continue;
+    ++cuts;
+    std::string place(line.substr(line.size() - std::min(line.size(), kAround)));
+    place += next.substr(0, kAround);
+    std::replace_if(place.begin(), place.end(), fr::IsDigit, '0');
+    places.insert(std::move(place));
+  }
+  return most >= kLeastColumns && places.size() >= kLeastCuts && 3 * cuts >= full ? most : 0;
+}
+
+void LineJoiner::Add(std::string_view line, int64_t number) {
+  if (number_ > 0 && (BeginsLine(line) || held_.size() + line.size() > kMostLineBytes)) Finish();
+  const bool more = columns_ > 0 && Fills(line, columns_);
+  if (number_ == 0 && !more) return take_(line, number);
+  if (number_ == 0) number_ = number;
+  held_.append(line);
+  if (!more) Finish();
+}
+
+void LineJoiner::Finish() {
+  if (number_ == 0) return;
+  take_(held_, std::exchange(number_, 0));
+  held_.clear();
 }
 
 std::string WithoutColors(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,89 @@ TEST(LogLine, LinesOfAnyLengthAreReadInBoundedMemory) {
   EXPECT_EQ(lines[2].size(), kMostLineBytes);
   EXPECT_EQ(lines[3], "last");
   EXPECT_THAT(numbers, ElementsAre(1, 2, 3, 4));
+}
+
+// Returns the text as a terminal with that many columns shows it.
+std::string Cut(const std::string& text, size_t columns, bool filled = false) {
+  std::string out;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    for (size_t at = begin; at < end; at += columns) {
+      std::string part = text.substr(at, std::min(columns, end - at));
+      if (filled) part.resize(columns, ' ');
+      out += part + "\n";
+    }
+  }
+  return out;
+}
+
+TEST(LogLine, LinesThatATerminalCutAreJoined) {
+  std::string text;
+  for (int rank = 0; rank < 12; ++rank)
+    absl::StrAppend(&text, "[rank", rank, "]:[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", rank,
+                    "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=196, OpType=ALLREDUCE)\n[rank",
+                    rank, "]:[E1120 10:00:01.5 ProcessGroupNCCL.cpp:681] [Rank ", rank,
+                    "] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
+                    "subsequent GPU operations might run on corrupted/incomplete data.\nstep ",
+                    rank, "\n");
+  for (const size_t columns : {60, 80, 97, 116}) {
+    for (const bool filled : {false, true}) {
+      const std::string cut = Cut(text, columns, filled);
+      ASSERT_EQ(CutAt(cut), columns);
+      std::string joined;
+      LineJoiner joiner(columns, [&joined](std::string_view line, int64_t) {
+        joined += std::string(line.substr(0, line.find_last_not_of(' ') + 1)) + "\n";
+      });
+      int64_t number = 0;
+      std::istringstream lines(cut);
+      for (std::string line; std::getline(lines, line);) joiner.Add(line, ++number);
+      joiner.Finish();
+      for (int rank = 0; rank < 12; ++rank) {
+        EXPECT_THAT(joined, ::testing::HasSubstr(absl::StrCat("[Rank ", rank, "] Watchdog caught"))) << columns;
+        EXPECT_THAT(joined, ::testing::HasSubstr(absl::StrCat("\nstep ", rank, "\n"))) << columns;
+      }
+    }
+  }
+  EXPECT_EQ(CutAt(text), 0);
+  // The longest lines are equally long, because all ranks print the same.
+  std::string alike;
+  for (int rank = 0; rank < 8; ++rank)
+    absl::StrAppend(&alike, "[rank", rank,
+                    "]: NCCL error: remote process exited or there was a network error, 2.21.5\n",
+                    "ncclRemoteError: A call failed\nLast error\n");
+  EXPECT_EQ(CutAt(alike), 0);
+  EXPECT_EQ(CutAt(""), 0);
+}
+
+TEST(LogLine, ServersNumberTheirWorkers) {
+  EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 TP3] text").task, 3);
+  EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 TP3] text").text, "text");
+  EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 DP1 TP13 EP3] text").task, 13);
+  EXPECT_EQ(TakePrefixes("(VllmWorker rank=5 pid=77) text").task, 5);
+  EXPECT_EQ(TakePrefixes("(Worker_TP2_EP2 pid=77) text").task, 2);
+  // A tensor rank is not a rank if there are pipeline stages.
+  EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 PP1 TP3] text").task, -1);
+  EXPECT_EQ(TakePrefixes("(TensorWorker pid=77) text").task, -1);
+}
+
+TEST(Watchdog, ErrorsThatEndedIt) {
+  const std::string line =
+      "[rank12]:[E817 17:40:34.2 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank 12] Process group ";
+  const auto ended =
+      ParseEndedWatchdog(line + "watchdog thread terminated with exception: CUDA error: uncorrectable ECC error");
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->error, "CUDA error: uncorrectable ECC error");
+  EXPECT_EQ(ended->rank_of_whole, 12);
+  EXPECT_EQ(
+      ParseEndedWatchdog("[E x] [Rank 7] NCCL watchdog thread terminated with exception: NCCL error: a")->rank_of_whole,
+      7);
+  EXPECT_EQ(ParseEndedWatchdog("[E x] [PG ID 4 PG GUID 20(tp) Rank 1] Process group watchdog thread terminated with "
+                               "exception: CUDA error: a")
+                ->rank_of_whole,
+            -1);
+  EXPECT_FALSE(ParseEndedWatchdog(line +
+                                  "watchdog thread terminated with exception: [Rank 12] Watchdog caught collective "
+                                  "operation timeout: WorkNCCL(SeqNum=1)"));
+  EXPECT_FALSE(ParseEndedWatchdog("terminated with exception"));
 }
 
 TEST(Watchdog, EachReleasesLines) {
@@ -213,6 +297,46 @@ TEST(Fingerprints, TwoCallsAreRead) {
   EXPECT_EQ(line->other_call.op, "BARRIER");
   EXPECT_EQ(line->other_call.elements, -1);
   EXPECT_FALSE(ParseFingerprints("Detected mismatch between collectives on ranks. Rank 2 is running"));
+}
+
+TEST(Fingerprints, OlderReleasesPrintOnlyTheRanksOwnCall) {
+  const auto line = ParseFingerprints(
+      "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running inconsistent collective: "
+      "CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[34112], TensorDtypes=Float)");
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->own, 3);
+  EXPECT_EQ(line->other, -1);
+  EXPECT_EQ(line->own_call.elements, 34112);
+}
+
+TEST(Fingerprints, ModelsThatDiffer) {
+  const auto line = ParseFingerprints(
+      "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent "
+      "1506656875 params.");
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->own, 5);
+  EXPECT_EQ(line->other, 0);
+  EXPECT_EQ(line->own_call.elements, 128);
+  EXPECT_EQ(line->other_call.elements, 1506656875);
+  EXPECT_FALSE(ParseFingerprints("DDP expects same model across all ranks, but Rank 5 has"));
+}
+
+TEST(Fingerprints, BarriersOfTheStore) {
+  const auto waits = ParseStoreBarrier(
+      "Waiting in store based barrier to initialize process group for rank: 2, key: store_based_barrier_key:1 "
+      "(world_size=8, worker_count=7, timeout=0:30:00)");
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->rank, 2);
+  EXPECT_EQ(waits->size, 8);
+  EXPECT_EQ(waits->count, 7);
+  EXPECT_EQ(waits->key, "1");
+  EXPECT_FALSE(waits->passed);
+  const auto passed =
+      ParseStoreBarrier("Rank 2: Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.");
+  ASSERT_TRUE(passed);
+  EXPECT_TRUE(passed->passed);
+  EXPECT_EQ(passed->key, "1");
+  EXPECT_FALSE(ParseStoreBarrier("Added key: store_based_barrier_key:1 to store for rank: 2"));
 }
 
 TEST(Fingerprints, Barriers) {

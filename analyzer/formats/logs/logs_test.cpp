@@ -230,6 +230,12 @@ TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
                        [](const NotTheCause& not_it) { return not_it.what() == NotTheCause::NETWORK; });
   };
   Put("log", log);
+  EXPECT_FALSE(ruled_out(Told())) << "rank 2 may be in the operation";
+  log += Of(2) +
+         "[E1120 10:00:01.7 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump signal "
+         "due to "
+         "a collective timeout from rank 0. Last enqueued NCCL work: 7, last completed NCCL work: 7.\n";
+  Put("log", log);
   EXPECT_TRUE(ruled_out(Told()));
   Put("log", log +
                  "node1:70:97 [3] transport/net_ib.cc:2130 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> "

@@ -61,6 +61,8 @@ Notice WarningOf(const NcclPlace& place) {
              .gpu = place.gpu};
   out.of_others = std::any_of(std::begin(kOfOthers), std::end(kOfOthers),
                               [&](std::string_view part) { return Holds(place.text, part); });
+  out.of_gpu =
+      fr::Lower(place.text.substr(0, 24)).find("a failure '") != std::string::npos || Holds(place.text, "HIP failure");
   return out;
 }
 
@@ -87,6 +89,15 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
   const size_t waiting = text.find("This thread has been waiting for");
   if (waiting != std::string_view::npos && Holds(text, "may be stuck"))
     return Notice{.by = Notice::By::kXla, .text = Printable(text.substr(waiting), kMostNoticeText)};
+  // ROCm aborts the process: "HW Exception by GPU node-9 (Agent handle: ..) reason :GPU Hang".
+  for (const std::string_view begin : {"HW Exception by GPU node-", "Memory access fault by GPU node-"}) {
+    if (line.starts_with(begin)) {
+      std::string said(line);
+      const size_t agent = said.find(" (Agent handle"), close = said.find(')', std::min(agent, said.size()));
+      if (close != std::string::npos) said.erase(agent, close + 1 - agent);
+      return Notice{.by = Notice::By::kGpu, .text = Printable(said, kMostNoticeText), .of_gpu = true};
+    }
+  }
   // This is NCCL's text in the exception that it caused, without NCCL's own label.
   if (line.starts_with("socketProgress: Connection closed by remote peer "))
     return Notice{.by = Notice::By::kNccl, .text = Printable(line, kMostNoticeText), .of_others = true};
@@ -118,8 +129,11 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
     if (before == "Reason:" && !pod_.empty()) out.text = pod_ + ": " + std::string(kKilled);
     return out;
   }
-  if (Holds(text, "oom_kill event") || Holds(text, "oom-kill event") || Holds(text, "DUE TO NODE FAILURE"))
-    return scheduler();
+  for (const std::string_view part :
+       {"oom_kill event", "oom-kill event", "DUE TO NODE FAILURE", "DUE TO TIME LIMIT",
+        "has failed to send a keep-alive heartbeat to the rendezvous", "because its worker process has died"}) {
+    if (Holds(text, part)) return scheduler();
+  }
   return std::nullopt;
 }
 

@@ -12,7 +12,7 @@
 namespace lockstep::logs {
 
 struct Notice {
-  enum class By { kGloo, kNccl, kKernel, kScheduler, kShell, kXla } by = By::kNccl;
+  enum class By { kGloo, kNccl, kKernel, kScheduler, kShell, kXla, kGpu } by = By::kNccl;
   std::string text;
   std::string host = "";  // empty if not printed
   int64_t pid = 0;        // 0 if not printed
@@ -22,6 +22,7 @@ struct Notice {
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.
   bool of_others = false;
+  bool of_gpu = false;  // a call to the process's own GPU failed
 };
 
 Notice WarningOf(const NcclPlace& place);

@@ -245,6 +245,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddWatchdog(files, &ranks);
   AddFingerprints(files, &ranks);
   AddBarriers(files, &ranks);
+  AddStoreBarriers(files, &ranks);
   AddStalled(files, &ranks);
   AddCalls(files, &ranks);
   AddCounts(files, &ranks);

@@ -77,6 +77,8 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
 // Ranks that did not reach a monitored barrier.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
+// Ranks that did not join while a process group was created.
+void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Tensors that Horovod waits for.
 void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that NCCL printed.

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostPlaced = 1u << 17,
                  kMostComms = 1u << 17, kMostCalls = 1u << 22;
 constexpr size_t kFewPods = 2;  // if a log has several, it is from several hosts
-constexpr size_t kMostJsonBytes = 64u << 20;
+constexpr size_t kMostJsonBytes = 64u << 20, kMostBeginning = 256u << 10;
 
 // Parses "world_size=8", "world size: 8", "WORLD_SIZE': '8'" or "3/4 clients joined"; 0 if there is none.
 int32_t WorldSize(std::string_view text) {
@@ -129,7 +129,28 @@ class Reader {
     TakeWhole(wrapped.text, wrapped.number);
   }
 
+  // Returns where a second line begins, if processes wrote two into one; otherwise 0.
+  static size_t SecondLine(std::string_view text) {
+    for (size_t at = 1; (at = text.find('[', at)) != std::string_view::npos; ++at) {
+      std::string_view rest = text.substr(at);
+      const size_t label = rest.starts_with("[rank") ? rest.find("]:[") : std::string_view::npos;
+      if (label < 12) rest = rest.substr(label + 2);
+      const bool begins = rest.size() > 2 && Holds("EFIW", rest.substr(1, 1)) &&
+                          (rest[2] == ' ' || fr::IsDigit(rest[2])) &&
+                          rest.substr(0, 64).find("ProcessGroup") != std::string_view::npos;
+      if (begins && !fr::Strip(TakePrefixes(text.substr(0, at)).text).empty()) return at;
+      if (label < 12) at += label + 2;
+    }
+    return 0;
+  }
+
   void TakeWhole(std::string_view whole, int64_t number) {
+    for (size_t second; (second = SecondLine(whole)) > 0; whole.remove_prefix(second))
+      TakeOne(whole.substr(0, second), number);
+    TakeOne(whole, number);
+  }
+
+  void TakeOne(std::string_view whole, int64_t number) {
     if (whole.starts_with('{')) inspector_.Take(whole, number);
     if (stalls_.Take(whole, number)) return;
     const Line line = TakePrefixes(whole);
@@ -154,6 +175,12 @@ class Reader {
       facts_.processes.push_back(*std::move(process));
     launcher_.Take(line.text);
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
+    if (Holds(line.text, " terminated with exception: ")) {
+      if (const auto ended = ParseEndedWatchdog(line.text)) {
+        const bool unknown = who.rank < 0 && who.task < 0 && who.local < 0;
+        exceptions_.TakeError(ended->error, unknown ? ended->rank_of_whole : who.rank, who.task, who.local, number);
+      }
+    }
     TakeHeading(line.text);
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task >= 0 ? line.task : heading_, line.local, number);
     if (Holds(line.text, "NCCL")) {
@@ -182,7 +209,11 @@ class Reader {
         Holds(line.text, "lagging ranks")) {
       if (auto said = ParseBarrier(line.text)) Keep(std::move(*said), who, number, kMostFingerprints, &facts_.barriers);
     }
-    if (Holds(line.text, "CollectiveFingerPrint(")) {
+    if (Holds(line.text, "store_based_barrier_key:")) {
+      if (auto said = ParseStoreBarrier(line.text))
+        Keep(*std::move(said), who, number, kMostLines, &facts_.store_barriers);
+    }
+    if (Holds(line.text, "CollectiveFingerPrint(") || Holds(line.text, "DDP expects same model")) {
       if (auto said = ParseFingerprints(line.text))
         Keep(std::move(*said), who, number, kMostFingerprints, &facts_.fingerprints);
     }
@@ -382,9 +413,14 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
     facts->ras = *std::move(reports);
     return absl::OkStatus();
   }
+  std::string beginning(kMostBeginning, '\0');
+  const ssize_t begun = pread(fd.get(), beginning.data(), beginning.size(), 0);
+  beginning.resize(static_cast<size_t>(std::max<ssize_t>(begun, 0)));
   Reader reader(facts);
+  LineJoiner joiner(CutAt(beginning), [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
   absl::Status status =
-      ForEachLine(fd.get(), go_on, [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
+      ForEachLine(fd.get(), go_on, [&joiner](std::string_view line, int64_t number) { joiner.Add(line, number); });
+  joiner.Finish();
   reader.Finish();
   return status;
 }

@@ -79,6 +79,7 @@ struct FileFacts {
   std::vector<Said<Notice>> notices;
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
+  std::vector<Said<StoreBarrierLine>> store_barriers;
   std::vector<NcclProcess> nccl;
   std::vector<InspectorComm> inspected;
   StalledTensors stalled;
@@ -96,9 +97,10 @@ struct FileFacts {
 
   // Returns true if no line shows how far a rank is, or how it ended.
   bool Empty() const {
-    return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
-           inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
-           notices.empty() && raised.empty() && ras.odd.empty() && processes.empty() && stalled.missing.empty();
+    return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && store_barriers.empty() &&
+           nccl.empty() && inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() &&
+           failed.empty() && notices.empty() && raised.empty() && ras.odd.empty() && processes.empty() &&
+           stalled.missing.empty();
   }
 };
 

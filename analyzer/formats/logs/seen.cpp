@@ -69,6 +69,7 @@ const char* SaidBy(Notice::By by) {
     case Notice::By::kScheduler: return "the scheduler reported";
     case Notice::By::kShell: return "the shell reported";
     case Notice::By::kXla: return "XLA reported";
+    case Notice::By::kGpu: return "the GPU runtime reported";
   }
   return "";
 }

@@ -241,6 +241,42 @@ TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
               HasSubstr("rank 1 reached monitored_barrier, but rank 0, which checks who arrives, ended"));
 }
 
+// All ranks but one have joined, as the store counts them.
+TEST_F(SeenTest, ARankThatDidNotJoinTheStoreIsNamed) {
+  const auto waits = [](int rank, int count) {
+    return absl::StrCat(
+        "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for "
+        "rank: ",
+        rank, ", key: store_based_barrier_key:1 (world_size=4, worker_count=", count, ", timeout=0:30:00)\n");
+  };
+  Put("log", waits(0, 2) + waits(3, 3) + waits(1, 3) + waits(0, 3));
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
+  // Rank 3 joined, too, or rank 2 did.
+  Put("log", waits(0, 3) + waits(1, 3));
+  EXPECT_THAT(Said(), HasSubstr("ranks wait in init_process_group: 3 of 4 joined"));
+  Put("log", waits(0, 1));
+  EXPECT_THAT(Said(), HasSubstr("only 1 of 4 ranks joined in init_process_group"));
+  Put("log", waits(0, 6));
+  EXPECT_THAT(Said(), HasSubstr("another job, or an earlier attempt, uses the same store"));
+  Put("log", waits(0, 3) + "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.\n");
+  EXPECT_EQ(Told().findings_size(), 0);
+}
+
+TEST_F(SeenTest, EndsThatASchedulerCaused) {
+  for (const char* line :
+       {"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***",
+        "The node 'n2_88_0' has failed to send a keep-alive heartbeat to the rendezvous 'job' due to an error",
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"}) {
+    Put("log", absl::StrCat(line, "\n"));
+    EXPECT_THAT(Said(), HasSubstr(absl::StrCat("the scheduler reported: ", line)));
+  }
+}
+
+TEST_F(SeenTest, ErrorsOfAmdGpus) {
+  Put("log", "HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\n");
+  EXPECT_THAT(Said(), HasSubstr("the GPU runtime reported: HW Exception by GPU node-9 reason :GPU Hang"));
+}
+
 TEST_F(SeenTest, TensorsThatHorovodWaitsFor) {
   const std::string begin =
       "[2023-06-26 07:23:58.47: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be "

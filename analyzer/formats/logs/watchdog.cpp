@@ -122,6 +122,18 @@ std::optional<MonitorLine> ParseMonitor(std::string_view text) {
   return line;
 }
 
+std::optional<EndedWatchdog> ParseEndedWatchdog(std::string_view text) {
+  constexpr std::string_view kEnded = "watchdog thread terminated with exception: ";
+  const size_t at = text.find(kEnded);
+  if (at == std::string_view::npos) return std::nullopt;
+  EndedWatchdog out{.error = text.substr(at + kEnded.size())};
+  if (out.error.empty() || Holds(out.error, "Watchdog caught collective operation timeout")) return std::nullopt;
+  WatchdogLine group;
+  ReadGroup(text.substr(0, at), &group);
+  if (group.group.empty() || group.group == "0" || group.desc == "default_pg") out.rank_of_whole = group.inside;
+  return out;
+}
+
 std::optional<TraceLine> ParseTraceLine(std::string_view text) {
   text = fr::Strip(text);
   constexpr std::string_view kFrom = " from ";

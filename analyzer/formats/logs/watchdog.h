@@ -49,6 +49,14 @@ struct MonitorLine {
 };
 std::optional<MonitorLine> ParseMonitor(std::string_view text);
 
+// "[PG 0 Rank 3] Process group watchdog thread terminated with exception: CUDA error: ..".
+struct EndedWatchdog {
+  std::string_view error;
+  int32_t rank_of_whole = -1;  // rank in the job, or in a group that the line does not name
+};
+// Returns nullopt for any other line, also if the watchdog only reports a timeout.
+std::optional<EndedWatchdog> ParseEndedWatchdog(std::string_view text);
+
 // "#2 forward from /app/train.py:812" in "Stack trace of the failed collective", innermost first.
 struct TraceLine {
   std::string place;  // "train.py:812 forward"
