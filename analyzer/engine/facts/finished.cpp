@@ -23,7 +23,8 @@ int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
     const Op* theirs = model.FindCollective(m, seq);
     if (theirs != nullptr && !NeedsEveryMember(theirs->kind)) return -1;
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : m.completed >= seq) {
-      if (alone >= 0) return -1;
+      if (alone >= 0 || (theirs != nullptr && model.JustCompleted(model.bundle.ranks[m.rank_index], *theirs)))
+        return -1;
       alone = m.rank_index;
     } else if (theirs != nullptr) {
       inside += model.InFlight(m.rank_index, *theirs);

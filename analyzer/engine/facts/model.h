@@ -164,6 +164,15 @@ class Model {
     return op.membership < longest.size() && age <= longest[op.membership];
   }
 
+  // Returns true if the operation completed so shortly before the rank's data was taken that other members, whose data
+  // may be from an earlier moment, may have completed it since then.
+  bool JustCompleted(const Rank& rank, const Op& op) const {
+    if (bundle.known_stalled || op.state != OpState::kCompleted || op.completed_ns <= 0) return false;
+    if (rank.captured_ns <= 0 || rank.set_back) return false;
+    const int64_t age = rank.captured_ns - op.completed_ns;
+    return age < options_.late_after_ns && (age >= 0 || rank.source != Source::kFlightRecorder);
+  }
+
  private:
   void BuildComms();
   void InferMembers(const Communicator& comm, CommView* view) const;

@@ -186,7 +186,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
-      collective.peers_finished |= !model_.bundle.ranks[member.rank_index].ends_untold;
+      const Rank& rank = model_.bundle.ranks[member.rank_index];
+      collective.peers_finished |= !rank.ends_untold && (theirs == nullptr || !model_.JustCompleted(rank, *theirs));
       continue;
     }
     if (gone) {
