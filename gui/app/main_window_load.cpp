@@ -14,7 +14,7 @@
 #include "gui/app/marks_pane.h"
 #include "gui/app/place_mapping.h"
 #include "gui/app/start_page.h"
-#include "gui/model/answer.h"
+#include "gui/model/answer/answer.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

@@ -29,7 +29,7 @@
 #include "gui/app/export.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/palette.h"
-#include "gui/view/matrix_view.h"
+#include "gui/view/matrix/view.h"
 
 namespace lockstep::gui {
 namespace {

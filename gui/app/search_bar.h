@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "gui/model/navigator.h"
-#include "gui/model/query.h"
+#include "gui/model/search/query.h"
 
 namespace lockstep::gui {
 
