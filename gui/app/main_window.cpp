@@ -25,8 +25,8 @@
 #include "gui/view/matrix/legend.h"
 #include "gui/view/matrix/view.h"
 #include "gui/view/stacks/view.h"
-#include "gui/view/tables/tables.h"
 #include "gui/view/tables/tree.h"
+#include "gui/view/tables/view.h"
 #include "gui/view/timeline/view.h"
 
 namespace lockstep::gui {
@@ -52,6 +52,11 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   actions_ = new Actions(this, options.embedded);
   MakePanes();
   actions_->FillMenus(menuBar());
+  for (const ActionId id : {ActionId::kJobMatrix, ActionId::kCommMatrix, ActionId::kPin, ActionId::kUnpin,
+                            ActionId::kZoomToSelection, ActionId::kCentre, ActionId::kFit})
+    view("Matrix")->addAction(actions_->Get(id));
+  view("Matrix")->addAction(actions_->menu("View/Group rows by")->menuAction());
+  view("Matrix")->setContextMenuPolicy(Qt::ActionsContextMenu);
   panes_ = actions_->menu("View")->addMenu("&Panes");
   panes_->setAccessibleName("Panes");
   panes_->setToolTipsVisible(true);
@@ -148,8 +153,8 @@ void MainWindow::MakePanes() {
   connect(legend, &LegendView::FiltersWanted, search_, &SearchBar::SetFilters);
   log_ = new LoadLog(&navigator_);
   marks_ = new MarksPane(nullptr);
-  View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_),
-                    MakeInFlightTable(&navigator_)};
+  View* tables[] = {new TableView(&navigator_, CommTable()), new TableView(&navigator_, RankTable()),
+                    new TableView(&navigator_, MismatchTable()), new TableView(&navigator_, InFlightTable())};
   View* pictures[] = {answer,
                       new MatrixView(&navigator_),
                       new WaitGraphView(&navigator_),

@@ -197,25 +197,14 @@ void SearchBar::Step(int by) {
   }
   at_ = at_ < 0 ? (by > 0 ? 0 : count - 1) : (at_ + by + count) % count;
   const int64_t comms = result_.records ? 0 : static_cast<int64_t>(result_.comms.size());
-  Selection selection;
   if (at_ < comms) {
-    selection.comm = result_.comms[static_cast<size_t>(at_)];
-    const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(selection.comm)]);
-    std::vector<int32_t> ranks(members.begin(), members.end());
-    ranks.erase(std::remove_if(ranks.begin(), ranks.end(), [](int32_t rank) { return rank < 0; }), ranks.end());
-    selection.ranks = Ranks::Of(std::move(ranks));
+    const int32_t comm = result_.comms[static_cast<size_t>(at_)];
+    navigator_->Select(Selection::Of(document_->KnownMembers(comm), comm));
   } else {
     const QueryHit& hit = result_.hits[static_cast<size_t>(at_ - comms)];
-    selection.ranks = Ranks::Between(hit.rank, hit.rank);
-    if (hit.record >= 0) {
-      const IndexOp op = document_->OpAt(document_->RowOf(hit.rank), hit.record);
-      selection.record_rank = hit.rank;
-      selection.record = hit.record;
-      selection.comm = document_->CommOf(op);
-      if (selection.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
-    }
+    navigator_->Select(hit.record < 0 ? Selection::OfRank(hit.rank)
+                                      : document_->SelectOp(document_->RowOf(hit.rank), hit.record));
   }
-  navigator_->Select(std::move(selection));
   Q_EMIT Message(QString("Hit %1 of %2").arg(Count(at_ + 1), Count(count)));
 }
 
@@ -264,18 +253,15 @@ void SearchBar::GoToRank() {
     Q_EMIT Message("Enter a rank's number, or several: 0-7,12");
     return;
   }
-  Selection selection;
-  selection.ranks = query->front().numbers;
   std::vector<int32_t> known;
   for (int row = 0; document_ != nullptr && row < document_->rank_count(); ++row) {
-    if (selection.ranks.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
+    if (query->front().numbers.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
   }
   if (known.empty()) {
     Q_EMIT Message(QString("There is no data from rank %1").arg(rank_->text()));
     return;
   }
-  selection.ranks = Ranks::Of(std::move(known));
-  navigator_->Select(std::move(selection));
+  navigator_->Select(Selection::Of(Ranks::Of(std::move(known))));
 }
 
 void SearchBar::GoToComm(const QString& name) {
@@ -283,8 +269,7 @@ void SearchBar::GoToComm(const QString& name) {
   for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {
     if (document_->CommName(comm) != name) continue;
     Place place = navigator_->place();
-    place.selection = {};
-    place.selection.comm = comm;
+    place.selection = Selection::Of({}, comm);
     place.matrix_mode = MatrixMode::kCommunicator;
     place.matrix_comm = comm;
     place.matrix = {};

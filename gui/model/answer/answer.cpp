@@ -52,14 +52,12 @@ std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int3
   std::vector<bool> in(static_cast<size_t>(nodes.size())), inner(in.size());
   for (int n = 0; n < nodes.size(); ++n) {
     in[static_cast<size_t>(n)] = Ranks::Of(nodes[n].ranks()).Contains(rank);
-    if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0 && nodes[n].parent() < n)
-      inner[static_cast<size_t>(nodes[n].parent())] = true;
+    if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0) inner[static_cast<size_t>(nodes[n].parent())] = true;
   }
   for (int n = 0; n < nodes.size(); ++n) {
     if (!in[static_cast<size_t>(n)] || inner[static_cast<size_t>(n)]) continue;
     std::vector<const StackNode*>& frames = stacks.emplace_back();
-    for (int at = n; at >= 0 && frames.size() < kMostFramesOfStack;
-         at = nodes[at].parent() < at ? nodes[at].parent() : -1)
+    for (int at = n; at >= 0 && frames.size() < kMostFramesOfStack; at = nodes[at].parent())
       frames.push_back(&nodes[at]);
   }
   return stacks;
@@ -119,16 +117,13 @@ std::vector<AnswerSite> SitesOf(const Document& document, int number) {
 }
 
 Selection FocusSelection(const Focus& focus, int row, int column) {
-  Selection selection;
-  if (row < 0 || row >= focus.rows_size()) return selection;
+  if (row < 0 || row >= focus.rows_size()) return {};
   const Focus::Row& at = focus.rows(row);
-  selection.ranks = Ranks::Of(at.ranks());
-  if (at.cells().empty()) return selection;
-  selection.comm = focus.comm();
+  if (at.cells().empty()) return Selection::Of(Ranks::Of(at.ranks()));
   const bool call =
       column >= 0 && column < at.cells_size() && at.cells(column).state() != static_cast<uint32_t>(ViewState::kOutside);
-  if (call && focus.first_sequence() >= 0) selection.seq_first = selection.seq_last = focus.first_sequence() + column;
-  return selection;
+  return Selection::Of(Ranks::Of(at.ranks()), focus.comm(),
+                       call && focus.first_sequence() >= 0 ? focus.first_sequence() + column : -1);
 }
 
 }  // namespace lockstep::gui

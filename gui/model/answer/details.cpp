@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/evidence/process_evidence.h"
@@ -27,18 +28,8 @@ int64_t Apart(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-Selection OfRanks(Ranks ranks) {
-  Selection selection;
-  selection.ranks = std::move(ranks);
-  return selection;
-}
-
-Selection OfComm(int32_t comm, int64_t seq, Ranks ranks = {}) {
-  Selection selection = OfRanks(std::move(ranks));
-  selection.comm = comm;
-  selection.seq_first = selection.seq_last = seq < 0 ? -1 : seq;
-  return selection;
-}
+Selection OfRanks(Ranks ranks) { return Selection::Of(std::move(ranks)); }
+Selection OfComm(int32_t comm, int64_t seq, Ranks ranks = {}) { return Selection::Of(std::move(ranks), comm, seq); }
 
 class Maker {
  public:
@@ -71,9 +62,6 @@ class Maker {
     details_.links.push_back(std::move(selection));
   }
   void Frames(const QString& label, const std::vector<std::string>& frames);
-  const RankFacts* Facts(int row) const {
-    return row < document_.facts().ranks_size() ? &document_.facts().ranks(row) : nullptr;
-  }
   QString Title(int row) const;
 
   const Document& document_;
@@ -85,15 +73,14 @@ QString Maker::Title(int row) const {
   QString title = QString("rank %1").arg(document_.RankAt(row));
   const QString host = Plain(document_.HostAt(row), 60);
   if (!host.isEmpty()) title += " on " + host;
-  if (const int32_t gpu = document_.index().ranks()[static_cast<size_t>(row)].gpu; gpu >= 0)
-    title += QString(", GPU %1").arg(gpu);
+  if (const int32_t gpu = document_.Entry(row).gpu; gpu >= 0) title += QString(", GPU %1").arg(gpu);
   return title;
 }
 
 void Maker::Operation(int row, int64_t record) {
   const IndexOp op = document_.OpAt(row, record);
   const int32_t comm = document_.CommOf(op);
-  const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];
+  const IndexRank& rank = document_.Entry(row);
   const int32_t global = document_.RankAt(row);
   Begin(OpWords(document_, op.kind, op.seq, comm) + QString(" on rank %1").arg(global));
   details_.record_rank = global;
@@ -103,7 +90,7 @@ void Maker::Operation(int row, int64_t record) {
     Linked("communicator", Plain(document_.CommName(comm), 120),
            OfComm(comm, ring::IsCollective(op.kind) ? op.seq : -1));
   if (op.peer >= 0 && comm >= 0) {
-    const auto members = document_.index().members(document_.index().comms()[static_cast<size_t>(comm)]);
+    const auto members = document_.MembersOf(comm);
     const int32_t peer = static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
     const QString label = op.kind == ring::CallKind::kSend   ? "to"
                           : op.kind == ring::CallKind::kRecv ? "from"
@@ -119,9 +106,8 @@ void Maker::Operation(int row, int64_t record) {
     Line("size", "at least " + QString::fromStdString(
                                    BytesText(static_cast<int64_t>(std::min<uint64_t>(op.bytes_at_least, INT64_MAX)))));
   if (op.stream != kIndexNoStream) {
-    const RankFacts* facts = Facts(row);
-    const bool named = facts != nullptr && op.stream < facts->streams_size();
-    Line("stream", QString::number(named ? facts->streams(op.stream) : op.stream));
+    const RankFacts& facts = document_.FactsAt(row);
+    Line("stream", QString::number(op.stream < facts.streams_size() ? facts.streams(op.stream) : op.stream));
   }
   if (op.enter_ns > 0 && rank.captured_ns > 0)
     Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
@@ -179,11 +165,9 @@ void Maker::Frames(const QString& label, const std::vector<std::string>& frames)
 // Adds the stacks from the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
 // first.
 void Maker::Stacks(int row) {
-  const RankFacts* facts = Facts(row);
-  if (facts == nullptr) return;
   Begin("Stacks");
   int shown = 0;
-  const ProcessEvidence& evidence = facts->evidence();
+  const ProcessEvidence& evidence = document_.FactsAt(row).evidence();
   for (const ThreadStack& thread : evidence.threads()) {
     if (shown++ == kMostStacks) {
       Line("", QString("and %1 more threads").arg(evidence.threads_size() - kMostStacks));
@@ -214,73 +198,62 @@ void Maker::Stacks(int row) {
 }
 
 void Maker::Rank(int row) {
-  const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];
-  const RankFacts* facts = Facts(row);
+  const IndexRank& rank = document_.Entry(row);
+  const RankFacts& facts = document_.FactsAt(row);
   Begin(Title(row));
-  if (facts != nullptr) {
-    Known("state", Plain(facts->state(), 300));
-    if (!details_.sections.back().lines.empty()) details_.sections.back().lines.back().mark = columns_->MarkOf(row);
-    if (facts->wait_class() >= 0 && facts->wait_class() < document_.facts().classes_size()) {
-      const WaitClass& wait = document_.facts().classes(facts->wait_class());
-      Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait.label(), 160),
-             OfRanks(Ranks::Of(wait.ranks())));
-      for (const WaitEdge& edge : document_.facts().edges()) {
-        if (static_cast<int>(edge.from()) != facts->wait_class() ||
-            edge.to() >= static_cast<uint32_t>(document_.facts().classes_size()))
-          continue;
-        const Ranks ranks = Ranks::Of(document_.facts().classes(static_cast<int>(edge.to())).ranks());
-        Linked("waits for",
-               RanksText(ranks, kRankColumns) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)),
-               OfRanks(ranks));
-      }
+  Known("state", Plain(facts.state(), 300));
+  if (!details_.sections.back().lines.empty()) details_.sections.back().lines.back().mark = columns_->MarkOf(row);
+  if (const WaitClass* wait = document_.WaitOf(row); wait != nullptr) {
+    Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait->label(), 160),
+           OfRanks(Ranks::Of(wait->ranks())));
+    for (const WaitEdge& edge : document_.facts().edges()) {
+      if (static_cast<int>(edge.from()) != facts.wait_class()) continue;
+      const Ranks ranks = Ranks::Of(document_.facts().classes(static_cast<int>(edge.to())).ranks());
+      Linked("waits for",
+             RanksText(ranks, kRankColumns) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)),
+             OfRanks(ranks));
     }
-    if (facts->lag() > 0)
-      Line("lag",
-           QString(facts->lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Count(facts->lag())));
   }
+  if (facts.lag() > 0)
+    Line("lag", QString(facts.lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Count(facts.lag())));
   for (const InFlightOp& op : columns_->in_flight()) {
     if (op.row != row || !op.oldest) continue;
-    Selection selection = OfComm(op.comm, op.comm < 0 ? -1 : op.seq, Ranks::Between(rank.rank, rank.rank));
-    selection.record_rank = rank.rank;
-    selection.record = op.record;
     QString text = OpWords(document_, op.kind, op.seq, op.comm);
     if (op.age_ns >= 0) text += ", for " + Duration(op.age_ns);
     const int32_t more = columns_->InFlightOf(row) - 1;
-    Linked("in flight", text + (more > 0 ? QString(" and %1 more").arg(more) : QString()), selection);
+    Linked("in flight", text + (more > 0 ? QString(" and %1 more").arg(more) : QString()),
+           document_.SelectOp(row, op.record));
     break;
   }
-  if (facts != nullptr && facts->stage() >= 0) Line("stage", QString::number(facts->stage()));
+  if (facts.stage() >= 0) Line("stage", QString::number(facts.stage()));
   const QString host = Plain(document_.HostAt(row), 80);
   if (!host.isEmpty()) {
     std::vector<int32_t> there;
     for (int r = 0; r < document_.rank_count(); ++r) {
-      if (document_.index().ranks()[static_cast<size_t>(r)].host == rank.host) there.push_back(document_.RankAt(r));
+      if (document_.Entry(r).host == rank.host) there.push_back(document_.RankAt(r));
     }
     const Ranks ranks = Ranks::Of(std::move(there));
     Linked("host", host + " (" + RanksText(ranks, kRankColumns) + ")", OfRanks(ranks));
   }
-  if (rank.gpu >= 0 || (facts != nullptr && !facts->gpu_pci().empty())) {
-    const QString pci = facts == nullptr ? QString() : Plain(facts->gpu_pci(), 32);
+  if (const QString pci = Plain(facts.gpu_pci(), 32); rank.gpu >= 0 || !pci.isEmpty()) {
     Line("GPU", (rank.gpu >= 0 ? QString::number(rank.gpu) : QString()) +
                     (pci.isEmpty() ? "" : (rank.gpu >= 0 ? " at " : "") + pci));
   }
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
-  if (facts != nullptr) {
-    Known("recorder", Plain(facts->recorder(), 160));
-    Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: GPU activity is unknown");
-    if (facts->records_lost() > 0)
-      Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
-    if (facts->damaged()) Line("damaged", "part of its data could not be read");
-    Line("clock", facts->clock_uncertainty_ns() < 0
-                      ? QString("not aligned with other hosts")
-                      : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
-    for (const std::string& line : HardwareTrouble(facts->evidence(), 5)) Line("hardware", Plain(line, 300));
-    if (facts->has_evidence()) Known("hardware events", Plain(HardwareSeen(facts->evidence()), 300));
-    Known("memory", Plain(MemoryTrouble(facts->evidence()), 300));
-    Known("file", Plain(facts->path(), 400));
-  }
+  Known("recorder", Plain(facts.recorder(), 160));
+  Line("GPU recorded", facts.gpu_recorded() ? "yes" : "no: GPU activity is unknown");
+  if (facts.records_lost() > 0)
+    Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts.records_lost(), INT64_MAX))) + " records");
+  if (facts.damaged()) Line("damaged", "part of its data could not be read");
+  Line("clock", facts.clock_uncertainty_ns() < 0
+                    ? QString("not aligned with other hosts")
+                    : QString("aligned within %1").arg(Duration(facts.clock_uncertainty_ns())));
+  for (const std::string& line : HardwareTrouble(facts.evidence(), 5)) Line("hardware", Plain(line, 300));
+  if (facts.has_evidence()) Known("hardware events", Plain(HardwareSeen(facts.evidence()), 300));
+  Known("memory", Plain(MemoryTrouble(facts.evidence()), 300));
+  Known("file", Plain(facts.path(), 400));
   Stacks(row);
-  const auto memberships = document_.index().memberships().subspan(rank.first_membership, rank.memberships);
+  const auto memberships = document_.MembershipsOf(row);
   Begin("Its communicators");
   int shown = 0;
   for (const IndexMembership& m : memberships) {
@@ -309,7 +282,7 @@ void Maker::RankWithoutData(int32_t rank) {
   Line("state", "no data: nothing is known about it").mark = ViewState::kNoData;
   int32_t comms = 0;
   for (int32_t c = 0; c < document_.comm_count() && comms < kMostComms; ++c) {
-    const auto members = document_.index().members(document_.index().comms()[static_cast<size_t>(c)]);
+    const auto members = document_.MembersOf(c);
     if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
     ++comms;
     Linked("member of", Plain(document_.CommName(c), 80), OfComm(c, -1));
@@ -327,59 +300,35 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
   Linked("ranks", RankList(ranks, kRankColumns * 2), OfRanks(ranks));
   if (without > 0) Line("without data", Count(without)).mark = ViewState::kNoData;
   if (rows.empty()) return;
-  using Value = QString (*)(const Document&, const IncidentColumns&, int);
-  struct Aspect {
-    const char* label;
-    Value value;
-  };
-  static constexpr std::array kAspects = {
-      Aspect{"state",
-             [](const Document& d, const IncidentColumns&, int row) {
-               return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).state(), 120) : QString();
-             }},
-      Aspect{"class", [](const Document& d, const IncidentColumns&, int row) { return WaitClassWord(d, row); }},
-      Aspect{"host", [](const Document& d, const IncidentColumns&, int row) { return Plain(d.HostAt(row), 60); }},
-      Aspect{"GPU",
-             [](const Document& d, const IncidentColumns&, int row) {
-               const int32_t gpu = d.index().ranks()[static_cast<size_t>(row)].gpu;
-               return gpu < 0 ? QString() : QString::number(gpu);
-             }},
-      Aspect{"stage",
-             [](const Document& d, const IncidentColumns&, int row) {
-               return row < d.facts().ranks_size() && d.facts().ranks(row).stage() >= 0
-                          ? QString::number(d.facts().ranks(row).stage())
-                          : QString();
-             }},
-      Aspect{"lag",
-             [](const Document& d, const IncidentColumns&, int row) {
-               return row < d.facts().ranks_size() && d.facts().ranks(row).lag() >= 0
-                          ? QString::number(d.facts().ranks(row).lag())
-                          : QString();
-             }},
-      Aspect{"in flight",
-             [](const Document&, const IncidentColumns& c, int row) { return QString::number(c.InFlightOf(row)); }},
-      Aspect{"recorder",
-             [](const Document& d, const IncidentColumns&, int row) {
-               return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString();
-             }},
+  const auto number = [](int64_t value) { return value < 0 ? QString() : QString::number(value); };
+  const Document& d = document_;
+  const std::pair<const char*, std::function<QString(int)>> aspects[] = {
+      {"state", [&](int row) { return Plain(d.FactsAt(row).state(), 120); }},
+      {"class", [&](int row) { return WaitClassWord(d, row); }},
+      {"host", [&](int row) { return Plain(d.HostAt(row), 60); }},
+      {"GPU", [&](int row) { return number(d.Entry(row).gpu); }},
+      {"stage", [&](int row) { return number(d.FactsAt(row).stage()); }},
+      {"lag", [&](int row) { return number(d.FactsAt(row).lag()); }},
+      {"in flight", [&](int row) { return QString::number(columns_->InFlightOf(row)); }},
+      {"recorder", [&](int row) { return Plain(d.FactsAt(row).recorder(), 60); }},
   };
   Begin("Same for all");
   const size_t same = details_.sections.size() - 1;
   std::vector<std::pair<const char*, std::vector<std::pair<QString, std::vector<int32_t>>>>> differing;
-  for (const Aspect& aspect : kAspects) {
+  for (const auto& [name, value_of] : aspects) {
     if (Stopped(cancel)) return;
     absl::flat_hash_map<std::string, std::pair<QString, std::vector<int32_t>>> values;
     for (const int row : rows) {
-      QString value = aspect.value(document_, *columns_, row);
+      QString value = value_of(row);
       auto& [text, who] = values[value.toStdString()];
       text = std::move(value);
       who.push_back(document_.RankAt(row));
     }
     if (values.size() == 1) {
-      if (!values.begin()->second.first.isEmpty()) Line(aspect.label, values.begin()->second.first);
+      Known(name, values.begin()->second.first);
       continue;
     }
-    differing.emplace_back(aspect.label, std::vector<std::pair<QString, std::vector<int32_t>>>());
+    differing.emplace_back(name, std::vector<std::pair<QString, std::vector<int32_t>>>());
     for (auto& [key, value] : values) differing.back().second.push_back(std::move(value));
     std::sort(differing.back().second.begin(), differing.back().second.end(), [](const auto& a, const auto& b) {
       return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
@@ -389,9 +338,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
   // The communicators that contain all of these ranks.
   absl::flat_hash_map<uint32_t, size_t> common;
   for (const int row : rows) {
-    const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];
-    for (const IndexMembership& m : document_.index().memberships().subspan(rank.first_membership, rank.memberships))
-      ++common[m.comm];
+    for (const IndexMembership& m : document_.MembershipsOf(row)) ++common[m.comm];
   }
   std::vector<int32_t> shared;
   for (const auto& [comm, count] : common) {
@@ -420,7 +367,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
 }
 
 void Maker::Comm(int32_t comm) {
-  const IndexComm& entry = document_.index().comms()[static_cast<size_t>(comm)];
+  const IndexComm& entry = document_.CommEntry(comm);
   const CommSummary& is = columns_->comms()[static_cast<size_t>(comm)];
   Begin("Communicator " + Plain(document_.CommName(comm), 80));
   Line("identity", Plain(document_.index().text(entry.id), 80));
@@ -507,7 +454,7 @@ std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, con
                                                    int32_t comm, int64_t seq) {
   if (comm < 0 || comm >= document.comm_count() || seq < 0) return {};
   const IndexReader& index = document.index();
-  const IndexComm& entry = index.comms()[static_cast<size_t>(comm)];
+  const IndexComm& entry = document.CommEntry(comm);
   const auto known = index.members(entry);
   int64_t least = INT64_MAX;
   absl::flat_hash_map<int32_t, int> row_of_member;

@@ -50,8 +50,7 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
   if (what.place >= 0) {
     QStringList where;
     if (const QString host = document.HostAt(what.place); !host.isEmpty()) where << host;
-    if (const int32_t gpu = document.index().ranks()[static_cast<size_t>(what.place)].gpu; gpu >= 0)
-      where << QString("GPU %1").arg(gpu);
+    if (const int32_t gpu = document.Entry(what.place).gpu; gpu >= 0) where << QString("GPU %1").arg(gpu);
     if (!where.isEmpty()) who += " (" + where.join(", ") + ")";
   }
   lines << who;
@@ -65,7 +64,7 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
                (state < ViewState::kWaiting ? QString() : QString(": ") + ViewStateMeaning(state));
   if (what.has_op && what.op.enter_ns != 0) {
     QString when;
-    if (document.facts().last_ns() != 0 && what.place < document.facts().ranks_size()) {
+    if (document.facts().last_ns() != 0) {
       const int64_t before =
           Minus(Minus(document.facts().last_ns(), what.op.enter_ns), document.FactsAt(what.place).clock_offset_ns());
       if (before >= 0) when = QString("called %1 before the last record").arg(Duration(before));
@@ -79,7 +78,7 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
     if (!when.isEmpty() && !took.isEmpty()) when += "; ";
     if (!(when + took).isEmpty()) lines << when + took;
   }
-  if (what.place >= 0 && what.place < document.facts().ranks_size()) {
+  if (what.place >= 0) {
     const RankFacts& facts = document.FactsAt(what.place);
     if (!facts.state().empty()) lines << QString("now: %1").arg(QString::fromStdString(facts.state()).left(120));
     if (facts.lag() > 0) lines << QString("%1 collectives behind").arg(facts.lag());

@@ -106,14 +106,6 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-// Returns the rank's wait state; null if unknown.
-const WaitClass* WaitOf(const Document& document, int row) {
-  const ViewFacts& facts = document.facts();
-  if (row < 0 || row >= facts.ranks_size()) return nullptr;
-  const int32_t place = facts.ranks(row).wait_class();
-  return place >= 0 && place < facts.classes_size() ? &facts.classes(place) : nullptr;
-}
-
 bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
 
 // Collectives and sends are numbered separately, so the number alone does not identify the call.
@@ -121,17 +113,11 @@ bool WaitsIn(const WaitClass& wait, bool collective) {
   return wait.operation().empty() || collective == !wait.point_to_point();
 }
 
-absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const IndexRank& rank) {
-  return index.memberships().subspan(rank.first_membership, rank.memberships);
-}
-
 // Returns the index of the operation (communicator, sequence number) among the rank's operations; -1 if not recorded.
 int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   if (row < 0 || row >= document.rank_count()) return -1;
-  const IndexReader& index = document.index();
-  const size_t r = static_cast<size_t>(row);
-  const auto memberships = MembershipsOf(index, index.ranks()[r]);
-  const IndexColumns stored = index.columns(r);
+  const auto memberships = document.MembershipsOf(row);
+  const IndexColumns stored = document.index().columns(static_cast<size_t>(row));
   const auto of = stored.membership;
   const auto seqs = stored.seq;
   const auto kinds = stored.kind;
@@ -159,11 +145,10 @@ bool NextCall(const Document& document, int row, Selection* selection) {
     selection->seq_first = selection->seq_last = anomaly.seq_first;
     return true;
   }
-  const IndexReader& index = document.index();
-  const auto mine = MembershipsOf(index, index.ranks()[static_cast<size_t>(row)]);
+  const auto mine = document.MembershipsOf(row);
   absl::flat_hash_map<uint32_t, int64_t> most;
   for (const IndexMembership& m : mine) most[m.comm] = kNone;
-  for (const IndexMembership& m : index.memberships()) {
+  for (const IndexMembership& m : document.index().memberships()) {
     if (const auto it = most.find(m.comm); it != most.end()) it->second = std::max(it->second, m.issued);
   }
   int64_t furthest = 0;
@@ -171,7 +156,8 @@ bool NextCall(const Document& document, int row, Selection* selection) {
     if (m.issued < kNone || most[m.comm] <= m.issued || most[m.comm] - m.issued <= furthest) continue;
     furthest = most[m.comm] - m.issued;
     selection->comm = static_cast<int32_t>(m.comm);
-    selection->seq_first = selection->seq_last = std::max<int64_t>(m.issued + 1, index.comms()[m.comm].first_seq);
+    selection->seq_first = selection->seq_last =
+        std::max<int64_t>(m.issued + 1, document.CommEntry(selection->comm).first_seq);
   }
   return furthest > 0;
 }
@@ -186,14 +172,12 @@ std::vector<Line> JobLines(const Document& document, uint64_t* most) {
   std::vector<Line> lines;
   for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
     lines.push_back({document.RankAt(row), row});
-    *most = std::max(*most, document.index().ranks()[static_cast<size_t>(row)].ops);
+    *most = std::max(*most, document.Entry(row).ops);
   }
-  for (const RankRuns& runs : document.facts().missing()) {
-    const Ranks missing = Ranks::Of(runs);
-    for (const auto& [first, last] : missing.runs()) {
-      for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
-        if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
-      }
+  const Ranks missing = document.MissingRanks();
+  for (const auto& [first, last] : missing.runs()) {
+    for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
+      if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
     }
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.rank < b.rank; });
@@ -213,7 +197,7 @@ MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t com
     shape.rows = static_cast<int>(JobLines(document, &most).size());
     if (shape.rows > 0) shape.columns = JobColumns(shape.rows, most);
   } else if (comm >= 0 && comm < document.comm_count()) {
-    const IndexComm& entry = document.index().comms()[static_cast<size_t>(comm)];
+    const IndexComm& entry = document.CommEntry(comm);
     shape.rows = std::min(entry.size, kMostRows);
     shape.columns = ColumnsFor(shape.rows, entry.columns);
     shape.first_seq = entry.first_seq + static_cast<int64_t>(entry.columns) - shape.columns;
@@ -228,7 +212,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   matrix->comm = comm;
   if (comm < 0 || comm >= document.comm_count()) return matrix;
   const IndexReader& index = document.index();
-  const IndexComm& entry = index.comms()[static_cast<size_t>(comm)];
+  const IndexComm& entry = document.CommEntry(comm);
   const int rows = std::min(entry.size, kMostRows);
   const int columns = ColumnsFor(rows, entry.columns);
   const size_t skipped = entry.columns - static_cast<size_t>(columns);
@@ -245,17 +229,17 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   std::vector<const IndexMembership*> member(static_cast<size_t>(rows), nullptr);
   Progress progress;
-  for (const IndexRank& rank : index.ranks()) {
-    for (const IndexMembership& m : MembershipsOf(index, rank)) {
-      if (m.comm != static_cast<uint32_t>(comm)) continue;
-      Count(m, &progress);
-      const auto it = row_of.find(rank.rank);
-      const int row = m.member_rank >= 0 ? m.member_rank : it != row_of.end() ? it->second : -1;
-      if (row < 0 || row >= rows || member[static_cast<size_t>(row)] != nullptr) continue;
-      member[static_cast<size_t>(row)] = &m;
-      int32_t& known = matrix->rank_of_row[static_cast<size_t>(row)];
-      if (known < 0) known = rank.rank;
-    }
+  for (int place = 0; place < document.rank_count(); ++place) {
+    const IndexMembership* m = document.MembershipOf(place, comm);
+    if (m == nullptr) continue;
+    const int32_t rank = document.RankAt(place);
+    Count(*m, &progress);
+    const auto it = row_of.find(rank);
+    const int row = m->member_rank >= 0 ? m->member_rank : it != row_of.end() ? it->second : -1;
+    if (row < 0 || row >= rows || member[static_cast<size_t>(row)] != nullptr) continue;
+    member[static_cast<size_t>(row)] = m;
+    int32_t& known = matrix->rank_of_row[static_cast<size_t>(row)];
+    if (known < 0) known = rank;
   }
   if (Stopped(cancel)) return nullptr;
 
@@ -290,7 +274,8 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
       }
       // No counter shows that a member without data is missing, but the analysis may.
-      const WaitClass* wait = WaitOf(document, document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]));
+      const int place = document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]);
+      const WaitClass* wait = place < 0 ? nullptr : document.WaitOf(place);
       if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
           wait->sequence() < matrix->first_seq)
         continue;
@@ -329,17 +314,15 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
   for (const Line& line : lines) matrix->rank_of_row.push_back(line.rank);
 
   std::vector<Progress> progress(index.comms().size());
-  for (const IndexRank& rank : index.ranks()) {
-    for (const IndexMembership& m : MembershipsOf(index, rank)) Count(m, &progress[m.comm]);
-  }
+  for (const IndexMembership& m : index.memberships()) Count(m, &progress[m.comm]);
   if (Stopped(cancel)) return nullptr;
   const auto deviations = Deviations(document);
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   const Table& table = OpTable();
   auto one_row = [&](const Line& line, uint8_t* out) {
     const size_t r = static_cast<size_t>(line.row);
-    const IndexRank& rank = index.ranks()[r];
-    const auto memberships = MembershipsOf(index, rank);
+    const IndexRank& rank = document.Entry(line.row);
+    const auto memberships = document.MembershipsOf(line.row);
     const IndexColumns stored = index.columns(r);
     const auto states = stored.state;
     const auto of = stored.membership;
@@ -347,8 +330,8 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     const auto kinds = stored.kind;
     const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls),
                  first = states.size() - shown;
-    uint64_t lost = line.row < document.facts().ranks_size() ? document.FactsAt(line.row).records_lost() : 0;
-    const WaitClass* wait = WaitOf(document, line.row);
+    const uint64_t lost = document.FactsAt(line.row).records_lost();
+    const WaitClass* wait = document.WaitOf(line.row);
     const bool waits = wait != nullptr && Waits(*wait);
     bool behind = false, deviates = false;
     uint64_t lost_of_comms = 0;
@@ -429,13 +412,7 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
     return selection;
   }
   if (record < 0 || record >= calls) return selection;
-  const IndexOp op = document.OpAt(place, record);
-  selection.record_rank = rank;
-  selection.record = record;
-  selection.comm = document.CommOf(op);
-  if (selection.comm >= 0 && op.seq >= 0 && ring::IsCollective(op.kind))
-    selection.seq_first = selection.seq_last = op.seq;
-  return selection;
+  return document.SelectOp(place, record);
 }
 
 CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, const Selection& selection) {

@@ -11,11 +11,7 @@ namespace {
 // Returns the communicator by which people identify a rank: the one that it waits in, or else that of its last
 // operation.
 int32_t CommOfRank(const Document& document, int row) {
-  const ViewFacts& facts = document.facts();
-  if (row < facts.ranks_size()) {
-    const int32_t wait = facts.ranks(row).wait_class();
-    if (wait >= 0 && wait < facts.classes_size() && facts.classes(wait).comm() >= 0) return facts.classes(wait).comm();
-  }
+  if (const WaitClass* wait = document.WaitOf(row); wait != nullptr && wait->comm() >= 0) return wait->comm();
   const int64_t ops = document.OpCount(row);
   return ops > 0 ? document.CommOf(document.OpAt(row, ops - 1)) : -1;
 }
@@ -71,13 +67,12 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
     switch (pin ? RowGrouping::kRank : grouping) {
       case RowGrouping::kRank: break;
       case RowGrouping::kHost: {
-        const int64_t host = place < 0 ? -1 : int64_t{document.index().ranks()[static_cast<size_t>(place)].host};
+        const int64_t host = place < 0 ? -1 : int64_t{document.Entry(place).host};
         group = numbered(host, [&] { return place < 0 ? QString("host unknown") : document.HostAt(place); });
         break;
       }
       case RowGrouping::kStage: {
-        const int32_t stage =
-            place < 0 || place >= document.facts().ranks_size() ? -1 : document.FactsAt(place).stage();
+        const int32_t stage = place < 0 ? -1 : document.FactsAt(place).stage();
         group = numbered(stage, [&] { return stage < 0 ? QString("stage unknown") : QString("stage %1").arg(stage); });
         break;
       }

@@ -69,12 +69,11 @@ void CountColumns(MatrixData* data) {
 
 void TakeLags(MatrixData* data) {
   const CellMatrix& cells = *data->cells;
-  const ViewFacts& facts = data->document->facts();
   data->lag.assign(static_cast<size_t>(cells.rows), -1);
   for (size_t row = 0; row < data->lag.size(); ++row) {
     const int place = data->document->RowOf(cells.rank_of_row[row]);
-    if (place < 0 || place >= facts.ranks_size()) continue;
-    data->lag[row] = std::max<int64_t>(facts.ranks(place).lag(), 0);
+    if (place < 0) continue;
+    data->lag[row] = std::max<int64_t>(data->document->FactsAt(place).lag(), 0);
     data->most_lag = std::max(data->most_lag, data->lag[row]);
   }
 }

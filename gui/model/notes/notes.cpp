@@ -16,7 +16,7 @@ QString Identity(const Document& document, const IndexComm& comm) {
 
 QString CommIdentity(const Document& document, int32_t comm) {
   if (comm < 0 || comm >= document.comm_count()) return {};
-  const QString id = Identity(document, document.index().comms()[static_cast<size_t>(comm)]);
+  const QString id = Identity(document, document.CommEntry(comm));
   return id.isEmpty() ? document.CommName(comm) : id;
 }
 

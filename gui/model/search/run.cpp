@@ -117,7 +117,7 @@ Prepared Prepare(const Document& d, const Query& query) {
       if (term.text == "mismatch") {
         p.mismatched.resize(comms);
         for (const CallMismatch& mismatch : d.facts().mismatches()) {
-          if (mismatch.comm() < 0 || mismatch.comm() >= d.comm_count()) continue;
+          if (mismatch.comm() < 0) continue;
           for (const CallMismatch::Group& group : mismatch.groups()) {
             if (group.reference()) continue;
             p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(Ranks::Of(group.ranks()),
@@ -158,7 +158,7 @@ enum class Decided : uint8_t { kNo, kYes, kByRecord };
 
 class Row {
  public:
-  Row(const Prepared& p, int row) : p_(p), row_(row), rank_(p.document->index().ranks()[static_cast<size_t>(row)]) {
+  Row(const Prepared& p, int row) : p_(p), row_(row), rank_(p.document->Entry(row)) {
     for (size_t t = 0; t < p.query->size() && !out_; ++t) {
       const QueryTerm& term = (*p.query)[t];
       Decided decided = Decide(t, term);

@@ -14,23 +14,18 @@ namespace lockstep::gui {
 namespace {
 
 ViewState MarkOfClass(const Document& document, const Ranks& culprits, int row) {
-  const ViewFacts& facts = document.facts();
-  if (row < facts.ranks_size()) {
-    const RankFacts& rank = facts.ranks(row);
-    if (rank.host_state() == RankFacts::DEAD) return ViewState::kFailed;
-    if (rank.host_state() == RankFacts::NO_DATA) return ViewState::kNoData;
-    if (culprits.Contains(document.RankAt(row))) return ViewState::kMissing;
-    if (rank.wait_class() >= 0 && rank.wait_class() < facts.classes_size()) {
-      switch (facts.classes(rank.wait_class()).kind()) {
-        case WaitClass::CAUSE:
-        case WaitClass::IN_CYCLE: return ViewState::kMissing;
-        case WaitClass::VICTIM: return ViewState::kWaiting;
-        case WaitClass::NO_DATA: return ViewState::kNoData;
-        default: return ViewState::kCompleted;
-      }
-    }
+  const RankFacts& rank = document.FactsAt(row);
+  if (rank.host_state() == RankFacts::DEAD) return ViewState::kFailed;
+  if (rank.host_state() == RankFacts::NO_DATA) return ViewState::kNoData;
+  if (culprits.Contains(document.RankAt(row))) return ViewState::kMissing;
+  const WaitClass* wait = document.WaitOf(row);
+  switch (wait == nullptr ? WaitClass::HEALTHY : wait->kind()) {
+    case WaitClass::CAUSE:
+    case WaitClass::IN_CYCLE: return ViewState::kMissing;
+    case WaitClass::VICTIM: return ViewState::kWaiting;
+    case WaitClass::NO_DATA: return ViewState::kNoData;
+    default: return ViewState::kCompleted;
   }
-  return culprits.Contains(document.RankAt(row)) ? ViewState::kMissing : ViewState::kCompleted;
 }
 
 }  // namespace
@@ -74,8 +69,7 @@ bool IncidentColumns::Build(const Document& document, const std::atomic<bool>* c
   }
   for (int m = 0; m < document.facts().mismatches_size(); ++m) {
     const int32_t comm = document.facts().mismatches(m).comm();
-    if (comm >= 0 && comm < document.comm_count() && comms_[static_cast<size_t>(comm)].mismatch < 0)
-      comms_[static_cast<size_t>(comm)].mismatch = m;
+    if (comm >= 0 && comms_[static_cast<size_t>(comm)].mismatch < 0) comms_[static_cast<size_t>(comm)].mismatch = m;
   }
   return true;
 }
@@ -89,8 +83,7 @@ void IncidentColumns::BuildComms(const Document& document) {
   members_.resize(index.memberships().size());
   std::vector<uint64_t> next(first_member_.begin(), first_member_.end() - 1);
   for (int row = 0; row < document.rank_count(); ++row) {
-    const IndexRank& rank = index.ranks()[static_cast<size_t>(row)];
-    for (const IndexMembership& m : index.memberships().subspan(rank.first_membership, rank.memberships))
+    for (const IndexMembership& m : document.MembershipsOf(row))
       members_[next[m.comm]++] = {row, m.issued, m.completed};
   }
   std::vector<int64_t> completed;
@@ -119,8 +112,8 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
   std::vector<InFlightOp> found;
   for (int row = 0; row < ranks; ++row) {
     if (row % 64 == 0 && Stopped(cancel)) return false;
-    const IndexRank& rank = index.ranks()[static_cast<size_t>(row)];
-    const auto memberships = index.memberships().subspan(rank.first_membership, rank.memberships);
+    const IndexRank& rank = document.Entry(row);
+    const auto memberships = document.MembershipsOf(row);
     found.clear();
     const std::vector<IndexOpen> open = index.OpenOps(static_cast<size_t>(row));
     for (size_t i = open.size(); i-- > 0;) {
@@ -189,6 +182,14 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
   return true;
 }
 
+ViewState IncidentColumns::MarkOfComm(int32_t comm) const {
+  const CommSummary& is = comms_[static_cast<size_t>(comm)];
+  if (is.missing > 0) return ViewState::kMissing;
+  if (is.mismatch >= 0) return ViewState::kMismatch;
+  if (is.in_flight_seq >= 0) return ViewState::kWaiting;
+  return is.with_data == 0 ? ViewState::kNoData : ViewState::kCompleted;
+}
+
 std::span<const CommMember> IncidentColumns::Members(int32_t comm) const {
   if (comm < 0 || static_cast<size_t>(comm) >= comms_.size()) return {};
   const uint64_t first = first_member_[static_cast<size_t>(comm)], last = first_member_[static_cast<size_t>(comm) + 1];
@@ -214,27 +215,21 @@ QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) co
     return "behind " + OpWords(document, before.kind, before.seq, before.comm);
   }
   if (op.missing < 0) return {};
-  const int32_t silent =
-      document.index().comms()[static_cast<size_t>(op.comm)].size - comms_[static_cast<size_t>(op.comm)].with_data;
+  const int32_t silent = document.CommEntry(op.comm).size - comms_[static_cast<size_t>(op.comm)].with_data;
   if (silent > 0) return QString("%1 members without data").arg(silent);
   return "all members have called it";
 }
 
 QString WaitClassWord(const Document& document, int row) {
-  if (row < 0 || row >= document.facts().ranks_size()) return {};
-  const int c = document.facts().ranks(row).wait_class();
-  if (c < 0 || c >= document.facts().classes_size()) return {};
-  return WaitKindName(document.facts().classes(c).kind());
+  const WaitClass* wait = document.WaitOf(row);
+  return wait == nullptr ? QString() : WaitKindName(wait->kind());
 }
 
 bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq) {
-  if (row < 0 || row >= document.facts().ranks_size()) return false;
-  const int c = document.facts().ranks(row).wait_class();
-  if (c < 0 || c >= document.facts().classes_size()) return false;
-  const WaitClass& wait = document.facts().classes(c);
+  const WaitClass* wait = document.WaitOf(row);
   // Collectives and sends are numbered separately, so the number alone does not identify the call.
-  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !wait.point_to_point() &&
-         wait.comm() == comm && wait.sequence() == seq && seq >= 0;
+  return wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE) &&
+         !wait->point_to_point() && wait->comm() == comm && wait->sequence() == seq && seq >= 0;
 }
 
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {

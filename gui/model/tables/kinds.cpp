@@ -17,6 +17,8 @@ QString Seq(int64_t seq) {
   return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq);
 }
 int64_t SeqNumber(int64_t seq) { return seq == kUnknown ? kNoNumber : seq; }
+int64_t Known(int64_t number) { return number < 0 ? kNoNumber : number; }
+QString Digits(int64_t number) { return number == kNoNumber ? QString() : QString::number(number); }
 QString Age(int64_t ns) { return ns < 0 ? QString() : Duration(ns); }
 
 class Rows : public TableRows {
@@ -53,17 +55,15 @@ class CommRows : public Rows {
 
   int count() const override { return document().comm_count(); }
   QString Text(int row, int column) const override {
-    const IndexComm& comm = document().index().comms()[static_cast<size_t>(row)];
+    const IndexComm& comm = document().CommEntry(row);
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
       case kName: return Plain(document().CommName(row), 120);
       case kId: return Plain(document().index().text(comm.id), 120);
-      case kSize: return QString::number(comm.size);
       case kSeq: return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
       case kMin: return Seq(is.min_completed);
       case kMedian: return Seq(is.median_completed);
       case kMax: return Seq(is.max_completed);
-      case kMissing: return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
       case kMissingRanks: {
         QString text =
             is.missing == 0 ? QString() : RankList(columns().Missing(document(), row, is.in_flight_seq), kListColumns);
@@ -73,41 +73,31 @@ class CommRows : public Rows {
       }
       case kMismatch: return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
       case kAge: return Age(is.age_ns);
-      default: return {};
+      default: return Digits(Number(row, column));
     }
   }
   int64_t Number(int row, int column) const override {
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
-      case kSize: return document().index().comms()[static_cast<size_t>(row)].size;
-      case kSeq: return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
+      case kSize: return document().CommEntry(row).size;
+      case kSeq: return Known(is.in_flight_seq);
       case kMin: return SeqNumber(is.min_completed);
       case kMedian: return SeqNumber(is.median_completed);
       case kMax: return SeqNumber(is.max_completed);
       case kMissing: return is.in_flight_seq < 0 ? kNoNumber : is.missing;
-      case kAge: return is.age_ns < 0 ? kNoNumber : is.age_ns;
+      case kAge: return Known(is.age_ns);
       default: return kNoNumber;
     }
   }
-  ViewState Mark(int row) const override {
-    const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
-    if (is.missing > 0) return ViewState::kMissing;
-    if (is.mismatch >= 0) return ViewState::kMismatch;
-    if (is.in_flight_seq >= 0) return ViewState::kWaiting;
-    return is.with_data == 0 ? ViewState::kNoData : ViewState::kCompleted;
-  }
+  ViewState Mark(int row) const override { return columns().MarkOfComm(row); }
   // All waits begin at about the same time, and some records have no times, so rows that the verdict names come first.
   int Prior(int row) const override {
     const bool named = facts().anomalies_size() > 0 && facts().anomalies(0).comm() == row;
     return named ? static_cast<int>(ViewState::kCount) : static_cast<int>(Mark(row));
   }
   Selection Select(std::span<const int> rows) const override {
-    Selection selection;
-    if (rows.empty()) return selection;
-    selection.comm = rows.front();
-    const CommSummary& is = columns().comms()[static_cast<size_t>(rows.front())];
-    selection.seq_first = selection.seq_last = is.in_flight_seq;
-    return selection;
+    if (rows.empty()) return {};
+    return Selection::Of({}, rows.front(), columns().comms()[static_cast<size_t>(rows.front())].in_flight_seq);
   }
   bool Shows(int row, const Selection& selection) const override { return selection.comm == row; }
   bool Among(int row, const Ranks& ranks) const override {
@@ -122,8 +112,7 @@ class RankRows : public Rows {
   enum Column { kRank, kHost, kGpu, kClass, kState, kLag, kInFlight, kStage, kPid, kLost, kClock, kFile };
   RankRows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns)
       : Rows(std::move(document), std::move(columns)) {
-    Ranks missing;
-    for (const RankRuns& runs : facts().missing()) missing.Unite(Ranks::Of(runs));
+    const Ranks missing = Rows::document().MissingRanks();
     missing_ = missing.List(kMostMissing);
     left_out_ = missing.size() - static_cast<int64_t>(missing_.size());
   }
@@ -135,42 +124,31 @@ class RankRows : public Rows {
              : column == kState || column == kClass ? QString("no data")
                                                     : QString();
     }
-    const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
-    const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
+    const RankFacts& known = document().FactsAt(row);
     switch (column) {
-      case kRank: return QString::number(rank.rank);
       case kHost: return Plain(document().HostAt(row), 80);
-      case kGpu: return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
-      case kPid: return rank.pid == 0 ? QString() : QString::number(rank.pid);
-      case kState: return known == nullptr ? QString() : Plain(known->state(), 200);
+      case kPid: return document().Entry(row).pid == 0 ? QString() : QString::number(document().Entry(row).pid);
+      case kState: return Plain(known.state(), 200);
       case kClass: return WaitClassWord(document(), row);
-      case kLag: return known == nullptr ? QString() : QString::number(known->lag());
-      case kInFlight: return QString::number(columns().InFlightOf(row));
-      case kStage: return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
-      case kLost: return known == nullptr ? QString() : QString::number(known->records_lost());
       case kClock:
-        return known == nullptr || known->clock_uncertainty_ns() < 0 ? QString("not aligned")
-                                                                     : "+- " + Age(known->clock_uncertainty_ns());
-      case kFile: return known == nullptr ? QString() : Plain(known->path(), 300);
-      default: return {};
+        return known.clock_uncertainty_ns() < 0 ? QString("not aligned") : "+- " + Age(known.clock_uncertainty_ns());
+      case kFile: return Plain(known.path(), 300);
+      default: return Digits(Number(row, column));
     }
   }
   int64_t Number(int row, int column) const override {
     if (row >= document().rank_count()) return column == kRank ? RankOf(row) : kNoNumber;
-    const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
-    const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
+    const IndexRank& rank = document().Entry(row);
+    const RankFacts& known = document().FactsAt(row);
     switch (column) {
       case kRank: return rank.rank;
-      case kGpu: return rank.gpu < 0 ? kNoNumber : rank.gpu;
+      case kGpu: return Known(rank.gpu);
       case kPid: return rank.pid;
       case kInFlight: return columns().InFlightOf(row);
-      case kLag: return known == nullptr ? kNoNumber : known->lag();
-      case kStage: return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
-      case kLost:
-        return known == nullptr ? kNoNumber
-                                : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
-      case kClock:
-        return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
+      case kLag: return Known(known.lag());
+      case kStage: return Known(known.stage());
+      case kLost: return static_cast<int64_t>(std::min<uint64_t>(known.records_lost(), INT64_MAX));
+      case kClock: return Known(known.clock_uncertainty_ns());
       // Worst first in descending order.
       case kClass: return static_cast<int64_t>(Mark(row));
       default: return kNoNumber;
@@ -180,11 +158,9 @@ class RankRows : public Rows {
     return row >= document().rank_count() ? ViewState::kNoData : columns().MarkOf(row);
   }
   Selection Select(std::span<const int> rows) const override {
-    Selection selection;
     std::vector<int32_t> ranks;
     for (const int row : rows) ranks.push_back(RankOf(row));
-    selection.ranks = Ranks::Of(std::move(ranks));
-    return selection;
+    return Selection::Of(Ranks::Of(std::move(ranks)));
   }
   bool Shows(int row, const Selection& selection) const override { return selection.ranks.Contains(RankOf(row)); }
   bool Among(int row, const Ranks& ranks) const override { return ranks.Contains(RankOf(row)); }
@@ -234,14 +210,9 @@ class MismatchRows : public Rows {
   }
   ViewState Mark(int) const override { return ViewState::kMismatch; }
   Selection Select(std::span<const int> rows) const override {
-    Selection selection;
-    if (rows.empty()) return selection;
+    if (rows.empty()) return {};
     const CallMismatch& mismatch = facts().mismatches(rows.front());
-    selection.ranks = Odd(mismatch);
-    selection.comm = mismatch.comm() < document().comm_count() ? mismatch.comm() : -1;
-    if (selection.comm >= 0 && !mismatch.point_to_point())
-      selection.seq_first = selection.seq_last = mismatch.sequence();
-    return selection;
+    return Selection::Of(Odd(mismatch), mismatch.comm(), mismatch.point_to_point() ? -1 : mismatch.sequence());
   }
   bool Shows(int row, const Selection& selection) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
@@ -281,22 +252,20 @@ class InFlightRows : public Rows {
   QString Text(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
-      case kRank: return QString::number(document().RankAt(op.row));
       case kOperation: return OpWords(document(), op.kind, op.seq, op.comm);
       case kSince: return Age(op.age_ns);
       case kWaits: return columns().WaitsFor(document(), static_cast<size_t>(row));
-      case kMissing: return op.missing < 0 ? QString() : QString::number(op.missing);
       case kState: return OpStateWord(op.state);
       case kHost: return Plain(document().HostAt(op.row), 80);
-      default: return {};
+      default: return Digits(Number(row, column));
     }
   }
   int64_t Number(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
       case kRank: return document().RankAt(op.row);
-      case kSince: return op.age_ns < 0 ? kNoNumber : op.age_ns;
-      case kMissing: return op.missing < 0 ? kNoNumber : op.missing;
+      case kSince: return Known(op.age_ns);
+      case kMissing: return Known(op.missing);
       default: return kNoNumber;
     }
   }
@@ -308,17 +277,10 @@ class InFlightRows : public Rows {
                                            : ViewState::kEnqueued;
   }
   Selection Select(std::span<const int> rows) const override {
-    Selection selection;
+    if (rows.size() == 1) return document().SelectOp(At(rows.front()).row, At(rows.front()).record);
     std::vector<int32_t> ranks;
     for (const int row : rows) ranks.push_back(document().RankAt(At(row).row));
-    selection.ranks = Ranks::Of(std::move(ranks));
-    if (rows.size() != 1) return selection;
-    const InFlightOp& op = At(rows.front());
-    selection.comm = op.comm;
-    if (op.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
-    selection.record_rank = document().RankAt(op.row);
-    selection.record = op.record;
-    return selection;
+    return Selection::Of(Ranks::Of(std::move(ranks)));
   }
   bool Shows(int row, const Selection& selection) const override {
     const InFlightOp& op = At(row);

@@ -161,7 +161,7 @@ void IncidentTree::Work() {
                   if (Stopped(&cancel)) return {};
                   if (!words.names.empty() && !words.MatchName(document->CommName(comm))) continue;
                   std::vector<int32_t> members;
-                  const IndexComm& entry = document->index().comms()[static_cast<size_t>(comm)];
+                  const IndexComm& entry = document->CommEntry(comm);
                   // If the members are unknown, uses the ranks that recorded it.
                   size_t all = 0;
                   const auto visit = [&](int32_t rank) {
@@ -200,14 +200,14 @@ int IncidentTree::Children(Level level, int32_t parent) const {
   }
   const auto some = shown_->members.find(parent);
   if (some != shown_->members.end()) return static_cast<int>(some->second.size());
-  const auto known = shown_document_->index().members(shown_document_->index().comms()[static_cast<size_t>(parent)]);
+  const auto known = shown_document_->MembersOf(parent);
   return static_cast<int>(known.empty() ? nodes_->columns->Members(parent).size() : known.size());
 }
 
 int32_t IncidentTree::MemberAt(int32_t comm, int row) const {
   const auto some = shown_->members.find(comm);
   if (some != shown_->members.end()) return some->second[static_cast<size_t>(row)];
-  const auto known = shown_document_->index().members(shown_document_->index().comms()[static_cast<size_t>(comm)]);
+  const auto known = shown_document_->MembersOf(comm);
   if (!known.empty()) return known[static_cast<size_t>(row)];
   return shown_document_->RankAt(nodes_->columns->Members(comm)[static_cast<size_t>(row)].row);
 }
@@ -237,19 +237,13 @@ IncidentTree::Node IncidentTree::NodeOf(const QModelIndex& index) const {
 }
 
 Selection IncidentTree::SelectionOf(const QModelIndex& index) const {
-  Selection selection;
   const Node node = NodeOf(index);
-  if (node.rank >= 0) selection.ranks = Ranks::Between(node.rank, node.rank);
-  if (node.level == Level::kHost) {
-    std::vector<int32_t> ranks;
+  std::vector<int32_t> ranks;
+  if (node.rank >= 0) ranks.push_back(node.rank);
+  if (node.level == Level::kHost)
     for (const int32_t row : nodes_->RowsOf(node.host)) ranks.push_back(shown_document_->RankAt(row));
-    selection.ranks = Ranks::Of(std::move(ranks));
-  }
-  if (node.comm >= 0) {
-    selection.comm = node.comm;
-    selection.seq_first = selection.seq_last = nodes_->columns->comms()[static_cast<size_t>(node.comm)].in_flight_seq;
-  }
-  return selection;
+  return Selection::Of(Ranks::Of(std::move(ranks)), node.comm,
+                       node.comm < 0 ? -1 : nodes_->columns->comms()[static_cast<size_t>(node.comm)].in_flight_seq);
 }
 
 bool IncidentTree::Touches(const QModelIndex& index, const Selection& selection) const {
@@ -378,12 +372,12 @@ QString IncidentTree::Note(const Node& node) const {
     }
     case Level::kComm: {
       const CommSummary& comm = nodes_->columns->comms()[static_cast<size_t>(node.comm)];
-      const int32_t size = shown_document_->index().comms()[static_cast<size_t>(node.comm)].size;
+      const int32_t size = shown_document_->CommEntry(node.comm).size;
       const QString text = QString(size == 1 ? "%1 member" : "%1 members").arg(size);
       return comm.in_flight_seq < 0 ? text : QString("in #%1, ").arg(comm.in_flight_seq) + text;
     }
     case Level::kRank: {
-      const int32_t gpu = shown_document_->index().ranks()[static_cast<size_t>(row)].gpu;
+      const int32_t gpu = shown_document_->Entry(row).gpu;
       const QString word = WaitClassWord(*shown_document_, row);
       return (gpu >= 0 ? QString("GPU %1").arg(gpu) : QString()) + (gpu >= 0 && !word.isEmpty() ? ", " : "") + word;
     }
@@ -405,14 +399,7 @@ ViewState IncidentTree::Mark(const Node& node) const {
     case Level::kRoot: return ViewState::kOutside;
     case Level::kHost: return nodes_->marks[static_cast<size_t>(node.host)];
     case Level::kRank: return nodes_->columns->MarkOf(row);
-    case Level::kComm: {
-      const CommSummary& comm = nodes_->columns->comms()[static_cast<size_t>(node.comm)];
-      if (comm.missing > 0) return ViewState::kMissing;
-      if (comm.mismatch >= 0) return ViewState::kMismatch;
-      return comm.in_flight_seq >= 0 ? ViewState::kWaiting
-             : comm.with_data == 0   ? ViewState::kNoData
-                                     : ViewState::kCompleted;
-    }
+    case Level::kComm: return nodes_->columns->MarkOfComm(node.comm);
     case Level::kMember: break;
   }
   const IndexMembership* m = row < 0 ? nullptr : shown_document_->MembershipOf(row, node.comm);

@@ -17,7 +17,7 @@ Ranks PeersOf(const Document& document, const Selection& selection) {
   }
   Ranks out = selection.ranks;
   if (comm < 0 || comm >= document.comm_count()) return out;
-  const auto members = document.index().members(document.index().comms()[static_cast<size_t>(comm)]);
+  const auto members = document.MembersOf(comm);
   std::vector<int32_t> ranks;
   for (const int32_t rank : members) {
     if (rank >= 0) ranks.push_back(rank);
@@ -47,9 +47,7 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
   std::vector<Key> keys;
   std::vector<int> best_of_host;
   for (const int row : by_rank) {
-    const int host =
-        host_order.emplace(document.index().ranks()[static_cast<size_t>(row)].host, static_cast<int>(host_order.size()))
-            .first->second;
+    const int host = host_order.emplace(document.Entry(row).host, static_cast<int>(host_order.size())).first->second;
     if (filtered != nullptr && !filtered->Contains(document.RankAt(row))) continue;
     const int group = group_of(row);
     if (choice == LaneChoice::kSelectionOnly && chosen && group == 2) continue;

@@ -126,7 +126,7 @@ namespace {
 // Returns when the data was captured, which is after the last time in it.
 int64_t LastTaken(const Document& d, int64_t last) {
   for (int row = 0; row < d.rank_count(); ++row) {
-    const IndexRank& rank = d.index().ranks()[static_cast<size_t>(row)];
+    const IndexRank& rank = d.Entry(row);
     if (rank.captured_ns != 0 && rank.ops != 0)
       last = std::max(last, Add(rank.captured_ns, d.FactsAt(row).clock_offset_ns()));
   }

@@ -128,8 +128,7 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
       std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
   Row fresh{PlaceOf("blind"), "gaps", {}};
   Row& row = at == rows->end() ? fresh : *at;
-  Ranks missing;
-  for (const RankRuns& runs : document.facts().missing()) missing.Unite(Ranks::Of(runs));
+  const Ranks missing = document.MissingRanks();
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
     row.lines.append(Html(text));
@@ -290,10 +289,7 @@ Selection VerdictLink(const Document& document, const QString& link, int* findin
   const QStringList parts = link.split(':');
   const int f = Number(parts, 1), item = Number(parts, 2);
   if (f < 0 || f >= document.verdict().findings_size()) {
-    Selection selection;
-    if (parts[0] != "missing") return selection;
-    for (const RankRuns& runs : document.facts().missing()) selection.ranks.Unite(Ranks::Of(runs));
-    return selection;
+    return parts[0] == "missing" ? Selection::Of(document.MissingRanks()) : Selection();
   }
   const Finding& of = document.verdict().findings(f);
   if (parts[0] == "finding") {
@@ -306,12 +302,11 @@ Selection VerdictLink(const Document& document, const QString& link, int* findin
   const ChainLink& chain = of.chain(item);
   selection.ranks = Ranks::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
   for (int32_t c = 0; c < document.comm_count() && selection.comm < 0 && !chain.communicator().id().empty(); ++c) {
-    if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
-      selection.comm = c;
+    if (document.index().text(document.CommEntry(c).id) == chain.communicator().id()) selection.comm = c;
   }
   const int row = selection.ranks.empty() ? -1 : document.RowOf(selection.ranks.front());
-  const int32_t wait = row < 0 ? -1 : document.FactsAt(row).wait_class();
-  const bool send = wait >= 0 && document.facts().classes(wait).point_to_point();
+  const WaitClass* wait = row < 0 ? nullptr : document.WaitOf(row);
+  const bool send = wait != nullptr && wait->point_to_point();
   if (chain.has_sequence() && !send && document.HasColumns(selection.comm))
     selection.seq_first = selection.seq_last = chain.sequence();
   return selection;

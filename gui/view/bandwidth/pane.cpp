@@ -22,8 +22,7 @@ constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixel
 BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent)
     : Pane("Bandwidth plot",
            "Left and Right move between ranks, with Ctrl between outliers; Enter selects; Page Up and Page Down change "
-           "the "
-           "series.",
+           "the series.",
            parent),
       navigator_(navigator) {
   setMinimumSize(240, 140);
@@ -114,11 +113,9 @@ QString BandwidthPane::PointText(int point) const {
   const BandwidthShare& share = shares_.points[static_cast<size_t>(point)];
   const int row = document_->RowOf(p.rank());
   QStringList lines;
-  lines << QString("rank %1").arg(p.rank()) + (row >= 0
-                                                   ? QString(" on %1, GPU %2")
-                                                         .arg(document_->HostAt(row))
-                                                         .arg(document_->index().ranks()[static_cast<size_t>(row)].gpu)
-                                                   : QString());
+  lines << QString("rank %1").arg(p.rank()) +
+               (row >= 0 ? QString(" on %1, GPU %2").arg(document_->HostAt(row)).arg(document_->Entry(row).gpu)
+                         : QString());
   lines << QString::fromStdString(s->label());
   lines << QString("median %1, %2 % of the best")
                .arg(RateText(p.median_bytes_per_s()))
@@ -148,13 +145,7 @@ void BandwidthPane::Select(int point) {
   const BandwidthSeries* s = Series();
   if (s == nullptr || point < 0 || point >= s->points_size()) return;
   const auto& p = s->points(point);
-  Selection selection;
-  selection.ranks = Ranks::Between(p.rank(), p.rank());
-  if (p.comm() >= 0 && p.comm() < document_->comm_count()) {
-    selection.comm = p.comm();
-    if (p.worst_sequence() >= 0) selection.seq_first = selection.seq_last = p.worst_sequence();
-  }
-  navigator_->Select(std::move(selection));
+  navigator_->Select(Selection::Of(Ranks::Between(p.rank(), p.rank()), p.comm(), p.worst_sequence()));
 }
 
 void BandwidthPane::Zoom(double factor, double at_share) {
@@ -205,11 +196,11 @@ void BandwidthPane::DrawHosts(const Drawing& d, const QSize& size) const {
   bool odd = false;
   for (int i = d.first; i < d.last;) {
     const int row = document_->RowOf(s.points(i).rank());
-    const uint32_t host = row < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(row)].host;
+    const uint32_t host = row < 0 ? UINT32_MAX : document_->Entry(row).host;
     int next = i + 1;
     while (next < d.last) {
       const int other = document_->RowOf(s.points(next).rank());
-      if ((other < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(other)].host) != host) break;
+      if ((other < 0 ? UINT32_MAX : document_->Entry(other).host) != host) break;
       ++next;
     }
     const double a = std::max<double>(XOf(i - 0.5, d.plot), d.plot.left()),
@@ -401,14 +392,6 @@ void BandwidthPane::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space: Select(cursor_); break;
-    case Qt::Key_W:
-    case Qt::Key_Plus:
-    case Qt::Key_Equal: Zoom(1.25, 0.5); break;
-    case Qt::Key_S:
-    case Qt::Key_Minus: Zoom(0.8, 0.5); break;
-    case Qt::Key_A: Pan(-0.1); break;
-    case Qt::Key_D: Pan(0.1); break;
-    case Qt::Key_F: Fit(); break;
     case Qt::Key_PageUp:
       if (on_series) on_series(-1);
       break;

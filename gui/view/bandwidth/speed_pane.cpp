@@ -337,9 +337,7 @@ void SpeedPane::SelectHost(int host) {
     if (Plain(document_->HostAt(row), 120) == Row()->hosts[static_cast<size_t>(host)].host)
       ranks.push_back(document_->RankAt(row));
   }
-  Selection selection;
-  selection.ranks = Ranks::Of(std::move(ranks));
-  if (!selection.ranks.empty()) navigator_->Select(std::move(selection));
+  if (!ranks.empty()) navigator_->Select(Selection::Of(Ranks::Of(std::move(ranks))));
 }
 
 void SpeedPane::SetCursor(int host) {

@@ -195,7 +195,7 @@ TEST(BandwidthViewTest, TheReasonForMissingMeasurementsIsGiven) {
   view.grab();
   QTest::keyClick(view.pane(), Qt::Key_Right);
   QTest::keyClick(view.pane(), Qt::Key_Return);
-  QTest::keyClick(view.pane(), Qt::Key_W);
+  view.Zoom(1.25);
   QTest::mouseClick(view.pane(), Qt::LeftButton, {}, QPoint(50, 50));
   EXPECT_TRUE(navigator.selection().empty());
   view.SetDocument(Made({}));

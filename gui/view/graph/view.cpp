@@ -302,13 +302,7 @@ int WaitGraphView::NodeAt(const QPointF& at) const {
 void WaitGraphView::SelectNode(int node) {
   if (node < 0 || node >= static_cast<int>(graph_.nodes.size())) return;
   const WaitNode& n = graph_.nodes[static_cast<size_t>(node)];
-  Selection selection;
-  selection.ranks = n.ranks;
-  if (n.comm >= 0 && document_ != nullptr && n.comm < document_->comm_count()) {
-    selection.comm = n.comm;
-    if (n.sequence >= 0) selection.seq_first = selection.seq_last = n.sequence;
-  }
-  navigator()->Select(std::move(selection));
+  navigator()->Select(Selection::Of(n.ranks, n.comm, n.sequence));
 }
 
 void WaitGraphView::FocusNode(int node) {
@@ -434,15 +428,6 @@ void WaitGraphView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space: SelectNode(focus_); break;
-    case Qt::Key_W:
-    case Qt::Key_Plus:
-    case Qt::Key_Equal: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 1.25); break;
-    case Qt::Key_S:
-    case Qt::Key_Minus: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 0.8); break;
-    case Qt::Key_A:
-    case Qt::Key_D: Pan(event->key() == Qt::Key_A ? -0.1 : 0.1, 0); break;
-    case Qt::Key_F: Fit(); break;
-    case Qt::Key_Z: ZoomToSelection(); break;
     default: View::keyPressEvent(event);
   }
 }

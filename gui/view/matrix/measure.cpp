@@ -36,7 +36,7 @@ bool TimesOfBox(const MatrixData& data, const LineBox& wanted, int most_lines, i
         box.line_first + (looked_at == 1 ? 0 : static_cast<int>(int64_t{i} * (lines - 1) / (looked_at - 1)));
     const int row = static_cast<int>(data.order.rows[static_cast<size_t>(line)]);
     const int place = document.RowOf(data.cells->rank_of_row[static_cast<size_t>(row)]);
-    if (place < 0 || place >= document.facts().ranks_size()) continue;
+    if (place < 0) continue;
     const int64_t offset = document.FactsAt(place).clock_offset_ns();
     for (const int column : {box.column_first, box.column_last}) {
       const Selection cell = SelectionOfCell(document, *data.cells, row, column);

@@ -26,6 +26,12 @@ struct MatrixLayout {
 };
 MatrixLayout LayOutMatrix(const QSize& size, const QFontMetrics& font, int pinned_lines);
 
+// A line of the picture and a column of the matrix.
+struct MatrixCell {
+  int line = 0, column = 0;
+  bool operator==(const MatrixCell&) const = default;
+};
+
 // Lines and columns of the picture, inclusive.
 struct LineBox {
   int line_first = 0, line_last = -1, column_first = 0, column_last = -1;

@@ -2,11 +2,9 @@
 
 #include <QAccessible>
 #include <QApplication>
-#include <QContextMenuEvent>
 #include <QCoreApplication>
 #include <QHelpEvent>
 #include <QKeyEvent>
-#include <QMenu>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QStatusTipEvent>
@@ -20,13 +18,13 @@
 #include "gui/model/matrix/cell_text.h"
 #include "gui/model/safe_text.h"
 #include "gui/view/matrix/accessible.h"
+#include "gui/view/matrix/hits.h"
 #include "gui/view/matrix/measure.h"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
-constexpr int64_t kMostPinned = 64;
 constexpr double kReadable = 20;  // width of a column that the view scrolls to, in pixels
 
 }  // namespace
@@ -46,7 +44,6 @@ struct MatrixView::Impl {
   bool reveal = false;     // the selection must be scrolled into view
   bool approach = false;   // and enlarged until it is readable
   bool selecting = false;  // this view changed the selection itself
-  bool centred = false;    // the previous key was F
   enum class Drag : uint8_t { kNone, kPress, kArea, kPan, kMinimap } drag = Drag::kNone;
   QPoint pressed, last;
   bool whole_rows = false, whole_columns = false;
@@ -96,80 +93,15 @@ struct MatrixView::Impl {
     view->update();
   }
 
-  std::optional<Cell> CellAt(const QPoint& at) const {
-    if (data() == nullptr) return std::nullopt;
-    for (const bool top : {true, false}) {
-      const QRect& part = top ? layout.pinned : layout.body;
-      if (part.isEmpty() || !part.contains(at)) continue;
-      const ViewTransform& t = top ? scene.pinned : scene.body;
-      const int line = t.y.CellAt(at.y() - part.top() + 0.5), column = t.x.CellAt(at.x() - part.left() + 0.5);
-      if (line < 0 || column < 0) return std::nullopt;
-      return Cell{line + (top ? 0 : pinned()), column};
-    }
-    return std::nullopt;
-  }
-
-  // Returns the cell nearest to the point, which may be anywhere.
-  Cell NearestCell(const QPoint& at) const {
-    const bool top = !layout.pinned.isEmpty() && at.y() <= layout.pinned.bottom();
-    const QRect& part = top ? layout.pinned : layout.body;
-    const ViewTransform& t = top ? scene.pinned : scene.body;
-    auto inside = [](int value, int size) { return std::clamp(value, 0, std::max(size - 1, 0)) + 0.5; };
-    // If every line is pinned, none is left to scroll.
-    return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : pinned()),
-                     std::max(lines() - 1, 0)),
-            t.x.ClampedCellAt(inside(at.x() - part.left(), part.width()))};
-  }
-
+  std::optional<Cell> CellAt(const QPoint& at) const { return MatrixCellAt(layout, scene, at); }
+  Cell NearestCell(const QPoint& at) const { return NearestMatrixCell(layout, scene, at); }
+  // Returns the worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
+  std::optional<Cell> WorstAt(const QPoint& at) const { return WorstMatrixCell(layout, scene, at); }
   int RowOf(int line) const { return static_cast<int>(data()->order.rows[static_cast<size_t>(line)]); }
 
-  // Returns the worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
-  Cell WorstNear(const QPoint& at, Cell cell) const {
-    const ViewTransform& t = scene.body;
-    if (cell.line < pinned() || (t.x.scale() >= kLeastFaultPixels && t.y.scale() >= kLeastFaultPixels)) return cell;
-    auto range = [](const ViewAxis& axis, double pixel, int size) {
-      if (axis.scale() >= kLeastFaultPixels) return std::pair(axis.ClampedCellAt(pixel), axis.ClampedCellAt(pixel));
-      return std::pair(axis.ClampedCellAt(std::max(pixel - 1.5, 0.0)),
-                       axis.ClampedCellAt(std::min<double>(pixel + 1.5, size - 1)));
-    };
-    const auto [c0, c1] = range(t.x, at.x() - layout.body.left() + 0.5, layout.body.width());
-    const auto [l0, l1] = range(t.y, at.y() - layout.body.top() + 0.5, layout.body.height());
-    Cell best = cell;
-    auto state = [&](Cell c) { return data()->cells->At(RowOf(c.line), c.column); };
-    for (int line = l0 + pinned(); line <= l1 + pinned() && line < lines(); ++line) {
-      for (int column = c0; column <= c1; ++column) {
-        if (IsFault(static_cast<uint8_t>(state({line, column}))) && state({line, column}) > state(best))
-          best = {line, column};
-      }
-    }
-    return best;
-  }
-
   void TakeSelection() {
-    scene.selected.clear();
-    if (data() == nullptr || stale()) return;
-    const CellRange range = CellsOfSelection(*document, *data()->cells, view->navigator()->selection());
-    const int last = columns() - 1;
-    std::vector<LineBox> boxes;
-    for (size_t i = 0; i < range.rows.size(); ++i) {
-      const int32_t line = data()->line_of_row[static_cast<size_t>(range.rows[i])];
-      if (line < 0) continue;
-      int first = range.column_first, end = range.column_last;
-      if (!range.columns.empty()) first = end = range.columns[i];
-      if (first < 0) first = 0, end = last;
-      boxes.push_back({line, line, first, end});
-    }
-    std::sort(boxes.begin(), boxes.end(),
-              [](const LineBox& a, const LineBox& b) { return a.line_first < b.line_first; });
-    for (const LineBox& box : boxes) {
-      LineBox* before = scene.selected.empty() ? nullptr : &scene.selected.back();
-      if (before != nullptr && before->line_last + 1 == box.line_first && before->column_first == box.column_first &&
-          before->column_last == box.column_last && box.line_first != pinned()) {
-        before->line_last = box.line_last;
-      } else {
-        scene.selected.push_back(box);
-      }
-    }
+    scene.selected = data() == nullptr || stale() ? std::vector<LineBox>()
+                                                  : BoxesOfSelection(*data(), view->navigator()->selection());
   }
 
   // Returns the box that contains everything selected, among the lines that scroll.
@@ -231,8 +163,7 @@ struct MatrixView::Impl {
         approach = true;
         view->navigator()->Amend(std::move(next));
       }
-      scene.area.reset();
-      scene.area_text.clear();
+      ForgetArea();
     }
     TakeSelection();
     if (!selecting) Reveal();
@@ -273,6 +204,13 @@ struct MatrixView::Impl {
         view->update();
       };
     });
+    view->update();
+  }
+
+  void ForgetArea() {
+    scene.area.reset();
+    scene.area_text.clear();
+    count_job.Cancel();
     view->update();
   }
 
@@ -330,8 +268,6 @@ struct MatrixView::Impl {
     QAccessibleValueChangeEvent changed(view, text);
     QAccessible::updateAccessibility(&changed);
   }
-
-  QString TipAt(const QPoint& at) const;
 };
 
 MatrixView::MatrixView(Navigator* navigator, QWidget* parent)
@@ -359,9 +295,7 @@ MatrixView::MatrixView(Navigator* navigator, QWidget* parent)
     d.scene.building = false;
     const int32_t line = row < 0 ? -1 : next->line_of_row[static_cast<size_t>(row)];
     d.cursor = line < 0 ? std::nullopt : std::optional<Cell>({line, d.cursor->column});
-    d.scene.area.reset();
-    d.scene.area_text.clear();
-    d.count_job.Cancel();
+    d.ForgetArea();
     d.LayOut();
     d.TakeSelection();
     if (d.reveal) d.Reveal();
@@ -452,51 +386,6 @@ void MatrixView::ZoomToSelection() {
   if (box.has_value()) d.ShowBox(*box, 12, 8);
 }
 
-void MatrixView::NextGrouping(int step) {
-  Place next = navigator()->place();
-  next.grouping = static_cast<RowGrouping>((static_cast<int>(next.grouping) + step + 5) % 5);
-  next.matrix.y0 = next.matrix.y1 = 0;
-  impl_->reveal = true;
-  navigator()->Go(std::move(next));
-}
-
-void MatrixView::TogglePin() {
-  Impl& d = *impl_;
-  Ranks ranks = navigator()->selection().ranks;
-  if (ranks.empty() && d.cursor.has_value() && d.data() != nullptr) {
-    const int rank = d.data()->RankOfLine(d.cursor->line);
-    if (rank >= 0) ranks = Ranks::Between(rank, rank);
-  }
-  if (ranks.empty()) return;
-  Place next = navigator()->place();
-  next.pinned.ContainsAll(ranks) ? next.pinned.Subtract(ranks) : next.pinned.Unite(Ranks::Of(ranks.List(kMostPinned)));
-  next.pinned = Ranks::Of(next.pinned.List(kMostPinned));
-  navigator()->Go(std::move(next));
-}
-
-void MatrixView::ToggleMode() {
-  Impl& d = *impl_;
-  if (d.document == nullptr) return;
-  Place next = navigator()->place();
-  next.matrix = {};
-  if (next.matrix_mode == MatrixMode::kCommunicator) {
-    next.matrix_mode = MatrixMode::kJob;
-  } else {
-    int32_t comm = next.selection.comm;
-    if (comm < 0 && d.cursor.has_value() && d.data() != nullptr && !d.stale() && d.cursor->line < d.lines()) {
-      comm = SelectionOfCell(*d.document, *d.data()->cells, d.RowOf(d.cursor->line), d.cursor->column).comm;
-    }
-    if (comm < 0) comm = next.matrix_comm;
-    for (int i = 0; comm < 0 && i < d.document->anomaly_count(); ++i) comm = d.document->AnomalyAt(i).comm;
-    if (comm < 0 && d.document->comm_count() > 0) comm = 0;
-    if (comm < 0) return;
-    next.matrix_mode = MatrixMode::kCommunicator;
-    next.matrix_comm = comm;
-  }
-  d.reveal = true;
-  navigator()->Go(std::move(next));
-}
-
 bool MatrixView::Paint(QPainter* painter, const QSize& size) {
   Impl& d = *impl_;
   if (d.data() == nullptr) return false;
@@ -565,7 +454,6 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
   Impl& d = *impl_;
   const bool shift = event->modifiers().testFlag(Qt::ShiftModifier),
              ctrl = event->modifiers().testFlag(Qt::ControlModifier);
-  const bool centred = std::exchange(d.centred, false);
   if (event->modifiers().testFlag(Qt::AltModifier)) return View::keyPressEvent(event);
   auto move = [&](int down, int right) {
     if (d.lines() == 0 || d.columns() == 0) return;
@@ -604,35 +492,10 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Escape:
       d.anchor.reset();
       if (d.scene.area.has_value()) {
-        d.scene.area.reset();
-        d.scene.area_text.clear();
-        d.count_job.Cancel();
-        return update();
+        return d.ForgetArea();
       }
       if (!navigator()->selection().empty()) return d.Select({});
       return View::keyPressEvent(event);
-    default: break;
-  }
-  if (ctrl) {
-    if (event->key() == Qt::Key_Plus || event->key() == Qt::Key_Equal) return Zoom(kZoomStep);
-    if (event->key() == Qt::Key_Minus) return Zoom(1 / kZoomStep);
-    return View::keyPressEvent(event);
-  }
-  switch (event->key()) {
-    case Qt::Key_W: return shift ? ZoomRows(kZoomStep) : Zoom(kZoomStep);
-    case Qt::Key_S: return shift ? ZoomRows(1 / kZoomStep) : Zoom(1 / kZoomStep);
-    case Qt::Key_A: return shift ? Pan(0, -0.2) : Pan(-0.2, 0);
-    case Qt::Key_D: return shift ? Pan(0, 0.2) : Pan(0.2, 0);
-    case Qt::Key_F: d.centred = !centred; return centred ? Fit() : CentreOnSelection();
-    case Qt::Key_Z: return ZoomToSelection();
-    case Qt::Key_G: return NextGrouping(shift ? -1 : 1);
-    case Qt::Key_P: return TogglePin();
-    case Qt::Key_C: return ToggleMode();
-    case Qt::Key_Comma:
-    case Qt::Key_Period:
-      move(0, event->key() == Qt::Key_Period ? 1 : -1);
-      if (d.cursor.has_value()) d.SelectCell(*d.cursor);
-      return;
     default: return View::keyPressEvent(event);
   }
 }
@@ -685,11 +548,9 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
   const QPoint at = event->pos();
   switch (d.drag) {
     case Impl::Drag::kNone: {
-      const std::optional<Cell> cell = d.CellAt(at);
       QString text;
-      if (cell.has_value()) {
-        const Cell worst = d.WorstNear(at, *cell);
-        text = CellLines(*d.data()->document, *d.data()->cells, d.RowOf(worst.line), worst.column)
+      if (const std::optional<Cell> cell = d.WorstAt(at); cell.has_value()) {
+        text = CellLines(*d.data()->document, *d.data()->cells, d.RowOf(cell->line), cell->column)
                    .mid(0, 3)
                    .join(QString::fromUtf8("  \u00b7  "));
       }
@@ -731,55 +592,23 @@ void MatrixView::mouseReleaseEvent(QMouseEvent* event) {
     d.SetArea(cell, cell);
     return d.SelectArea();
   }
-  d.scene.area.reset();
-  d.scene.area_text.clear();
-  d.count_job.Cancel();
-  update();
-  const std::optional<Cell> cell = d.CellAt(event->pos());
+  d.ForgetArea();
+  const std::optional<Cell> cell = d.WorstAt(event->pos());
   if (!cell.has_value()) return;
-  const Cell worst = d.WorstNear(event->pos(), *cell);
-  MoveCursor(worst);
-  d.SelectCell(worst);
+  MoveCursor(*cell);
+  d.SelectCell(*cell);
 }
 
 void MatrixView::mouseDoubleClickEvent(QMouseEvent* event) {
   Impl& d = *impl_;
   if (event->button() != Qt::LeftButton) return;
-  if (const std::optional<Cell> cell = d.CellAt(event->pos()); cell.has_value())
-    d.ShowColumn(d.WorstNear(event->pos(), *cell));
-}
-
-QString MatrixView::Impl::TipAt(const QPoint& at) const {
-  if (data() == nullptr || lines() == 0 || columns() == 0) return {};
-  if (const std::optional<Cell> cell = CellAt(at); cell.has_value()) {
-    const Cell worst = WorstNear(at, *cell);
-    return CellLines(*data()->document, *data()->cells, RowOf(worst.line), worst.column).join('\n');
-  }
-  const Cell near = NearestCell(at);
-  const QString rows = Count(lines());
-  if (layout.histogram.contains(at)) {
-    const MatrixData::Column& column = data()->columns[static_cast<size_t>(near.column)];
-    const QString what = data()->cells->mode == MatrixMode::kCommunicator
-                             ? QString("sequence number %1").arg(Count(data()->cells->first_seq + near.column))
-                             : QString("%1 calls before the stall").arg(columns() - 1 - near.column);
-    return QString("%1\n%2 of %3 done\n%4 in flight\n%5 at fault")
-        .arg(what, Count(column.done), rows, Count(column.open), Count(column.fault));
-  }
-  if (layout.lag.contains(at) || layout.row_axis.contains(at)) {
-    const int row = RowOf(near.line);
-    const int64_t lag = data()->lag[static_cast<size_t>(row)];
-    QStringList lines_of = CellLines(*data()->document, *data()->cells, row, columns() - 1).mid(0, 1);
-    lines_of << (lag < 0 ? QString("unknown how far behind")
-                         : QString("%1 collectives behind the furthest member").arg(Count(lag)));
-    return lines_of.join('\n');
-  }
-  return {};
+  if (const std::optional<Cell> cell = d.WorstAt(event->pos()); cell.has_value()) d.ShowColumn(*cell);
 }
 
 bool MatrixView::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     auto* help = static_cast<QHelpEvent*>(event);
-    const QString text = impl_->TipAt(help->pos());
+    const QString text = MatrixTip(impl_->layout, impl_->scene, help->pos());
     if (text.isEmpty()) {
       QToolTip::hideText();
       event->ignore();
@@ -789,28 +618,6 @@ bool MatrixView::event(QEvent* event) {
     return true;
   }
   return View::event(event);
-}
-
-void MatrixView::contextMenuEvent(QContextMenuEvent* event) {
-  QMenu menu(this);
-  menu.setAccessibleName("Matrix menu");
-  const Place& place = navigator()->place();
-  menu.addAction(place.matrix_mode == MatrixMode::kJob ? "Show the communicator\tC" : "Show all ranks\tC", this,
-                 [this] { ToggleMode(); });
-  QMenu* groups = menu.addMenu("Group rows by");
-  for (int i = 0; i < 5; ++i) {
-    QAction* action = groups->addAction(RowGroupingName(static_cast<RowGrouping>(i)), this, [this, i] {
-      NextGrouping(i - static_cast<int>(navigator()->place().grouping));
-    });
-    action->setCheckable(true);
-    action->setChecked(static_cast<int>(place.grouping) == i);
-  }
-  menu.addAction("Pin or unpin the selected ranks\tP", this, [this] { TogglePin(); });
-  menu.addSeparator();
-  menu.addAction("Zoom to the selection\tZ", this, [this] { ZoomToSelection(); });
-  menu.addAction("Center the selection\tF", this, [this] { CentreOnSelection(); });
-  menu.addAction("Show everything\tF F", this, [this] { Fit(); });
-  menu.exec(event->globalPos());
 }
 
 QString MatrixView::CopyText() const {

@@ -16,15 +16,14 @@ namespace lockstep::gui {
 // Around it are row and column axes, how far each rank is behind, how many have completed each column, and a minimap.
 // Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine what it shows. While another matrix is
 // built, the old one stays.
-// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks.
-// - W S zoom columns, with Shift ranks; A D pan columns, with Shift ranks; a middle or Shift drag pans both.
+// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks. A
+// middle
+//   or Shift drag pans both.
 // - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp PgDn move by a screen;
-//   Home End go to the ends of the row, with Ctrl of the ranks. , . go to the previous and next call of the rank. Enter
-//   selects; Ctrl+Enter shows the collective's column.
-// - A left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the selection, Esc removes
-// it.
-//   F centers the selection, F again shows everything; a double click shows the collective's column.
-// - G changes the grouping of rows, P pins the selected ranks, C switches between all ranks and one communicator.
+//   Home End go to the ends of the row, with Ctrl of the ranks. Enter selects; Ctrl+Enter shows the collective's
+//   column.
+// - A left drag measures an area (on an axis: whole rows or columns), Esc removes it. A double click shows the
+//   collective's column. Other keys are the window's actions.
 class MatrixView : public View {
   Q_OBJECT
 
@@ -46,14 +45,7 @@ class MatrixView : public View {
   QSize sizeHint() const override { return {900, 600}; }
   QSize minimumSizeHint() const override { return {240, 140}; }
 
-  void NextGrouping(int step = 1);
-  void TogglePin();
-  void ToggleMode();
-  // A line of the picture and a column of the matrix.
-  struct Cell {
-    int line = 0, column = 0;
-    bool operator==(const Cell&) const = default;
-  };
+  using Cell = MatrixCell;
   std::optional<Cell> cursor() const;
   void MoveCursor(Cell cell);
   // Returns the cursor's cell for a screen reader; empty if there is none.
@@ -76,7 +68,6 @@ class MatrixView : public View {
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
-  void contextMenuEvent(QContextMenuEvent* event) override;
   void focusInEvent(QFocusEvent* event) override;
   void focusOutEvent(QFocusEvent* event) override;
 

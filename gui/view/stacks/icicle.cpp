@@ -201,9 +201,6 @@ void IciclePane::keyPressEvent(QKeyEvent* event) {
       if (current_ >= 0 && on_select) on_select(current_);
       break;
     case Qt::Key_Backspace: SetRoot(-1); break;
-    case Qt::Key_Z:
-      if (current_ >= 0) SetRoot(current_);
-      break;
     default: QWidget::keyPressEvent(event);
   }
 }

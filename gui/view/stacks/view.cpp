@@ -191,9 +191,7 @@ void StackView::Mark() {
 
 void StackView::SelectNode(int node) {
   if (node < 0) return;
-  Selection selection;
-  selection.ranks = model_->RanksOf(node);
-  navigator()->Select(std::move(selection));
+  navigator()->Select(Selection::Of(model_->RanksOf(node)));
 }
 
 void StackView::SetCurrent(int node) {

@@ -104,9 +104,7 @@ LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
       if (const int32_t rank = impl_->model->At(index.row()).rank; rank >= 0) ranks.push_back(rank);
     }
     if (ranks.empty() || impl_->document == nullptr) return;
-    Selection selection;
-    selection.ranks = Ranks::Of(std::move(ranks));
-    this->navigator()->Select(selection);
+    this->navigator()->Select(Selection::Of(Ranks::Of(std::move(ranks))));
   });
 }
 

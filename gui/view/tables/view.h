@@ -15,7 +15,7 @@ class TableView : public View {
   Q_OBJECT
 
  public:
-  TableView(Navigator* navigator, TableKind kind, QWidget* parent);
+  TableView(Navigator* navigator, TableKind kind, QWidget* parent = nullptr);
   ~TableView() override;
 
   void SetDocument(DocumentPtr document) override;

@@ -434,7 +434,7 @@ void TimelinePane::DrawTransfer(QPainter* painter, const Frame& frame, int recor
   const int32_t comm = document_->CommOf(op);
   const IndexMembership* own = document_->MembershipOf(record_row, comm);
   if (own == nullptr || op.peer < 0 || op.seq < 0) return;
-  const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(comm)]);
+  const auto members = document_->MembersOf(comm);
   const int32_t other_rank = static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
   const int other_row = document_->RowOf(other_rank);
   const bool send = op.kind == ring::CallKind::kSend;
@@ -569,14 +569,14 @@ void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
   if (!at || row < 0) return;
   const double x = frame.X(*at);
   if (x < frame.plot.left() || x > frame.plot.right()) return;
-  const uint32_t host = document_->index().ranks()[static_cast<size_t>(row)].host;
+  const uint32_t host = document_->Entry(row).host;
   const int64_t own = document_->FactsAt(row).clock_uncertainty_ns();
   QColor band = frame.theme.link;
   band.setAlpha(60);
   const int step = std::max(1, static_cast<int>(1 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const int other = lanes_->RowOf(i);
-    if (document_->index().ranks()[static_cast<size_t>(other)].host == host) continue;
+    if (document_->Entry(other).host == host) continue;
     const int64_t off = document_->FactsAt(other).clock_uncertainty_ns();
     const double y = frame.Y(i), height = std::max(frame.lane_height, 1.0);
     if (off < 0 || own < 0) {

@@ -1,7 +1,6 @@
 #include "gui/view/timeline/pane.h"
 
 #include <QApplication>
-#include <QDateTime>
 #include <QFontMetricsF>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -23,7 +22,6 @@ constexpr double kNear = 3;              // pixels around the cursor that count 
 constexpr double kLeastStreamLane = 10;  // pixels; there are never many lanes that bins cannot draw
 constexpr size_t kMostCsvPieces = 100'000;
 constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for the CSV
-constexpr int kTwicePressed = 600;             // milliseconds between two presses of F
 
 }  // namespace
 
@@ -148,10 +146,8 @@ void TimelinePane::RebuildLanes() {
     for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k)
       lane_of_row_[static_cast<size_t>(lanes_->rows[lane.first + k])] = i;
     for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k) {
-      const int of = document_->FactsAt(lanes_->rows[lane.first + k]).wait_class();
-      const bool known = of >= 0 && of < document_->facts().classes_size();
-      const WaitClass::Kind kind = known ? document_->facts().classes(of).kind() : WaitClass::HEALTHY;
-      if (kind != WaitClass::CAUSE && kind != WaitClass::IN_CYCLE) continue;
+      const WaitClass* wait = document_->WaitOf(lanes_->rows[lane.first + k]);
+      if (wait == nullptr || (wait->kind() != WaitClass::CAUSE && wait->kind() != WaitClass::IN_CYCLE)) continue;
       cause_lanes_.push_back(i);
       break;
     }
@@ -430,15 +426,7 @@ void TimelinePane::Select(Selection selection) {
 }
 
 void TimelinePane::SelectHit(const TimelineHit& hit) {
-  const IndexOp op = document_->OpAt(hit.row, hit.record);
-  Selection selection;
-  selection.ranks = Ranks::Between(document_->RankAt(hit.row), document_->RankAt(hit.row));
-  selection.comm = document_->CommOf(op);
-  if (selection.comm >= 0 && op.seq >= 0 && !ring::IsPointToPoint(op.kind))
-    selection.seq_first = selection.seq_last = op.seq;
-  selection.record_rank = document_->RankAt(hit.row);
-  selection.record = hit.record;
-  Select(std::move(selection));
+  Select(document_->SelectOp(hit.row, hit.record));
   setAccessibleDescription(HitText(hit));
 }
 
@@ -447,9 +435,7 @@ void TimelinePane::SelectLane(int lane) {
   const TimelineLane& l = lanes_->lanes[static_cast<size_t>(lane)];
   std::vector<int32_t> ranks;
   for (uint32_t k = 0; k < l.count; ++k) ranks.push_back(document_->RankAt(lanes_->rows[l.first + k]));
-  Selection selection;
-  selection.ranks = Ranks::Of(std::move(ranks));
-  Select(std::move(selection));
+  Select(Selection::Of(Ranks::Of(std::move(ranks))));
 }
 
 void TimelinePane::MoveCursor(int by) {
@@ -468,32 +454,6 @@ void TimelinePane::MoveCursor(int by) {
                                                 .arg(document_->HostAt(row))
                                                 .arg(document_->OpCount(row)));
   update();
-}
-
-// Goes to the operation after or before the selected one, or starts at the end.
-void TimelinePane::StepRecord(int by) {
-  if (document_ == nullptr || timeline_ == nullptr) return;
-  const Selection& s = navigator_->selection();
-  int row = document_->RowOf(s.record_rank);
-  int64_t record = s.record;
-  const int cursor_row = cursor_lane_ >= 0 ? lanes_->RowOf(cursor_lane_) : -1;
-  if (row < 0 || record < 0 || (cursor_row >= 0 && cursor_row != row)) {
-    row = cursor_row >= 0 ? cursor_row : document_->RowOf(s.ranks.front());
-    if (row < 0) return;
-    record = by > 0 ? -1 : document_->OpCount(row);
-  }
-  record += by;
-  if (record < 0 || record >= document_->OpCount(row)) return;
-  TimelineHit hit;
-  hit.row = row;
-  hit.record = record;
-  TimelinePiece pieces[3];
-  const int n = timeline_->PiecesOf(row, document_->OpAt(row, record), pieces);
-  if (n > 0) hit.piece = pieces[0];
-  SelectHit(hit);
-  const Viewport v = Shown();
-  if (n > 0 && (static_cast<double>(pieces[n - 1].end) < v.x0 || static_cast<double>(pieces[0].begin) > v.x1))
-    CentreOnSelection();
 }
 
 void TimelinePane::Refine(const RasterRequest& request) {
@@ -594,18 +554,10 @@ void TimelinePane::wheelEvent(QWheelEvent* event) {
 }
 
 void TimelinePane::keyPressEvent(QKeyEvent* event) {
-  const bool shift = event->modifiers().testFlag(Qt::ShiftModifier);
   const Viewport v = Shown();
   const int page = std::max(1, static_cast<int>(v.y1 - v.y0) - 1);
   switch (event->key()) {
-    case Qt::Key_W: shift ? ZoomLanes(1.25) : ZoomTime(1.25); break;
-    case Qt::Key_S: shift ? ZoomLanes(0.8) : ZoomTime(0.8); break;
-    case Qt::Key_Plus:
-    case Qt::Key_Equal: ZoomTime(1.25); break;
-    case Qt::Key_Minus: ZoomTime(0.8); break;
-    case Qt::Key_A:
     case Qt::Key_Left: PanBy(-0.1, 0); break;
-    case Qt::Key_D:
     case Qt::Key_Right: PanBy(0.1, 0); break;
     case Qt::Key_Up: MoveCursor(-1); break;
     case Qt::Key_Down: MoveCursor(1); break;
@@ -613,20 +565,8 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_PageDown: MoveCursor(page); break;
     case Qt::Key_Home: Show({0, v.x1 - v.x0, v.y0, v.y1}); break;
     case Qt::Key_End: Show({1e18, 1e18 + (v.x1 - v.x0), v.y0, v.y1}); break;
-    case Qt::Key_Comma: StepRecord(-1); break;
-    case Qt::Key_Period: StepRecord(1); break;
     case Qt::Key_Return:
     case Qt::Key_Enter: SelectLane(cursor_lane_); break;
-    case Qt::Key_Z: ZoomToSelection(); break;
-    case Qt::Key_F: {
-      const int64_t now = QDateTime::currentMSecsSinceEpoch();
-      if (now - std::exchange(last_centre_ms_, now) < kTwicePressed) {
-        Fit();
-      } else {
-        CentreOnSelection();
-      }
-      break;
-    }
     case Qt::Key_Escape:
       if (drag_ != Drag::kNone) {
         drag_ = Drag::kNone;

@@ -88,7 +88,6 @@ class TimelinePane : public Pane {
   void SelectHit(const TimelineHit& hit);
   void SelectLane(int lane);
   void MoveCursor(int by);
-  void StepRecord(int by);
   void Select(Selection selection);  // does not move lanes under the cursor
 
   void DrawLooks(QPainter* painter, const Frame& frame, bool whole);
@@ -141,7 +140,6 @@ class TimelinePane : public Pane {
   enum class Drag : uint8_t { kNone, kSelect, kPan };
   Drag drag_ = Drag::kNone;
   bool moved_ = false;
-  int64_t last_centre_ms_ = 0;
   QThreadPool pool_;
 };
 

@@ -1,4 +1,4 @@
-#include "gui/view/tables/tables.h"
+#include "gui/view/tables/view.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,13 @@
 #include <QToolButton>
 
 #include "gui/testing/samples.h"
-#include "gui/view/tables/view.h"
 
 namespace lockstep::gui {
 namespace {
 
 struct ShownTable {
-  explicit ShownTable(View* (*make)(Navigator*, QWidget*), DocumentPtr document)
-      : view(static_cast<TableView*>(make(&navigator, nullptr))) {
+  explicit ShownTable(TableKind kind, DocumentPtr document)
+      : view(std::make_unique<TableView>(&navigator, std::move(kind))) {
     view->resize(1280, 300);
     view->show();
     view->SetDocument(std::move(document));
@@ -44,7 +43,7 @@ struct ShownTable {
 };
 
 TEST(TablesTest, RanksSelectBothWays) {
-  ShownTable shown(MakeRankTable, testing::Hang());
+  ShownTable shown(RankTable(), testing::Hang());
   shown.Click(0, 1);
   EXPECT_EQ(shown.navigator.selection().ranks, Ranks::Between(5, 5));
   QTest::keyClick(shown.view->table(), Qt::Key_Down);
@@ -68,7 +67,7 @@ TEST(TablesTest, RanksSelectBothWays) {
 }
 
 TEST(TablesTest, FilterAndSortKeepTheSelection) {
-  ShownTable shown(MakeRankTable, testing::Hang());
+  ShownTable shown(RankTable(), testing::Hang());
   Selection selection;
   selection.ranks = Ranks::Between(3, 3);
   shown.navigator.Select(selection);
@@ -108,7 +107,7 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
 
 TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
   const DocumentPtr document = testing::Hang();
-  ShownTable comms(MakeCommTable, document);
+  ShownTable comms(CommTable(), document);
   comms.Click(0, 0);
   EXPECT_EQ(comms.navigator.selection().comm, comms.view->model()->Source(0));
   EXPECT_GE(comms.navigator.selection().seq_first, 0);
@@ -118,7 +117,7 @@ TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
   ASSERT_EQ(comms.Selected().size(), 1u);
   EXPECT_EQ(comms.view->model()->Source(comms.Selected()[0]), 2);
 
-  ShownTable flight(MakeInFlightTable, document);
+  ShownTable flight(InFlightTable(), document);
   ASSERT_GT(flight.view->model()->rowCount(), 1);
   flight.Click(1, 1);
   const Selection& selection = flight.navigator.selection();
@@ -131,7 +130,7 @@ TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
 }
 
 TEST(TablesTest, ColumnsHideAndCsvIsWhatIsShown) {
-  ShownTable shown(MakeRankTable, testing::Hang());
+  ShownTable shown(RankTable(), testing::Hang());
   const QString all = shown.view->Csv();
   EXPECT_EQ(all.count('\n'), 9);
   EXPECT_TRUE(all.startsWith("Rank,Host,GPU,"));
@@ -148,19 +147,19 @@ TEST(TablesTest, HostileNamesAreOnlyText) {
   Bundle bundle = testing::OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run());
   for (Communicator& comm : bundle.comms) comm.name = "=cmd()|<b>x</b>\t\u202e" + std::string(500, 'N');
   for (Rank& rank : bundle.ranks) rank.host = "h\n\x1b[31m<img src=x>";
-  ShownTable shown(MakeCommTable, testing::Made(bundle));
+  ShownTable shown(CommTable(), testing::Made(bundle));
   EXPECT_FALSE(shown.Cell(0, 0).contains(QChar(0x202e)));
   EXPECT_LE(shown.Cell(0, 0).size(), 130);
   shown.Click(0, 0);
   EXPECT_EQ(shown.view->CopyText().split('\n')[1].count('\t'), shown.view->model()->columnCount() - 1);
   EXPECT_TRUE(shown.view->Csv().contains("'=cmd()"));
-  ShownTable ranks(MakeRankTable, testing::Made(bundle));
+  ShownTable ranks(RankTable(), testing::Made(bundle));
   EXPECT_EQ(ranks.Cell(0, 1), "h ?[31m<img src=x>");
 }
 
 TEST(TablesTest, EmptyDarkAndLongTablesArePainted) {
-  for (View* (*make)(Navigator*, QWidget*) : {MakeCommTable, MakeRankTable, MakeMismatchTable, MakeInFlightTable}) {
-    ShownTable shown(make, testing::Made(Bundle()));
+  for (TableKind (*make)() : {CommTable, RankTable, MismatchTable, InFlightTable}) {
+    ShownTable shown(make(), testing::Made(Bundle()));
     EXPECT_EQ(shown.view->CopyText(), "");
     shown.view->SetDocument(nullptr);
     EXPECT_EQ(shown.view->Csv(), "");
@@ -173,7 +172,7 @@ TEST(TablesTest, EmptyDarkAndLongTablesArePainted) {
   Bundle many;
   many.ranks.resize(1024);
   for (size_t r = 0; r < many.ranks.size(); ++r) many.ranks[r].rank = static_cast<int32_t>(r);
-  ShownTable dark(MakeRankTable, testing::Made(testing::OnHosts(many)));
+  ShownTable dark(RankTable(), testing::Made(testing::OnHosts(many)));
   dark.view->setPalette(testing::DarkPalette());
   Selection selection;
   std::vector<int32_t> odd;
