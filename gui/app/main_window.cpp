@@ -246,7 +246,7 @@ void MainWindow::DefaultLayout() {
     tabifyDockWidget(first, place(name, Qt::BottomDockWidgetArea));
   first->raise();
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
-  resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
+  resizeDocks({tree, details}, {letter * 44, letter * 50}, Qt::Horizontal);
   resizeDocks({tree, legend}, {line * 8, line * 15},
               Qt::Vertical);  // all states of the legend are visible at 1280 x 800
   resizeDocks({first}, {line * 12}, Qt::Vertical);

@@ -41,11 +41,6 @@ const Focus* FocusOf(const Document& document, int finding) {
   return nullptr;
 }
 
-bool HasAnswer(const Document& document) {
-  const Focus* focus = FocusOf(document, 0);
-  return focus != nullptr && focus->finding() >= 0 && !focus->rows().empty();
-}
-
 std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int32_t rank) {
   std::vector<std::vector<const StackNode*>> stacks;
   const auto& nodes = facts.stacks();
@@ -82,6 +77,11 @@ std::vector<AnswerStack> CulpritStacks(const Document& document, int number) {
       stack.frames = std::move(nodes);
     }
     if (!out.empty()) break;
+  }
+  // Below Python code, a native frame is the interpreter's.
+  const auto python = [](const AnswerStack& stack) { return stack.frames.front()->kind() == StackFrame::PYTHON; };
+  if (std::any_of(out.begin(), out.end(), python)) {
+    for (AnswerStack& stack : out) stack.own = python(stack) ? stack.own : -1;
   }
   return out;
 }

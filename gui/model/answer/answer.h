@@ -11,8 +11,6 @@ namespace lockstep::gui {
 
 // Returns the picture of the finding or, without findings (0), of the newest calls; null if there is none.
 const Focus* FocusOf(const Document& document, int finding);
-// Returns whether the verdict has a finding with a picture. If so, the viewer opens on it.
-bool HasAnswer(const Document& document);
 
 // Returns the nodes of the merged stacks that contain the rank, innermost first: one list for each of its stacks.
 std::vector<std::vector<const StackNode*>> StacksOf(const ViewFacts& facts, int32_t rank);

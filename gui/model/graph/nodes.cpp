@@ -151,7 +151,12 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
           same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
       if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses)
         what += QString(" #%1").arg(edge.sequence());
-      if (edge.comm() >= 0) what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
+      // The node's own title names the call that it waits in.
+      if (!edge.why().empty() && graph.level == WaitGraph::Level::kClasses && edge.comm() == from.comm() &&
+          edge.sequence() == from.sequence())
+        what.clear();
+      else if (edge.comm() >= 0)
+        what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
       if (!what.isEmpty()) arrow.why << what.trimmed();
       graph.arrows.push_back(arrow);
     }

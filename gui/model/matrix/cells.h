@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 // Communicator mode has a row for each member and a column for each collective of that communicator. Job mode has a row
 // for each rank of the document or of facts().missing(), ascending, with the last calls of each in its own order,
-// right-aligned at the stall. The last column is the next call: kMissing if peers have made it and the rank is not
+// the newest at the right. The last column is the next call: kMissing if peers have made it and the rank is not
 // merely a victim, or else kOutside.
 //
 // A cell in flight is kWaiting if a member is known not to have issued it, or if the analysis found the rank waiting in

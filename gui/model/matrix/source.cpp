@@ -147,6 +147,7 @@ void MatrixSource::Want(const DocumentPtr& document, const Place& place) {
     if (cancel) return {};
     CountColumns(made.get());
     TakeLags(made.get());
+    made->counts = CountStates(*made, 0, made->order.lines() - 1, 0, made->cells->columns - 1, &cancel);
     // `this` is the context, so it exists when this runs.
     return [this, made] {
       data_ = made;

@@ -14,6 +14,8 @@
 
 namespace lockstep::gui {
 
+using StateCounts = std::array<int64_t, static_cast<size_t>(ViewState::kCount)>;
+
 // Immutable.
 struct MatrixData {
   DocumentPtr document;
@@ -28,12 +30,12 @@ struct MatrixData {
   std::vector<Column> columns;
   std::vector<int64_t> lag;  // one entry per row of `cells`; -1 if unknown
   int64_t most_lag = 0;
+  StateCounts counts{};  // of all cells of `order`
 
   int RankOfLine(int line) const { return cells->rank_of_row[order.rows[static_cast<size_t>(line)]]; }
 };
 using MatrixDataPtr = std::shared_ptr<const MatrixData>;
 
-using StateCounts = std::array<int64_t, static_cast<size_t>(ViewState::kCount)>;
 // Counts the lines [line_first, line_last] and columns [column_first, column_last], clipped to the matrix. `cancel` may
 // be null.
 StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last,

@@ -308,7 +308,7 @@ class InFlightRows : public Rows {
 TableKind CommTable() {
   return {"Communicators",
           "Progress of every communicator: what is in flight, who is missing",
-          {Shared(columns::kComm, false, 16),
+          {Shared(columns::kComm, false, 26),
            {"Oldest in flight", "How long the first member has been in the oldest collective that is not completed",
             true, 13},
            {"In flight", "Sequence number of the oldest collective that a member is in", true, 9},

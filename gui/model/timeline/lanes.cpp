@@ -17,12 +17,7 @@ Ranks PeersOf(const Document& document, const Selection& selection) {
   }
   Ranks out = selection.ranks;
   if (comm < 0 || comm >= document.comm_count()) return out;
-  const auto members = document.MembersOf(comm);
-  std::vector<int32_t> ranks;
-  for (const int32_t rank : members) {
-    if (rank >= 0) ranks.push_back(rank);
-  }
-  out.Unite(Ranks::Of(std::move(ranks)));
+  out.Unite(document.KnownMembers(comm));
   return out;
 }
 

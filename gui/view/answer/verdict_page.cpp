@@ -208,7 +208,9 @@ void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
   }
   for (const AnswerStack& stack : stacks) {
     const bool python = stack.frames.front()->kind() == StackFrame::PYTHON;
-    rows->push_back({python ? python_place : stack_place, "stack of<br>" + RanksText(stack.ranks, kRankColumns),
+    rows->push_back({python ? python_place : stack_place,
+                     (stacks.size() > 1 ? QString(python ? "Python" : "native") + "<br>" : QString()) + "stack of<br>" +
+                         RanksText(stack.ranks, kRankColumns),
                      StackLines(stack)});
   }
   const std::vector<AnswerSite> sites = SitesOf(document, finding);

@@ -181,7 +181,6 @@ VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
   p.copy->setAccessibleName("Copy report");
   p.copy->setAccessibleDescription("Copies the whole report as plain text, for a ticket");
   p.copy->setToolTip("Copy the report as plain text, for a ticket");
-  p.copy->setAutoRaise(true);
 
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(8, 6, 6, 4);

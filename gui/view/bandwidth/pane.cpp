@@ -10,6 +10,8 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/model/safe_text.h"
+
 namespace lockstep::gui {
 namespace {
 
@@ -49,16 +51,15 @@ QString BandwidthPane::NotMeasured() const {
   if (s != nullptr && s->points_size() > 0 && shares_.best_bytes_per_s > 0) return {};
   QStringList lines;
   if (s == nullptr) {
-    lines << (document_->verdict().not_measured().empty()
-                  ? "No kind and size of operation occurs often enough to measure its bandwidth."
-                  : "There are no bandwidths to show:");
+    if (document_->verdict().not_measured().empty())
+      lines << "No kind and size of operation occurs often enough to measure its bandwidth.";
   } else if (s->clock().empty()) {
     lines << "Not measured, because neither markers, the profiler nor the framework recorded the GPU times of these "
              "operations.";
   } else {
     lines << "Not measured: no operation has both a start and a completion time.";
   }
-  for (const std::string& text : document_->verdict().not_measured()) lines << QString::fromStdString(text);
+  for (const std::string& text : document_->verdict().not_measured()) lines << "Not measured: " + Plain(text);
   return lines.mid(0, 6).join('\n');
 }
 

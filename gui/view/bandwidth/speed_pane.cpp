@@ -114,7 +114,7 @@ QString SpeedPane::NotMeasured() const {
   if (document_ == nullptr) return "Nothing is open.";
   if (Row() != nullptr) return {};
   QStringList lines("Not measured: the data has no times of the operations themselves.");
-  for (const std::string& text : document_->verdict().not_measured()) lines << Plain(text);
+  for (const std::string& text : document_->verdict().not_measured()) lines << "Not measured: " + Plain(text);
   return lines.mid(0, 6).join('\n');
 }
 

@@ -105,7 +105,7 @@ QString MatrixTip(const MatrixLayout& layout, const MatrixScene& scene, const QP
     const MatrixData::Column& column = data.columns[static_cast<size_t>(near.column)];
     const QString what = cells.mode == MatrixMode::kCommunicator
                              ? QString("sequence number %1").arg(Count(cells.first_seq + near.column))
-                             : QString("%1 calls before the stall").arg(cells.columns - 1 - near.column);
+                             : QString("call %1 from the end").arg(cells.columns - 1 - near.column);
     return QString("%1\n%2 of %3 done\n%4 in flight\n%5 at fault")
         .arg(what, Count(column.done), Count(data.order.lines()), Count(column.open), Count(column.fault));
   }

@@ -79,21 +79,48 @@ QString TitleText(const MatrixScene& scene) {
     }
   } else {
     parts << "All ranks" << Count(cells.rows)
-          << QString("last %1 calls of each").arg(Count(std::max(cells.columns - 1, 0)));
+          << (cells.columns == 2 ? QString("last call of each")
+                                 : QString("last %1 calls of each").arg(Count(std::max(cells.columns - 1, 0))));
   }
   if (data.order.lines() < cells.rows) parts << QString("%1 rows match the filters").arg(Count(data.order.lines()));
   if (scene.grouping != RowGrouping::kRank) parts << QString("by %1").arg(RowGroupingName(scene.grouping));
   return parts.join(QString::fromUtf8("  \u00b7  "));
 }
 
+// Paints a sample and the name of each state in the picture at the right of `room`, worst first.
+void PaintStates(QPainter* painter, const QRect& room, const MatrixScene& scene, const Theme& theme) {
+  const QFontMetrics font = painter->fontMetrics();
+  const int side = font.height() - 4, gap = 14;
+  std::vector<ViewState> shown;
+  int width = 0;
+  for (size_t s = scene.data->counts.size(); s-- > 1;) {
+    const int more = side + 4 + font.horizontalAdvance(ViewStateName(static_cast<ViewState>(s))) + gap;
+    if (scene.data->counts[s] == 0 || width + more > room.width()) continue;
+    shown.push_back(static_cast<ViewState>(s));
+    width += more;
+  }
+  int x = room.right() - width + gap;
+  painter->setPen(theme.faint_text);
+  for (const ViewState state : shown) {
+    const QString name = ViewStateName(state);
+    painter->drawImage(QPoint(x, room.top() + (room.height() - side) / 2),
+                       RenderSample(state, theme, QSize(side, side), painter->device()->devicePixelRatioF()));
+    x += side + 4;
+    painter->drawText(QPoint(x, room.top() + (room.height() - font.height()) / 2 + font.ascent()), name);
+    x += font.horizontalAdvance(name) + gap;
+  }
+}
+
 void PaintTitle(QPainter* painter, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme) {
   const QFontMetrics font = painter->fontMetrics();
+  const QString title = TitleText(scene);
   const QString right = scene.building ? QString("building the picture ..") : scene.area_text;
   const int taken = right.isEmpty() ? 0 : std::min(font.horizontalAdvance(right) + 16, layout.title.width() * 2 / 3);
   painter->setPen(theme.text);
   painter->drawText(layout.title.adjusted(0, 0, -taken, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                    font.elidedText(TitleText(scene), Qt::ElideRight, layout.title.width() - taken));
-  if (taken == 0) return;
+                    font.elidedText(title, Qt::ElideRight, layout.title.width() - taken));
+  if (taken == 0)
+    return PaintStates(painter, layout.title.adjusted(font.horizontalAdvance(title) + 30, 0, 0, 0), scene, theme);
   painter->setPen(scene.building ? theme.faint_text : theme.link);
   painter->drawText(layout.title, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(right, Qt::ElideRight, taken));
 }
@@ -159,7 +186,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
     last_pixel = static_cast<int64_t>(left) + width + 6;
   }
   painter->setPen(theme.faint_text);
-  const QString name = job ? QString("calls before the stall") : QString("sequence number");
+  const QString name = job ? QString("calls from the end") : QString("sequence number");
   const QRect corner(layout.row_axis.left(), rect.top(), rect.left() - layout.row_axis.left() - 8, rect.height() - 4);
   painter->drawText(corner, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(name, Qt::ElideLeft, corner.width()));
 }

@@ -134,7 +134,8 @@ void TimelinePane::RebuildLanes() {
   }
   const Place& place = navigator_->place();
   auto lanes = std::make_shared<TimelineLanes>(
-      OrderLanes(*document_, detail_, choice_, place.selection, place.filters.isEmpty() ? nullptr : &place.filtered));
+      OrderLanes(*document_, detail_, choice_, place.selection.empty() ? document_->AnomalyAt(0) : place.selection,
+                 place.filters.isEmpty() ? nullptr : &place.filtered));
   const bool same =
       lanes->rows == lanes_->rows && lanes->lanes.size() == lanes_->lanes.size() && lanes->relevant == lanes_->relevant;
   if (same && raster_lanes_ == lanes_.get()) raster_lanes_ = lanes.get();

@@ -37,7 +37,7 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   choice_->setAccessibleName("Ranks shown");
   choice_->setAccessibleDescription(
       "Whether selected ranks, and the members of the selected communicator, come first or are the only ones shown.");
-  choice_->setToolTip("Which ranks have lanes, and which come first");
+  choice_->setToolTip("Which ranks have lanes, and which come first: what is selected, or else the cause");
   clock_ = new QLabel(this);
   clock_->setAccessibleName("Clocks");
   clock_->setAccessibleDescription("How far the hosts' clocks may differ.");
@@ -98,10 +98,10 @@ QString TimelineView::ClockText() const {
   }
   if (unaligned == document_->rank_count())
     return document_->rank_count() == 0 ? "" : "host clocks are not aligned: do not compare times across hosts";
-  QString text = most == 0 ? QString("one clock")
-                           : QString::fromUtf8("clocks within \u00b1 ") + AxisDuration(static_cast<double>(most));
-  if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);
-  return text;
+  QStringList parts;
+  if (most > 0) parts << QString::fromUtf8("clocks within \u00b1 ") + AxisDuration(static_cast<double>(most));
+  if (unaligned > 0) parts << QString("clocks of %L1 ranks are not aligned").arg(unaligned);
+  return parts.isEmpty() ? QString("one clock") : parts.join(", ");
 }
 
 void TimelineView::SetDocument(DocumentPtr document) {
