@@ -44,7 +44,6 @@ class CommNames : public QAbstractListModel {
 SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
   setObjectName("search-bar");
   setAccessibleName("Search");
-  pool_.setMaxThreadCount(2);
   field_ = new QLineEdit(this);
   field_->setObjectName("search");
   field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
@@ -103,7 +102,7 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   connect(field_, &QLineEdit::textChanged, this, [this] {
     result_ = {};
     at_ = -1;
-    cancel_->store(true);
+    search_.Cancel();
     count_->clear();
     field_->text().trimmed().isEmpty() ? timer_.stop() : timer_.start();
   });
@@ -112,18 +111,9 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   SetDocument(nullptr);
 }
 
-SearchBar::~SearchBar() {
-  cancel_->store(true);
-  cancel_filter_->store(true);
-  pool_.waitForDone();
-}
-
 void SearchBar::SetDocument(DocumentPtr document) {
-  cancel_->store(true);
-  cancel_filter_->store(true);
-  ++search_;
-  ++filter_;
-  running_ = filtering_ = false;
+  search_.Cancel();
+  filter_.Cancel();
   step_when_done_ = 0;
   document_ = std::move(document);
   static_cast<CommNames*>(comm_->model())->SetDocument(document_);
@@ -139,9 +129,7 @@ void SearchBar::Search(const QString& text) { field_->setText(text); }
 
 void SearchBar::Start() {
   timer_.stop();
-  cancel_->store(true);
-  const uint64_t number = ++search_;
-  running_ = false;
+  search_.Cancel();
   if (document_ == nullptr || field_->text().trimmed().isEmpty()) return;
   auto query = ParseQuery(field_->text());
   if (!query.ok()) {
@@ -152,19 +140,8 @@ void SearchBar::Start() {
     return;
   }
   count_->setToolTip({});
-  running_ = true;
-  cancel_ = std::make_shared<std::atomic<bool>>(false);
-  pool_.start([this, number, document = document_, query = *std::move(query), cancel = cancel_] {
-    auto result = std::make_shared<QueryResult>(RunQuery(*document, query, cancel.get()));
-    // The destructor waits for this thread, so `this` exists.
-    QMetaObject::invokeMethod(
-        this,
-        [this, number, result] {
-          if (number != search_) return;
-          running_ = false;
-          Show(*result);
-        },
-        Qt::QueuedConnection);
+  search_.Start(this, [this, document = document_, query = *std::move(query)](const std::atomic<bool>& cancel) {
+    return [this, result = RunQuery(*document, query, &cancel)] { Show(result); };
   });
 }
 
@@ -186,7 +163,7 @@ void SearchBar::Show(const QueryResult& result) {
 void SearchBar::Step(int by) {
   if (document_ == nullptr) return;
   if (timer_.isActive()) Start();
-  if (running_) {
+  if (search_.busy()) {
     step_when_done_ = by;
     return;
   }
@@ -209,8 +186,7 @@ void SearchBar::Step(int by) {
 }
 
 void SearchBar::SetFilters(const QStringList& filters) {
-  cancel_filter_->store(true);
-  const uint64_t number = ++filter_;
+  filter_.Cancel();
   if (document_ == nullptr) return;
   std::vector<Query> queries;
   QStringList kept;
@@ -223,28 +199,22 @@ void SearchBar::SetFilters(const QStringList& filters) {
       kept << filter;
     }
   }
-  cancel_filter_ = std::make_shared<std::atomic<bool>>(false);
-  filtering_ = true;
-  pool_.start([this, number, document = document_, queries = std::move(queries), kept, cancel = cancel_filter_] {
-    Ranks ranks;
-    for (size_t i = 0; i < queries.size(); ++i) {
-      const Ranks found = RunQuery(*document, queries[i], cancel.get()).ranks;
-      ranks = i == 0 ? found : ranks.Common(found);
-    }
-    QMetaObject::invokeMethod(
-        this,
-        [this, number, kept, ranks] {
-          if (number != filter_) return;
-          filtering_ = false;
+  filter_.Start(
+      this, [this, document = document_, queries = std::move(queries), kept](const std::atomic<bool>& cancel) {
+        Ranks ranks;
+        for (size_t i = 0; i < queries.size(); ++i) {
+          const Ranks found = RunQuery(*document, queries[i], &cancel).ranks;
+          ranks = i == 0 ? found : ranks.Common(found);
+        }
+        return [this, kept, ranks] {
           Place place = navigator_->place();
           place.filters = kept;
           place.filtered = ranks;
           navigator_->Go(std::move(place));
           if (!kept.isEmpty())
             Q_EMIT Message(QString("%1 of %2 ranks shown").arg(Count(ranks.size()), Count(document_->rank_count())));
-        },
-        Qt::QueuedConnection);
-  });
+        };
+      });
 }
 
 void SearchBar::GoToRank() {

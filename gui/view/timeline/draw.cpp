@@ -145,8 +145,9 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
     painter->drawImage(frame.plot, ImageOf(*raster, frame.theme));
     return;
   }
-  const bool had = raster_ != nullptr && raster_lanes_ == lanes_.get() && raster_->request == request &&
-                   (raster_->exact || timeline_->bin_ns() <= (request.x1 - request.x0) / request.width || refining_);
+  const bool had =
+      raster_ != nullptr && raster_lanes_ == lanes_.get() && raster_->request == request &&
+      (raster_->exact || timeline_->bin_ns() <= (request.x1 - request.x0) / request.width || refine_.busy());
   if (!had) {
     // If bins are as fine as pixels, there is no need to read operations.
     const bool fine = timeline_->bin_ns() <= (request.x1 - request.x0) / request.width;
@@ -157,9 +158,8 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
     image_ = QImage();
     if (!raster_->exact && (!fine || parts)) {
       Refine(request);
-    } else if (refining_) {
-      *refine_cancel_ = true;
-      refining_ = false;
+    } else {
+      refine_.Cancel();
     }
   }
   if (image_.isNull() || image_dark_ != frame.theme.dark || image_.size() != QSize(request.width, request.height)) {
@@ -640,7 +640,7 @@ void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
       text = QString("Reading the times of %L1 ranks: %2 %")
                  .arg(document_->rank_count())
                  .arg(100 * done / std::max(1, document_->rank_count()));
-      if (building_) QTimer::singleShot(100, this, [this] { update(); });
+      if (build_.busy()) QTimer::singleShot(100, this, [this] { update(); });
     } else if (document_ != nullptr) {
       text = "The filters hide every rank.";
     }

@@ -33,7 +33,6 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent)
       navigator_(navigator) {
   setMouseTracking(true);
   setMinimumSize(260, 120);
-  pool_.setMaxThreadCount(1);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
     // While hidden, does not sort tens of thousands of lanes at every click.
@@ -49,20 +48,14 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent)
   });
 }
 
-TimelinePane::~TimelinePane() {
-  if (build_cancel_ != nullptr) *build_cancel_ = true;
-  if (refine_cancel_ != nullptr) *refine_cancel_ = true;
-  pool_.waitForDone();
-}
-
 void TimelinePane::SetDocument(DocumentPtr document) {
-  if (build_cancel_ != nullptr) *build_cancel_ = true;
-  if (refine_cancel_ != nullptr) *refine_cancel_ = true;
+  build_.Cancel();
+  refine_.Cancel();
   document_ = std::move(document);
   timeline_ = nullptr;
   raster_ = nullptr;
   raster_lanes_ = nullptr;
-  building_ = refining_ = finding_ = false;
+  finding_ = false;
   found_.clear();
   cursor_lane_ = -1;
   RebuildLanes();
@@ -72,23 +65,15 @@ void TimelinePane::SetDocument(DocumentPtr document) {
 
 // Reading all times reads the whole index, so it starts only when the pane is visible.
 void TimelinePane::StartBuild() {
-  if (document_ == nullptr || timeline_ != nullptr || building_ || !isVisible()) return;
-  building_ = true;
-  build_cancel_ = std::make_shared<std::atomic<bool>>(false);
+  if (document_ == nullptr || timeline_ != nullptr || build_.busy() || !isVisible()) return;
   built_ = std::make_shared<std::atomic<int>>(0);
-  pool_.start([this, document = document_, cancel = build_cancel_, done = built_] {
-    std::shared_ptr<const Timeline> timeline = Timeline::Build(document, cancel.get(), done.get());
-    // The pane's destructor waits for the pool and drops its queued work.
-    QMetaObject::invokeMethod(
-        this,
-        [this, timeline = std::move(timeline), cancel] {
-          if (*cancel || timeline == nullptr) return;
-          timeline_ = timeline;
-          building_ = false;
-          update();
-          Q_EMIT Changed();
-        },
-        Qt::QueuedConnection);
+  build_.Start(this, [this, document = document_, done = built_](const std::atomic<bool>& cancel) -> LatestJob::Finish {
+    std::shared_ptr<const Timeline> timeline = Timeline::Build(document, &cancel, done.get());
+    return [this, timeline] {
+      timeline_ = timeline;
+      update();
+      Q_EMIT Changed();
+    };
   });
 }
 
@@ -181,9 +166,10 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   v.x1 = v.x0 + wide;
   const double fewest = plot.height() / TallestLane();
   const double all = std::max(count, fewest);
-  // Parts of ranks are drawn large enough to read, unless the user zooms out.
-  const double parts = plot.height() / (QFontMetricsF(font()).height() + 3);
-  double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : detail_ == LaneDetail::kStreams ? std::min(all, parts) : all;
+  // Parts of ranks, and ranks that matter, are drawn large enough to read, unless the user zooms out.
+  const double readable = plot.height() / (QFontMetricsF(font()).height() + 3);
+  const bool large = detail_ == LaneDetail::kStreams || lanes_->relevant > 0;
+  double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : large ? std::min(all, readable) : all;
   if (detail_ == LaneDetail::kStreams) lanes = std::min(lanes, plot.height() / kLeastStreamLane);
   lanes = std::clamp(lanes, std::min(fewest, all), all);
   v.y0 = std::clamp(v.y1 > v.y0 ? v.y0 : 0.0, 0.0, all - lanes);
@@ -256,7 +242,7 @@ void TimelinePane::PanBy(double right, double down) {
 
 void TimelinePane::Fit() {
   Place place = navigator_->place();
-  place.timeline = {};
+  place.timeline = {0, 0, 0, lanes_->relevant > 0 ? static_cast<double>(lanes_->lanes.size()) : 0};
   navigator_->Scroll(std::move(place));
 }
 
@@ -458,27 +444,19 @@ void TimelinePane::MoveCursor(int by) {
 }
 
 void TimelinePane::Refine(const RasterRequest& request) {
-  if (refining_ && refined_for_ == request) return;
-  if (refine_cancel_ != nullptr) *refine_cancel_ = true;
-  refine_cancel_ = std::make_shared<std::atomic<bool>>(false);
-  refining_ = true;
+  if (refine_.busy() && refined_for_ == request) return;
   refined_for_ = request;
-  pool_.start([this, timeline = timeline_, lanes = lanes_, request, cancel = refine_cancel_] {
-    auto raster = RasterLanes(*timeline, *lanes, request, INT64_MAX, true, cancel.get());
-    QMetaObject::invokeMethod(
-        this,
-        [this, raster = std::move(raster), lanes, cancel] {
-          if (*cancel) return;
-          refining_ = false;
-          if (raster != nullptr && lanes == lanes_) {
-            raster_ = raster;
-            raster_lanes_ = lanes.get();
-            image_ = QImage();
-          }
-          update();
-          Q_EMIT Changed();
-        },
-        Qt::QueuedConnection);
+  refine_.Start(this, [this, timeline = timeline_, lanes = lanes_, request](const std::atomic<bool>& cancel) {
+    const auto raster = RasterLanes(*timeline, *lanes, request, INT64_MAX, true, &cancel);
+    return [this, raster, lanes] {
+      if (raster != nullptr && lanes == lanes_) {
+        raster_ = raster;
+        raster_lanes_ = lanes.get();
+        image_ = QImage();
+      }
+      update();
+      Q_EMIT Changed();
+    };
   });
 }
 

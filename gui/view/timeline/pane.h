@@ -6,7 +6,6 @@
 #include <QRect>
 #include <QString>
 #include <QStringList>
-#include <QThreadPool>
 
 #include <atomic>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "gui/model/latest_job.h"
 #include "gui/model/navigator.h"
 #include "gui/model/timeline/lanes.h"
 #include "gui/model/timeline/raster.h"
@@ -27,7 +27,6 @@ class TimelinePane : public Pane {
 
  public:
   TimelinePane(Navigator* navigator, QWidget* parent);
-  ~TimelinePane() override;  // waits for its work
 
   void SetDocument(DocumentPtr document);
   void SetDetail(LaneDetail detail);
@@ -38,7 +37,7 @@ class TimelinePane : public Pane {
   const TimelineLanes& lanes() const { return *lanes_; }  // lanes for the last selection that was seen
   Viewport Shown() const;                                 // x in nanoseconds after the origin, y in lanes
   QRect Plot() const { return PlotOf(size()); }
-  bool Idle() const { return !building_ && !refining_ && !finding_; }
+  bool Idle() const { return !build_.busy() && !refine_.busy() && !finding_; }
 
   void ZoomTime(double factor,
                 std::optional<double> at_x = {});  // keeps the position under the cursor, or the middle, in place
@@ -123,9 +122,9 @@ class TimelinePane : public Pane {
   const TimelineLanes* raster_lanes_ = nullptr;
   QImage image_;
   bool image_dark_ = false;
-  std::shared_ptr<std::atomic<bool>> build_cancel_, refine_cancel_;
+  LatestJob build_, refine_;
   std::shared_ptr<std::atomic<int>> built_;
-  bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
+  bool finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
   absl::flat_hash_map<int, int64_t> found_;  // indexed by row: the record of the selected collective
 
@@ -140,7 +139,6 @@ class TimelinePane : public Pane {
   enum class Drag : uint8_t { kNone, kSelect, kPan };
   Drag drag_ = Drag::kNone;
   bool moved_ = false;
-  QThreadPool pool_;
 };
 
 }  // namespace lockstep::gui
