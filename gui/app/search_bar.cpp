@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "gui/model/safe_text.h"
+#include "gui/view/view.h"
 
 namespace lockstep::gui {
 namespace {
@@ -47,9 +48,8 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   field_ = new QLineEdit(this);
   field_->setObjectName("search");
   field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
-  field_->setAccessibleName("Search");
-  field_->setAccessibleDescription(
-      "All words must match; Enter goes to the next hit, Ctrl+Enter turns the search into a filter");
+  Announce(field_, "Search",
+           "All words must match; Enter goes to the next hit, Ctrl+Enter turns the search into a filter");
   field_->setClearButtonEnabled(true);
   field_->setMaxLength(10'000);
   field_->installEventFilter(this);
@@ -64,13 +64,11 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   };
   rank_ = new QLineEdit(this);
   rank_->setObjectName("rank");
-  rank_->setAccessibleName("Rank");
-  rank_->setAccessibleDescription("Enter selects the rank with this number, or several: 0-7, 12");
+  Announce(rank_, "Rank", "Enter selects the rank with this number, or several: 0-7, 12");
   rank_->setMaximumWidth(fontMetrics().horizontalAdvance("0000000000"));
   comm_ = new QComboBox(this);
   comm_->setObjectName("communicator");
-  comm_->setAccessibleName("Communicator");
-  comm_->setAccessibleDescription("Selects a communicator and shows its matrix");
+  Announce(comm_, "Communicator", "Selects a communicator and shows its matrix");
   comm_->setEditable(true);
   comm_->setInsertPolicy(QComboBox::NoInsert);
   comm_->lineEdit()->setAccessibleName("Communicator");

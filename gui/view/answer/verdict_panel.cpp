@@ -173,13 +173,11 @@ VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
   p.sure = new QLabel(this);
   p.sure->setTextFormat(Qt::PlainText);
   p.sure->setObjectName("confidence");
-  p.sure->setAccessibleName("Confidence");
-  p.sure->setAccessibleDescription("How sure the verdict is");
+  Announce(p.sure, "Confidence", "How sure the verdict is");
   p.copy = new QToolButton(this);
   p.copy->setText("Copy report");
   p.copy->setObjectName("copy report");
-  p.copy->setAccessibleName("Copy report");
-  p.copy->setAccessibleDescription("Copies the whole report as plain text, for a ticket");
+  Announce(p.copy, "Copy report", "Copies the whole report as plain text, for a ticket");
   p.copy->setToolTip("Copy the report as plain text, for a ticket");
 
   auto* row = new QHBoxLayout(this);

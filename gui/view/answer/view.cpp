@@ -61,8 +61,7 @@ void AnswerView::SetWays(const QList<QAction*>& actions) {
     auto* button = new QToolButton(this);
     const QString text = QString(action->text()).remove('&');
     button->setText(QString("%1 (%2)").arg(text, action->shortcut().toString(QKeySequence::NativeText)));
-    button->setAccessibleName(text);
-    button->setAccessibleDescription(action->statusTip());
+    Announce(button, text, action->statusTip());
     button->setToolTip(action->toolTip());
     button->setAutoRaise(true);
     button->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);

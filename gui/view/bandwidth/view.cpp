@@ -18,21 +18,18 @@ namespace lockstep::gui {
 BandwidthView::BandwidthView(Navigator* navigator, QWidget* parent) : View(navigator, "Bandwidth", parent) {
   setAccessibleDescription("Bus bandwidth by rank, or by message size and host.");
   picture_ = new QComboBox(this);
-  picture_->setAccessibleName("Picture");
-  picture_->setAccessibleDescription("Whether bandwidth is shown by rank, or by message size and host.");
+  Announce(picture_, "Picture", "Whether bandwidth is shown by rank, or by message size and host.");
   picture_->setToolTip(
       "By rank: which ranks are slow. By size and host: how close operations are to the possible speed");
   picture_->addItems({"by rank", "by size and host"});
   chooser_ = new QComboBox(this);
   chooser_->setObjectName("operations");
-  chooser_->setAccessibleName("Kind and size of operation");
-  chooser_->setAccessibleDescription("Which operations' bandwidth is shown.");
+  Announce(chooser_, "Kind and size of operation", "Which operations' bandwidth is shown.");
   chooser_->setToolTip("Which operations' bandwidth is shown");
   chooser_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   chooser_->setMinimumContentsLength(30);
   summary_ = new QLabel(this);
-  summary_->setAccessibleName("Summary");
-  summary_->setAccessibleDescription("How many ranks are far below the others, or how fast the operation is.");
+  Announce(summary_, "Summary", "How many ranks are far below the others, or how fast the operation is.");
   pane_ = new BandwidthPane(navigator, this);
   speed_pane_ = new SpeedPane(navigator, this);
   stack_ = new QStackedWidget(this);

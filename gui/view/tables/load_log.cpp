@@ -85,8 +85,7 @@ LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
   impl_->model = new LogModel(this);
   impl_->list = new QListView(this);
   impl_->list->setObjectName("lines");
-  impl_->list->setAccessibleName("Lines of the load log");
-  impl_->list->setAccessibleDescription("A line that names a rank selects it");
+  Announce(impl_->list, "Lines of the load log", "A line that names a rank selects it");
   impl_->list->setModel(impl_->model);
   impl_->list->setUniformItemSizes(true);
   impl_->list->setSelectionMode(QAbstractItemView::ExtendedSelection);

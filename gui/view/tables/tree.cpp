@@ -92,14 +92,13 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.filter->setPlaceholderText("Host, communicator or rank");
   p.filter->setClearButtonEnabled(true);
   p.filter->setMaxLength(500);
-  p.filter->setAccessibleName("Filter of the tree");
-  p.filter->setAccessibleDescription(
-      "A number is a rank; anything else is part of a name. Down goes to the tree, Escape clears");
+  Announce(p.filter, "Filter of the tree",
+           "A number is a rank; anything else is part of a name. Down goes to the tree, Escape clears");
   p.filter->installEventFilter(this);
   p.tree = new QTreeView(this);
   p.tree->setObjectName("tree");
-  p.tree->setAccessibleName("Hosts and communicators");
-  p.tree->setAccessibleDescription("Right opens a line, Left closes it; a selection here applies to all views");
+  Announce(p.tree, "Hosts and communicators",
+           "Right opens a line, Left closes it; a selection here applies to all views");
   p.tree->setModel(p.model);
   p.tree->setUniformRowHeights(true);
   p.tree->setHeaderHidden(true);

@@ -162,30 +162,27 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.filter->setPlaceholderText("Filter: all words must match, -word excludes");
   p.filter->setClearButtonEnabled(true);
   p.filter->setMaxLength(500);
-  p.filter->setAccessibleName("Filter of " + name);
-  p.filter->setAccessibleDescription(
+  Announce(
+      p.filter, "Filter of " + name,
       "Shows the rows that contain all words; a minus before a word excludes; Down goes to the table, Escape clears");
   p.filter->installEventFilter(this);
   p.count = new QLabel(this);
   p.count->setTextFormat(Qt::PlainText);
   p.count->setObjectName("count");
-  p.count->setAccessibleName("Rows of " + name);
-  p.count->setAccessibleDescription("How many of the rows are shown");
+  Announce(p.count, "Rows of " + name, "How many of the rows are shown");
   p.columns = new QToolButton(this);
   p.columns->setText("Columns");
   p.columns->setObjectName("columns");
   p.columns->setAutoRaise(true);
   p.columns->setPopupMode(QToolButton::InstantPopup);
   p.columns->setFocusPolicy(Qt::TabFocus);
-  p.columns->setAccessibleName("Columns of " + name);
-  p.columns->setAccessibleDescription("Shows and hides columns");
+  Announce(p.columns, "Columns of " + name, "Shows and hides columns");
   auto* menu = new QMenu(p.columns);
   p.columns->setMenu(menu);
 
   p.table = new QTableView(this);
   p.table->setObjectName("table");
-  p.table->setAccessibleName(name + " table");
-  p.table->setAccessibleDescription(p.kind.explains);
+  Announce(p.table, name + " table", p.kind.explains);
   p.table->setModel(p.model);
   p.table->setItemDelegate(new StateDelegate(
       TableModel::kMark,

@@ -27,26 +27,22 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   detail_ = new QComboBox(this);
   detail_->addItems({"One lane per host", "One lane per rank", "Calls and streams"});
   detail_->setCurrentIndex(1);
-  detail_->setAccessibleName("Lanes");
-  detail_->setAccessibleDescription("One lane for each host, each rank, or the calls and each stream of a rank.");
+  Announce(detail_, "Lanes", "One lane for each host, each rank, or the calls and each stream of a rank.");
   detail_->setToolTip("Lanes");
   choice_ = new QComboBox(this);
   choice_->addItems(
       {"All ranks by host", "Selected ranks and their peers first", "Only selected ranks and their peers"});
   choice_->setCurrentIndex(1);
-  choice_->setAccessibleName("Ranks shown");
-  choice_->setAccessibleDescription(
+  Announce(
+      choice_, "Ranks shown",
       "Whether selected ranks, and the members of the selected communicator, come first or are the only ones shown.");
   choice_->setToolTip("Which ranks have lanes, and which come first: what is selected, or else the cause");
   clock_ = new QLabel(this);
-  clock_->setAccessibleName("Clocks");
-  clock_->setAccessibleDescription("How far the hosts' clocks may differ.");
+  Announce(clock_, "Clocks", "How far the hosts' clocks may differ.");
   across_ = new QScrollBar(Qt::Horizontal, this);
-  across_->setAccessibleName("Time shown");
-  across_->setAccessibleDescription("Which part of the time is shown.");
+  Announce(across_, "Time shown", "Which part of the time is shown.");
   down_ = new QScrollBar(Qt::Vertical, this);
-  down_->setAccessibleName("Lanes shown");
-  down_->setAccessibleDescription("Which part of the lanes is shown.");
+  Announce(down_, "Lanes shown", "Which part of the lanes is shown.");
   auto* top = new QHBoxLayout;
   top->setContentsMargins(6, 4, 6, 0);
   top->addWidget(detail_);
