@@ -77,8 +77,25 @@ lockstep_folder(collector/tools/doctor USES collector/evidence/stacks collector/
 lockstep_folder(collector/tools USES collector/rings collector/wire collector/host collector/common analyzer proto recorder/ring)
 
 lockstep_folder(gui/model USES analyzer proto recorder/ring)
+lockstep_folder(gui/model/tables USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/matrix USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/timeline USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/graph USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/bandwidth USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/search USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/notes USES gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/model/answer USES gui/model/tables gui/model analyzer proto recorder/ring)
 lockstep_folder(gui/view USES gui/model analyzer proto recorder/ring)
-lockstep_folder(gui/app USES gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/answer USES gui/model/answer gui/model/tables gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/matrix USES gui/model/matrix gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/timeline USES gui/model/timeline gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/graph USES gui/model/graph gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/stacks USES gui/model/tables gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/bandwidth USES gui/model/bandwidth gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/view/tables USES gui/model/tables gui/view gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/app USES gui/view/answer gui/view/matrix gui/view/timeline gui/view/graph gui/view/stacks gui/view/bandwidth gui/view/tables gui/view
+  gui/model/tables gui/model/answer gui/model/matrix gui/model/timeline gui/model/graph gui/model/bandwidth gui/model/search gui/model/notes gui/model
+  analyzer proto recorder/ring)
 
 # Sets RESULT to whether files in FOLDER may use OTHER.
 function(lockstep_may_use FOLDER OTHER RESULT)

@@ -58,7 +58,7 @@ constexpr ActionSpec kSpecs[] = {
     {Id::kZoomToSelection, "zoom-selection", "View/Zoom", "Zoom to the &selection", "Z",
      "Fills the view with the selection"},
     {Id::kJobMatrix, "all-ranks", "View", "Matrix of &all ranks", "J",
-     "Each rank's last calls in its own order, right-aligned at the stall", true},
+     "Each rank's last calls in its own order, the newest at the right", true},
     {Id::kCommMatrix, "one-communicator", "View", "Matrix of the &communicator", "C",
      "Members of the selected communicator by sequence number", true},
     {Id::kGroup, "group", "View/Group rows by", "&Menu of groups", "G", "Opens this menu at the pointer"},

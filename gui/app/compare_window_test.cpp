@@ -2,8 +2,8 @@
 
 #include "gui/app/app_test_window.h"
 #include "gui/app/place_mapping.h"
-#include "gui/model/cell_matrix.h"
-#include "gui/model/timeline.h"
+#include "gui/model/matrix/cells.h"
+#include "gui/model/timeline/times.h"
 
 namespace lockstep::gui {
 namespace {

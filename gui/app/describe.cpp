@@ -6,7 +6,7 @@
 
 #include "analyzer/report/report.h"
 #include "gui/app/export.h"
-#include "gui/model/notes.h"
+#include "gui/model/notes/notes.h"
 
 namespace lockstep::gui {
 

@@ -6,7 +6,7 @@
 #include <QStringList>
 
 #include "absl/status/status.h"
-#include "gui/model/notes.h"
+#include "gui/model/notes/notes.h"
 #include "gui/view/view.h"
 
 namespace lockstep::gui {

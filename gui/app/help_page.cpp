@@ -6,7 +6,7 @@
 #include <QTextBrowser>
 #include <QVBoxLayout>
 
-#include "gui/model/query_words.h"
+#include "gui/model/search/words.h"
 
 namespace lockstep::gui {
 namespace {

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "gui/view/view.h"
+
 namespace lockstep::gui {
 namespace {
 
@@ -53,8 +55,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   state_->setTextFormat(Qt::PlainText);
   state_->setWordWrap(true);
   table_ = new QTableWidget(0, 5, this);
-  table_->setAccessibleName("Jobs");
-  table_->setAccessibleDescription("Jobs that the collector watches; Enter opens a job's last incident");
+  Announce(table_, "Jobs", "Jobs that the collector watches; Enter opens a job's last incident");
   table_->setHorizontalHeaderLabels({"Job", "State", "Ranks", "Oldest in flight", "Last incident"});
   table_->horizontalHeader()->setAccessibleName("Columns of jobs");
   table_->verticalHeader()->setAccessibleName("Rows of jobs");

@@ -18,16 +18,16 @@
 #include "gui/app/live_pane.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/start_page.h"
-#include "gui/view/answer_view.h"
-#include "gui/view/bandwidth_view.h"
-#include "gui/view/details_view.h"
-#include "gui/view/legend_view.h"
-#include "gui/view/matrix_view.h"
-#include "gui/view/stack_view.h"
-#include "gui/view/tables.h"
-#include "gui/view/timeline_view.h"
-#include "gui/view/tree_pane.h"
-#include "gui/view/wait_graph_view.h"
+#include "gui/view/answer/details.h"
+#include "gui/view/answer/view.h"
+#include "gui/view/bandwidth/view.h"
+#include "gui/view/graph/view.h"
+#include "gui/view/matrix/legend.h"
+#include "gui/view/matrix/view.h"
+#include "gui/view/stacks/view.h"
+#include "gui/view/tables/tree.h"
+#include "gui/view/tables/view.h"
+#include "gui/view/timeline/view.h"
 
 namespace lockstep::gui {
 namespace {
@@ -52,6 +52,11 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   actions_ = new Actions(this, options.embedded);
   MakePanes();
   actions_->FillMenus(menuBar());
+  for (const ActionId id : {ActionId::kJobMatrix, ActionId::kCommMatrix, ActionId::kPin, ActionId::kUnpin,
+                            ActionId::kZoomToSelection, ActionId::kCentre, ActionId::kFit})
+    view("Matrix")->addAction(actions_->Get(id));
+  view("Matrix")->addAction(actions_->menu("View/Group rows by")->menuAction());
+  view("Matrix")->setContextMenuPolicy(Qt::ActionsContextMenu);
   panes_ = actions_->menu("View")->addMenu("&Panes");
   panes_->setAccessibleName("Panes");
   panes_->setToolTipsVisible(true);
@@ -148,8 +153,8 @@ void MainWindow::MakePanes() {
   connect(legend, &LegendView::FiltersWanted, search_, &SearchBar::SetFilters);
   log_ = new LoadLog(&navigator_);
   marks_ = new MarksPane(nullptr);
-  View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_),
-                    MakeInFlightTable(&navigator_)};
+  View* tables[] = {new TableView(&navigator_, CommTable()), new TableView(&navigator_, RankTable()),
+                    new TableView(&navigator_, MismatchTable()), new TableView(&navigator_, InFlightTable())};
   View* pictures[] = {answer,
                       new MatrixView(&navigator_),
                       new WaitGraphView(&navigator_),
@@ -241,7 +246,7 @@ void MainWindow::DefaultLayout() {
     tabifyDockWidget(first, place(name, Qt::BottomDockWidgetArea));
   first->raise();
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
-  resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
+  resizeDocks({tree, details}, {letter * 44, letter * 50}, Qt::Horizontal);
   resizeDocks({tree, legend}, {line * 8, line * 15},
               Qt::Vertical);  // all states of the legend are visible at 1280 x 800
   resizeDocks({first}, {line * 12}, Qt::Vertical);

@@ -17,12 +17,12 @@
 #include "gui/app/search_bar.h"
 #include "gui/app/session.h"
 #include "gui/app/strip.h"
+#include "gui/model/answer/records.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/loader.h"
-#include "gui/model/notes.h"
-#include "gui/model/records.h"
-#include "gui/view/load_log.h"
-#include "gui/view/verdict_panel.h"
+#include "gui/model/notes/notes.h"
+#include "gui/view/answer/verdict_panel.h"
+#include "gui/view/tables/load_log.h"
 #include "gui/view/view.h"
 
 namespace lockstep::gui {

@@ -155,12 +155,8 @@ void MainWindow::JoinGoing() {
     const int32_t comm = navigator_.selection().comm;
     if (comm < 0) return Say("No communicator is selected");
     Selection selection = navigator_.selection();
-    std::vector<int32_t> ranks;
-    for (const int32_t rank : document_->index().members(document_->index().comms()[static_cast<size_t>(comm)])) {
-      if (rank >= 0) ranks.push_back(rank);
-    }
-    if (ranks.empty()) return Say("The members of this communicator are unknown");
-    selection.ranks = Ranks::Of(std::move(ranks));
+    selection.ranks = document_->KnownMembers(comm);
+    if (selection.ranks.empty()) return Say("The members of this communicator are unknown");
     selection.record = selection.record_rank = -1;
     navigator_.Select(std::move(selection));
   });
@@ -343,7 +339,7 @@ void MainWindow::StepAnomaly(int by) {
 }
 
 void MainWindow::StepRecord(int by) {
-  Selection selection = navigator_.selection();
+  const Selection& selection = navigator_.selection();
   const int32_t rank = selection.record_rank >= 0 ? selection.record_rank : selection.ranks.front();
   const int row = document_->RowOf(rank);
   if (row < 0) return Say("No rank with data is selected");
@@ -364,14 +360,7 @@ void MainWindow::StepRecord(int by) {
     }
   }
   if (record < 0 || record >= count) return Say(record < 0 ? "This is the oldest record" : "This is the newest record");
-  const IndexOp op = document_->OpAt(row, record);
-  selection = {};
-  selection.ranks = Ranks::Between(rank, rank);
-  selection.record_rank = rank;
-  selection.record = record;
-  selection.comm = document_->CommOf(op);
-  if (selection.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
-  navigator_.Select(std::move(selection));
+  navigator_.Select(document_->SelectOp(row, record));
 }
 
 void MainWindow::Clear() {
@@ -478,23 +467,18 @@ void MainWindow::OpenFind() {
   QHash<QString, std::vector<int32_t>> hosts;
   items.reserve(static_cast<size_t>(document_->rank_count() + document_->comm_count()));
   for (int row = 0; row < document_->rank_count(); ++row) {
-    Selection selection;
-    selection.ranks = Ranks::Between(document_->RankAt(row), document_->RankAt(row));
     const QString host = document_->HostAt(row);
-    items.push_back({QString("rank %1").arg(document_->RankAt(row)), host, select(std::move(selection))});
+    items.push_back(
+        {QString("rank %1").arg(document_->RankAt(row)), host, select(Selection::OfRank(document_->RankAt(row)))});
     if (!host.isEmpty()) hosts[host].push_back(document_->RankAt(row));
   }
   for (auto it = hosts.constBegin(); it != hosts.constEnd(); ++it) {
-    Selection selection;
-    selection.ranks = Ranks::Of(it.value());
-    items.push_back({it.key(), QString("host of %1 ranks").arg(it.value().size()), select(std::move(selection))});
+    items.push_back(
+        {it.key(), QString("host of %1 ranks").arg(it.value().size()), select(Selection::Of(Ranks::Of(it.value())))});
   }
   for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {
-    Selection selection;
-    selection.comm = comm;
-    items.push_back({document_->CommName(comm),
-                     QString("communicator of %1").arg(document_->index().comms()[static_cast<size_t>(comm)].size),
-                     select(std::move(selection))});
+    items.push_back({document_->CommName(comm), QString("communicator of %1").arg(document_->CommEntry(comm).size),
+                     select(Selection::Of({}, comm))});
   }
   auto* palette = new Palette("Find a rank, host or communicator", std::move(items), this);
   palette->setAttribute(Qt::WA_DeleteOnClose);

@@ -14,7 +14,6 @@
 #include "gui/app/marks_pane.h"
 #include "gui/app/place_mapping.h"
 #include "gui/app/start_page.h"
-#include "gui/model/answer.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
@@ -136,7 +135,7 @@ void MainWindow::EndLoad(bool opened) {
   }
   partial_ = false;
   before_.reset();
-  load_state_->setText(document_ == nullptr ? QString() : QString("load 100 %"));
+  load_state_->clear();
   EnableActs();
   UpdateTitle();
   Q_EMIT LoadEnded(opened);
@@ -146,7 +145,7 @@ void MainWindow::EndLoad(bool opened) {
 void MainWindow::ShowDocument(DocumentPtr document) {
   if (document == nullptr) KeepPlace();
   Take(std::move(document), false);
-  load_state_->setText(document_ == nullptr ? QString() : QString("load 100 %"));
+  load_state_->clear();
 }
 
 void MainWindow::Take(DocumentPtr document, bool partial) {
@@ -225,13 +224,10 @@ void MainWindow::GiveNext() {
   Q_EMIT DocumentShown();
 }
 
-// Shows the answer if there is one, or else the matrix of the whole job.
+// Shows the answer if there is a verdict, or else the matrix of the ranks so far.
 void MainWindow::ShowAnswer() {
-  const bool was_chosen = tab_chosen_;
-  if (HasAnswer(*document_))
-    tabs_->setCurrentIndex(0);
-  else if (tabs_->currentIndex() == 0)
-    tabs_->setCurrentIndex(1);
+  const bool was_chosen = tab_chosen_, reading = document_->verdict().verdict() == VERDICT_UNSPECIFIED;
+  if (!reading || tabs_->currentIndex() == 0) tabs_->setCurrentIndex(reading ? 1 : 0);
   tab_chosen_ = was_chosen;
 }
 
@@ -257,9 +253,11 @@ void MainWindow::UpdateStatus() {
     selected_->clear();
     return;
   }
-  const int64_t missing = document_->facts().missing().empty() ? 0 : Ranks::Of(document_->facts().missing(0)).size();
-  status_->setText(QString("%1 ranks, %2 records, %3 missing")
-                       .arg(Count(document_->rank_count()), Big(document_->index().operations()), Count(missing)));
+  const QString read = Count(document_->rank_count()), records = Big(document_->index().operations());
+  status_->setText(partial_
+                       ? QString("%1 ranks so far, %2 records").arg(read, records)
+                       : QString("%1 of %2 ranks read, %3 records")
+                             .arg(read, Count(document_->rank_count() + document_->MissingRanks().size()), records));
 }
 
 void MainWindow::FillRecent() {

@@ -12,8 +12,7 @@ MarksPane::MarksPane(QWidget* parent) : QWidget(parent) {
   setObjectName("marks");
   setAccessibleName("Marks");
   table_ = new QTableWidget(0, 3, this);
-  table_->setAccessibleName("Marks");
-  table_->setAccessibleDescription("Enter goes to the mark, F2 changes its note, Delete removes it");
+  Announce(table_, "Marks", "Enter goes to the mark, F2 changes its note, Delete removes it");
   table_->setHorizontalHeaderLabels({"Note", "Marks", "When"});
   table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
   table_->horizontalHeader()->setSectionResizeMode(1, QHeaderView::Stretch);

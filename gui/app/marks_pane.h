@@ -4,7 +4,7 @@
 #include <QTableWidget>
 #include <QWidget>
 
-#include "gui/model/notes.h"
+#include "gui/model/notes/notes.h"
 
 namespace lockstep::gui {
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "gui/app/fuzzy.h"
+#include "gui/view/view.h"
 
 namespace lockstep::gui {
 namespace {
@@ -45,8 +46,7 @@ Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* p
   setModal(true);
   field_ = new QLineEdit(this);
   field_->setPlaceholderText(name);
-  field_->setAccessibleName(name);
-  field_->setAccessibleDescription("Type a few letters of the name, in order; Up and Down move, Enter selects");
+  Announce(field_, name, "Type a few letters of the name, in order; Up and Down move, Enter selects");
   field_->installEventFilter(this);
   list_ = new QListWidget(this);
   list_->setAccessibleName("Found");

@@ -1,8 +1,8 @@
 #include "gui/app/place_mapping.h"
 
-#include "gui/model/cell_matrix.h"
-#include "gui/model/notes.h"
-#include "gui/model/timeline.h"
+#include "gui/model/matrix/cells.h"
+#include "gui/model/notes/notes.h"
+#include "gui/model/timeline/times.h"
 
 namespace lockstep::gui {
 namespace {

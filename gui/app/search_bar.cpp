@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "gui/model/safe_text.h"
+#include "gui/view/view.h"
 
 namespace lockstep::gui {
 namespace {
@@ -44,13 +45,11 @@ class CommNames : public QAbstractListModel {
 SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
   setObjectName("search-bar");
   setAccessibleName("Search");
-  pool_.setMaxThreadCount(2);
   field_ = new QLineEdit(this);
   field_->setObjectName("search");
   field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
-  field_->setAccessibleName("Search");
-  field_->setAccessibleDescription(
-      "All words must match; Enter goes to the next hit, Ctrl+Enter turns the search into a filter");
+  Announce(field_, "Search",
+           "All words must match; Enter goes to the next hit, Ctrl+Enter turns the search into a filter");
   field_->setClearButtonEnabled(true);
   field_->setMaxLength(10'000);
   field_->installEventFilter(this);
@@ -65,13 +64,11 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   };
   rank_ = new QLineEdit(this);
   rank_->setObjectName("rank");
-  rank_->setAccessibleName("Rank");
-  rank_->setAccessibleDescription("Enter selects the rank with this number, or several: 0-7, 12");
+  Announce(rank_, "Rank", "Enter selects the rank with this number, or several: 0-7, 12");
   rank_->setMaximumWidth(fontMetrics().horizontalAdvance("0000000000"));
   comm_ = new QComboBox(this);
   comm_->setObjectName("communicator");
-  comm_->setAccessibleName("Communicator");
-  comm_->setAccessibleDescription("Selects a communicator and shows its matrix");
+  Announce(comm_, "Communicator", "Selects a communicator and shows its matrix");
   comm_->setEditable(true);
   comm_->setInsertPolicy(QComboBox::NoInsert);
   comm_->lineEdit()->setAccessibleName("Communicator");
@@ -103,7 +100,7 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   connect(field_, &QLineEdit::textChanged, this, [this] {
     result_ = {};
     at_ = -1;
-    cancel_->store(true);
+    search_.Cancel();
     count_->clear();
     field_->text().trimmed().isEmpty() ? timer_.stop() : timer_.start();
   });
@@ -112,18 +109,9 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   SetDocument(nullptr);
 }
 
-SearchBar::~SearchBar() {
-  cancel_->store(true);
-  cancel_filter_->store(true);
-  pool_.waitForDone();
-}
-
 void SearchBar::SetDocument(DocumentPtr document) {
-  cancel_->store(true);
-  cancel_filter_->store(true);
-  ++search_;
-  ++filter_;
-  running_ = filtering_ = false;
+  search_.Cancel();
+  filter_.Cancel();
   step_when_done_ = 0;
   document_ = std::move(document);
   static_cast<CommNames*>(comm_->model())->SetDocument(document_);
@@ -139,9 +127,7 @@ void SearchBar::Search(const QString& text) { field_->setText(text); }
 
 void SearchBar::Start() {
   timer_.stop();
-  cancel_->store(true);
-  const uint64_t number = ++search_;
-  running_ = false;
+  search_.Cancel();
   if (document_ == nullptr || field_->text().trimmed().isEmpty()) return;
   auto query = ParseQuery(field_->text());
   if (!query.ok()) {
@@ -152,19 +138,8 @@ void SearchBar::Start() {
     return;
   }
   count_->setToolTip({});
-  running_ = true;
-  cancel_ = std::make_shared<std::atomic<bool>>(false);
-  pool_.start([this, number, document = document_, query = *std::move(query), cancel = cancel_] {
-    auto result = std::make_shared<QueryResult>(RunQuery(*document, query, cancel.get()));
-    // The destructor waits for this thread, so `this` exists.
-    QMetaObject::invokeMethod(
-        this,
-        [this, number, result] {
-          if (number != search_) return;
-          running_ = false;
-          Show(*result);
-        },
-        Qt::QueuedConnection);
+  search_.Start(this, [this, document = document_, query = *std::move(query)](const std::atomic<bool>& cancel) {
+    return [this, result = RunQuery(*document, query, &cancel)] { Show(result); };
   });
 }
 
@@ -186,7 +161,7 @@ void SearchBar::Show(const QueryResult& result) {
 void SearchBar::Step(int by) {
   if (document_ == nullptr) return;
   if (timer_.isActive()) Start();
-  if (running_) {
+  if (search_.busy()) {
     step_when_done_ = by;
     return;
   }
@@ -197,31 +172,19 @@ void SearchBar::Step(int by) {
   }
   at_ = at_ < 0 ? (by > 0 ? 0 : count - 1) : (at_ + by + count) % count;
   const int64_t comms = result_.records ? 0 : static_cast<int64_t>(result_.comms.size());
-  Selection selection;
   if (at_ < comms) {
-    selection.comm = result_.comms[static_cast<size_t>(at_)];
-    const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(selection.comm)]);
-    std::vector<int32_t> ranks(members.begin(), members.end());
-    ranks.erase(std::remove_if(ranks.begin(), ranks.end(), [](int32_t rank) { return rank < 0; }), ranks.end());
-    selection.ranks = Ranks::Of(std::move(ranks));
+    const int32_t comm = result_.comms[static_cast<size_t>(at_)];
+    navigator_->Select(Selection::Of(document_->KnownMembers(comm), comm));
   } else {
     const QueryHit& hit = result_.hits[static_cast<size_t>(at_ - comms)];
-    selection.ranks = Ranks::Between(hit.rank, hit.rank);
-    if (hit.record >= 0) {
-      const IndexOp op = document_->OpAt(document_->RowOf(hit.rank), hit.record);
-      selection.record_rank = hit.rank;
-      selection.record = hit.record;
-      selection.comm = document_->CommOf(op);
-      if (selection.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
-    }
+    navigator_->Select(hit.record < 0 ? Selection::OfRank(hit.rank)
+                                      : document_->SelectOp(document_->RowOf(hit.rank), hit.record));
   }
-  navigator_->Select(std::move(selection));
   Q_EMIT Message(QString("Hit %1 of %2").arg(Count(at_ + 1), Count(count)));
 }
 
 void SearchBar::SetFilters(const QStringList& filters) {
-  cancel_filter_->store(true);
-  const uint64_t number = ++filter_;
+  filter_.Cancel();
   if (document_ == nullptr) return;
   std::vector<Query> queries;
   QStringList kept;
@@ -234,28 +197,22 @@ void SearchBar::SetFilters(const QStringList& filters) {
       kept << filter;
     }
   }
-  cancel_filter_ = std::make_shared<std::atomic<bool>>(false);
-  filtering_ = true;
-  pool_.start([this, number, document = document_, queries = std::move(queries), kept, cancel = cancel_filter_] {
-    Ranks ranks;
-    for (size_t i = 0; i < queries.size(); ++i) {
-      const Ranks found = RunQuery(*document, queries[i], cancel.get()).ranks;
-      ranks = i == 0 ? found : ranks.Common(found);
-    }
-    QMetaObject::invokeMethod(
-        this,
-        [this, number, kept, ranks] {
-          if (number != filter_) return;
-          filtering_ = false;
+  filter_.Start(
+      this, [this, document = document_, queries = std::move(queries), kept](const std::atomic<bool>& cancel) {
+        Ranks ranks;
+        for (size_t i = 0; i < queries.size(); ++i) {
+          const Ranks found = RunQuery(*document, queries[i], &cancel).ranks;
+          ranks = i == 0 ? found : ranks.Common(found);
+        }
+        return [this, kept, ranks] {
           Place place = navigator_->place();
           place.filters = kept;
           place.filtered = ranks;
           navigator_->Go(std::move(place));
           if (!kept.isEmpty())
             Q_EMIT Message(QString("%1 of %2 ranks shown").arg(Count(ranks.size()), Count(document_->rank_count())));
-        },
-        Qt::QueuedConnection);
-  });
+        };
+      });
 }
 
 void SearchBar::GoToRank() {
@@ -264,18 +221,15 @@ void SearchBar::GoToRank() {
     Q_EMIT Message("Enter a rank's number, or several: 0-7,12");
     return;
   }
-  Selection selection;
-  selection.ranks = query->front().numbers;
   std::vector<int32_t> known;
   for (int row = 0; document_ != nullptr && row < document_->rank_count(); ++row) {
-    if (selection.ranks.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
+    if (query->front().numbers.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
   }
   if (known.empty()) {
     Q_EMIT Message(QString("There is no data from rank %1").arg(rank_->text()));
     return;
   }
-  selection.ranks = Ranks::Of(std::move(known));
-  navigator_->Select(std::move(selection));
+  navigator_->Select(Selection::Of(Ranks::Of(std::move(known))));
 }
 
 void SearchBar::GoToComm(const QString& name) {
@@ -283,8 +237,7 @@ void SearchBar::GoToComm(const QString& name) {
   for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {
     if (document_->CommName(comm) != name) continue;
     Place place = navigator_->place();
-    place.selection = {};
-    place.selection.comm = comm;
+    place.selection = Selection::Of({}, comm);
     place.matrix_mode = MatrixMode::kCommunicator;
     place.matrix_comm = comm;
     place.matrix = {};

@@ -5,15 +5,14 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
-#include <QThreadPool>
 #include <QTimer>
 #include <QWidget>
 
-#include <atomic>
 #include <memory>
 
+#include "gui/model/latest_job.h"
 #include "gui/model/navigator.h"
-#include "gui/model/query.h"
+#include "gui/model/search/query.h"
 
 namespace lockstep::gui {
 
@@ -23,7 +22,6 @@ class SearchBar : public QWidget {
 
  public:
   SearchBar(Navigator* navigator, QWidget* parent);
-  ~SearchBar() override;  // cancels and waits
 
   void SetDocument(DocumentPtr document);
   QLineEdit* field() const { return field_; }
@@ -32,7 +30,7 @@ class SearchBar : public QWidget {
   void Step(int by);                 // 1 for the next hit, -1 for the previous one
   // Keeps only ranks that match all of these; ignores and reports an invalid query.
   void SetFilters(const QStringList& filters);
-  bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
+  bool Idle() const { return !search_.busy() && !filter_.busy() && !timer_.isActive(); }
 
  Q_SIGNALS:
   void Message(const QString& text);
@@ -56,10 +54,7 @@ class SearchBar : public QWidget {
   QLineEdit* rank_;
   QComboBox* comm_;
   QTimer timer_;
-  QThreadPool pool_;
-  std::shared_ptr<std::atomic<bool>> cancel_ = std::make_shared<std::atomic<bool>>(false), cancel_filter_ = cancel_;
-  uint64_t search_ = 0, filter_ = 0;  // numbers of the newest search; results of older ones are dropped
-  bool running_ = false, filtering_ = false;
+  LatestJob search_, filter_;
   int step_when_done_ = 0;  // Enter was pressed before the search finished
   QueryResult result_;
   int64_t at_ = -1;

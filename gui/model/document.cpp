@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include <QCoreApplication>
 #include <QThread>
@@ -73,22 +74,39 @@ int Document::RowOf(int32_t rank) const {
 }
 
 QString Document::HostAt(int row) const {
-  const std::string_view text = index_->text(index_->ranks()[static_cast<size_t>(row)].host);
+  const std::string_view text = index_->text(Entry(row).host);
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+}
+
+Ranks Document::KnownMembers(int32_t comm) const {
+  const auto members = MembersOf(comm);
+  std::vector<int32_t> ranks;
+  std::copy_if(members.begin(), members.end(), std::back_inserter(ranks), [](int32_t rank) { return rank >= 0; });
+  return Ranks::Of(std::move(ranks));
 }
 
 QString Document::CommName(int32_t comm) const {
   if (comm < 0 || comm >= comm_count()) return "?";
-  const IndexComm& entry = index_->comms()[static_cast<size_t>(comm)];
+  const IndexComm& entry = CommEntry(comm);
   std::string_view text = index_->text(entry.name);
   if (text.empty()) text = index_->text(entry.id);
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
 }
 
+const WaitClass* Document::WaitOf(int row) const {
+  const int32_t wait = FactsAt(row).wait_class();
+  return wait < 0 ? nullptr : &facts_.classes(wait);
+}
+
+Ranks Document::MissingRanks() const {
+  Ranks missing;
+  for (const RankRuns& runs : facts_.missing()) missing.Unite(Ranks::Of(runs));
+  return missing;
+}
+
 const IndexMembership* Document::MembershipOf(int row, int32_t comm) const {
   if (row < 0 || row >= rank_count() || comm < 0) return nullptr;
-  const IndexRank& rank = index_->ranks()[static_cast<size_t>(row)];
-  for (const IndexMembership& m : index_->memberships().subspan(rank.first_membership, rank.memberships)) {
+  for (const IndexMembership& m : MembershipsOf(row)) {
     if (m.comm == static_cast<uint32_t>(comm)) return &m;
   }
   return nullptr;
@@ -99,8 +117,16 @@ int32_t Document::CommOf(const IndexOp& op) const {
 }
 
 IndexOp Document::OpAt(int row, int64_t record) const {
-  const IndexRank& rank = index_->ranks()[static_cast<size_t>(row)];
-  return index_->op(static_cast<size_t>(row), rank.first_op + static_cast<uint64_t>(record));
+  return index_->op(static_cast<size_t>(row), Entry(row).first_op + static_cast<uint64_t>(record));
+}
+
+Selection Document::SelectOp(int row, int64_t record) const {
+  const IndexOp op = OpAt(row, record);
+  const int32_t rank = RankAt(row);
+  Selection out = Selection::Of(Ranks::Between(rank, rank), CommOf(op), ring::IsCollective(op.kind) ? op.seq : -1);
+  out.record_rank = rank;
+  out.record = record;
+  return out;
 }
 
 QString Document::OpText(const IndexOp& op) const {
@@ -111,17 +137,14 @@ QString Document::OpText(const IndexOp& op) const {
 }
 
 Selection Document::AnomalyAt(int i) const {
-  Selection selection;
-  if (i < 0 || i >= facts_.anomalies_size()) return selection;
+  if (i < 0 || i >= facts_.anomalies_size()) return {};
   const Anomaly& anomaly = facts_.anomalies(i);
-  selection.ranks = Ranks::Of(anomaly.ranks());
-  selection.comm = anomaly.comm();
-  if (HasColumns(anomaly.comm())) selection.seq_first = selection.seq_last = anomaly.sequence();
-  return selection;
+  return Selection::Of(Ranks::Of(anomaly.ranks()), anomaly.comm(),
+                       HasColumns(anomaly.comm()) ? anomaly.sequence() : -1);
 }
 
 bool Document::HasColumns(int32_t comm) const {
-  return comm >= 0 && comm < comm_count() && index_->comms()[static_cast<size_t>(comm)].columns > 0;
+  return comm >= 0 && comm < comm_count() && CommEntry(comm).columns > 0;
 }
 
 Selection Document::EvidenceLink(int finding, int evidence) const {

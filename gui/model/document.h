@@ -45,15 +45,26 @@ class Document {
   int RowOf(int32_t rank) const;  // -1 if there is no data from it
   int32_t RankAt(int row) const { return index_->ranks()[static_cast<size_t>(row)].rank; }
   const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
+  const IndexRank& Entry(int row) const { return index_->ranks()[static_cast<size_t>(row)]; }
+  const WaitClass* WaitOf(int row) const;  // null if unknown
+  Ranks MissingRanks() const;              // ranks without data
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
+  const IndexComm& CommEntry(int32_t comm) const { return index_->comms()[static_cast<size_t>(comm)]; }
+  // Returns global ranks by member rank, -1 for unknown ones; empty if none is known.
+  absl::Span<const int32_t> MembersOf(int32_t comm) const { return index_->members(CommEntry(comm)); }
+  Ranks KnownMembers(int32_t comm) const;
   QString CommName(int32_t comm) const;  // the usual name, or its identity; "?" for none
+  absl::Span<const IndexMembership> MembershipsOf(int row) const {
+    return index_->memberships().subspan(Entry(row).first_membership, Entry(row).memberships);
+  }
   // Returns the rank's counters in the communicator; null if it is not a member, or unknown.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
   // Returns the communicator of that row's operation; -1 if there is none.
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
-  int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }
+  int64_t OpCount(int row) const { return static_cast<int64_t>(Entry(row).ops); }
+  Selection SelectOp(int row, int64_t record) const;
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 
   // Whether the communicator's matrix has columns: one per collective, none for sends and receives.

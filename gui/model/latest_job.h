@@ -9,6 +9,11 @@
 
 namespace lockstep::gui {
 
+// Returns whether long work must end early. `cancel` may be null.
+inline bool Stopped(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
+
 // A member of the object that receives the result, created and used on that object's thread.
 class LatestJob {
  public:

@@ -4,6 +4,14 @@
 
 namespace lockstep::gui {
 
+Selection Selection::Of(Ranks ranks, int32_t comm, int64_t seq) {
+  Selection out;
+  out.ranks = std::move(ranks);
+  out.comm = comm;
+  out.seq_first = out.seq_last = comm < 0 || seq < 0 ? -1 : seq;
+  return out;
+}
+
 void Navigator::Show(Place place) {
   const bool selection = place.selection != place_.selection;
   Place other = place;

@@ -25,6 +25,9 @@ struct Selection {
   int64_t record = -1;                    // and its index among that rank's operations, with 0 the oldest
   bool empty() const { return *this == Selection(); }
   bool operator==(const Selection&) const = default;
+  // Selects ranks, or a communicator, or its call number `seq`.
+  static Selection Of(Ranks ranks, int32_t comm = -1, int64_t seq = -1);
+  static Selection OfRank(int32_t rank) { return Of(Ranks::Between(rank, rank)); }
 };
 
 // The visible part of a picture, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes of

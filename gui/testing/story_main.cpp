@@ -22,7 +22,7 @@
 #include "gui/app/live_pane.h"
 #include "gui/app/main_window.h"
 #include "gui/app/session.h"
-#include "gui/model/wait_layout.h"
+#include "gui/model/graph/layout.h"
 
 namespace {
 

@@ -13,6 +13,12 @@
 
 namespace lockstep::gui {
 
+// What a screen reader says about a widget.
+inline void Announce(QWidget* widget, const QString& name, const QString& description) {
+  widget->setAccessibleName(name);
+  widget->setAccessibleDescription(description);
+}
+
 // A view shows one document at one navigator's position, and never calls another view. Created and used on the window's
 // thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's). It returns by a
 // queued call, which checks that the document is still the same.

@@ -12,7 +12,7 @@ set_target_properties(scale_index PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_B
 if(TARGET lockstep_gui_view)
   add_executable(matrix_frames EXCLUDE_FROM_ALL view/matrix_frames.cpp)
   lockstep_common(matrix_frames)
-  target_link_libraries(matrix_frames PRIVATE lockstep_gui_view)
+  target_link_libraries(matrix_frames PRIVATE lockstep_gui_view_matrix)
   set_target_properties(matrix_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
 
@@ -20,7 +20,7 @@ endif()
 if(TARGET lockstep_gui_view)
   add_executable(timeline_frames EXCLUDE_FROM_ALL view/timeline_frames.cpp)
   lockstep_common(timeline_frames)
-  target_link_libraries(timeline_frames PRIVATE lockstep_gui_view)
+  target_link_libraries(timeline_frames PRIVATE lockstep_gui_view_timeline)
   set_target_properties(timeline_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "gui/model/notes_file.h"
+#include "gui/model/notes/file.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
-#include "gui/view/matrix_render.h"
-#include "gui/view/matrix_view.h"
+#include "gui/view/matrix/render.h"
+#include "gui/view/matrix/view.h"
 
 using namespace lockstep;
 using namespace lockstep::gui;

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "gui/view/timeline_pane.h"
-#include "gui/view/timeline_view.h"
+#include "gui/view/timeline/pane.h"
+#include "gui/view/timeline/view.h"
 
 namespace lockstep::gui {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "goals.h"
 #include "gui/app/main_window.h"
-#include "gui/view/matrix_view.h"
+#include "gui/view/matrix/view.h"
 
 namespace lockstep::gui {
 namespace {

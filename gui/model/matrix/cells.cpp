@@ -1,0 +1,462 @@
+#include "gui/model/matrix/cells.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <system_error>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "gui/model/latest_job.h"
+#include "recorder/ring/calls.h"
+
+namespace lockstep::gui {
+namespace {
+
+using Table = std::array<uint8_t, 256>;
+
+constexpr uint8_t Byte(ViewState state) { return static_cast<uint8_t>(state); }
+
+// `waits` is true if a member is known not to have issued it.
+ViewState StateOf(uint8_t stored, bool waits) {
+  return StateOfOp(stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored),
+                   waits);
+}
+
+// Maps the bytes of the index's cells; `empty` replaces those that the counters decide.
+Table CellTable(ViewState empty, bool waits) {
+  Table table;
+  for (size_t raw = 0; raw < table.size(); ++raw) {
+    const auto first = static_cast<size_t>(IndexCell::kUnknown);
+    table[raw] = Byte(raw < first ? empty : StateOf(static_cast<uint8_t>(raw - first), waits));
+  }
+  return table;
+}
+
+// Maps the bytes of the state column.
+const Table& OpTable() {
+  static const Table table = [] {
+    Table made;
+    for (size_t raw = 0; raw < made.size(); ++raw) made[raw] = Byte(StateOf(static_cast<uint8_t>(raw), false));
+    return made;
+  }();
+  return table;
+}
+
+bool CanWait(uint8_t stored) {
+  switch (static_cast<OpState>(stored)) {
+    case OpState::kEntered:
+    case OpState::kEnqueued:
+    case OpState::kStarted:
+    case OpState::kIncomplete: return true;
+    default: return false;
+  }
+}
+
+// The progress of a communicator's members, if known.
+struct Progress {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
+};
+
+void Count(const IndexMembership& m, Progress* progress) {
+  if (m.issued < kNone) return;
+  progress->least = std::min(progress->least, m.issued);
+  progress->most = std::max(progress->most, m.issued);
+}
+
+// Calls work(first, last) on two threads, which share [0, rows).
+template <typename Work>
+void InTwo(int rows, const Work& work) {
+  if (rows < 512 || std::thread::hardware_concurrency() < 2) return work(0, rows);
+  const int half = rows / 2;
+  std::thread other;
+  try {
+    other = std::thread([&] { work(0, half); });
+  } catch (const std::system_error&) {
+    return work(0, rows);
+  }
+  work(half, rows);
+  other.join();
+}
+
+int ColumnsFor(int rows, int64_t wanted) {
+  return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
+}
+
+// Members that made a different call at one position in a communicator.
+struct Deviation {
+  int64_t seq = 0;
+  Ranks ranks;
+};
+
+absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& document) {
+  absl::flat_hash_map<int32_t, std::vector<Deviation>> out;
+  for (const CallMismatch& mismatch : document.facts().mismatches()) {
+    if (mismatch.point_to_point()) continue;
+    const auto& groups = mismatch.groups();
+    const bool known = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.reference(); });
+    Deviation deviation{mismatch.sequence(), {}};
+    for (const auto& group : groups) {
+      if (!known || !group.reference()) deviation.ranks.Unite(Ranks::Of(group.ranks()));
+    }
+    out[mismatch.comm()].push_back(std::move(deviation));
+  }
+  return out;
+}
+
+void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
+
+bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
+
+// Collectives and sends are numbered separately, so the number alone does not identify the call.
+bool WaitsIn(const WaitClass& wait, bool collective) {
+  return wait.operation().empty() || collective == !wait.point_to_point();
+}
+
+// Returns the index of the operation (communicator, sequence number) among the rank's operations; -1 if not recorded.
+int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
+  if (row < 0 || row >= document.rank_count()) return -1;
+  const auto memberships = document.MembershipsOf(row);
+  const IndexColumns stored = document.index().columns(static_cast<size_t>(row));
+  const auto of = stored.membership;
+  const auto seqs = stored.seq;
+  const auto kinds = stored.kind;
+  for (size_t m = 0; m < memberships.size() && m < kIndexNoMembership; ++m) {
+    const int64_t wanted = seq - memberships[m].seq_base;
+    if (memberships[m].comm != static_cast<uint32_t>(comm) || wanted < 0 || wanted >= kIndexNoSeq) continue;
+    for (size_t i = of.size(); i-- > 0;) {
+      if (of[i] == m && seqs[i] == static_cast<uint32_t>(wanted) &&
+          ring::IsCollective(static_cast<ring::CallKind>(kinds[i]))) {
+        return static_cast<int64_t>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+// Selects the call that the rank has not made and its peers wait for.
+bool NextCall(const Document& document, int row, Selection* selection) {
+  for (int i = 0; i < document.anomaly_count(); ++i) {
+    const Selection anomaly = document.AnomalyAt(i);
+    if (anomaly.seq_first < 0 || !anomaly.ranks.Contains(document.RankAt(row))) continue;
+    const IndexMembership* m = document.MembershipOf(row, anomaly.comm);
+    if (m == nullptr || m->issued < kNone || m->issued >= anomaly.seq_first) continue;
+    selection->comm = anomaly.comm;
+    selection->seq_first = selection->seq_last = anomaly.seq_first;
+    return true;
+  }
+  const auto mine = document.MembershipsOf(row);
+  absl::flat_hash_map<uint32_t, int64_t> most;
+  for (const IndexMembership& m : mine) most[m.comm] = kNone;
+  for (const IndexMembership& m : document.index().memberships()) {
+    if (const auto it = most.find(m.comm); it != most.end()) it->second = std::max(it->second, m.issued);
+  }
+  int64_t furthest = 0;
+  for (const IndexMembership& m : mine) {
+    if (m.issued < kNone || most[m.comm] <= m.issued || most[m.comm] - m.issued <= furthest) continue;
+    furthest = most[m.comm] - m.issued;
+    selection->comm = static_cast<int32_t>(m.comm);
+    selection->seq_first = selection->seq_last =
+        std::max<int64_t>(m.issued + 1, document.CommEntry(selection->comm).first_seq);
+  }
+  return furthest > 0;
+}
+
+struct Line {
+  int32_t rank;
+  int row;  // row of the document; -1 if there is no data
+};
+
+// *most: the largest number of operations of any rank.
+std::vector<Line> JobLines(const Document& document, uint64_t* most) {
+  std::vector<Line> lines;
+  for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
+    lines.push_back({document.RankAt(row), row});
+    *most = std::max(*most, document.Entry(row).ops);
+  }
+  const Ranks missing = document.MissingRanks();
+  for (const auto& [first, last] : missing.runs()) {
+    for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
+      if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
+    }
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.rank < b.rank; });
+  return lines;
+}
+
+int JobColumns(int rows, uint64_t most) {
+  return ColumnsFor(rows, static_cast<int64_t>(std::min<uint64_t>(most, kMostColumns)) + 1);
+}
+
+}  // namespace
+
+MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm) {
+  MatrixShape shape;
+  if (mode == MatrixMode::kJob) {
+    uint64_t most = 0;
+    shape.rows = static_cast<int>(JobLines(document, &most).size());
+    if (shape.rows > 0) shape.columns = JobColumns(shape.rows, most);
+  } else if (comm >= 0 && comm < document.comm_count()) {
+    const IndexComm& entry = document.CommEntry(comm);
+    shape.rows = std::min(entry.size, kMostRows);
+    shape.columns = ColumnsFor(shape.rows, entry.columns);
+    shape.first_seq = entry.first_seq + static_cast<int64_t>(entry.columns) - shape.columns;
+  }
+  return shape;
+}
+
+std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm,
+                                                  const std::atomic<bool>* cancel) {
+  auto matrix = std::make_shared<CellMatrix>();
+  matrix->mode = MatrixMode::kCommunicator;
+  matrix->comm = comm;
+  if (comm < 0 || comm >= document.comm_count()) return matrix;
+  const IndexReader& index = document.index();
+  const IndexComm& entry = document.CommEntry(comm);
+  const int rows = std::min(entry.size, kMostRows);
+  const int columns = ColumnsFor(rows, entry.columns);
+  const size_t skipped = entry.columns - static_cast<size_t>(columns);
+  matrix->rows = rows;
+  matrix->columns = columns;
+  matrix->first_seq = entry.first_seq + static_cast<int64_t>(skipped);
+
+  matrix->rank_of_row.assign(static_cast<size_t>(rows), -1);
+  absl::flat_hash_map<int32_t, int> row_of;
+  const auto members = index.members(entry);
+  for (size_t i = 0; i < members.size() && i < matrix->rank_of_row.size(); ++i) {
+    matrix->rank_of_row[i] = members[i];
+    row_of.try_emplace(members[i], static_cast<int>(i));
+  }
+  std::vector<const IndexMembership*> member(static_cast<size_t>(rows), nullptr);
+  Progress progress;
+  for (int place = 0; place < document.rank_count(); ++place) {
+    const IndexMembership* m = document.MembershipOf(place, comm);
+    if (m == nullptr) continue;
+    const int32_t rank = document.RankAt(place);
+    Count(*m, &progress);
+    const auto it = row_of.find(rank);
+    const int row = m->member_rank >= 0 ? m->member_rank : it != row_of.end() ? it->second : -1;
+    if (row < 0 || row >= rows || member[static_cast<size_t>(row)] != nullptr) continue;
+    member[static_cast<size_t>(row)] = m;
+    int32_t& known = matrix->rank_of_row[static_cast<size_t>(row)];
+    if (known < 0) known = rank;
+  }
+  if (Stopped(cancel)) return nullptr;
+
+  // Returns the first column after the call with this number.
+  auto column_after = [&](int64_t seq) {
+    if (seq < matrix->first_seq) return 0;
+    return static_cast<int>(std::min<int64_t>(seq - matrix->first_seq + 1, columns));
+  };
+  const int waits_from = progress.least == std::numeric_limits<int64_t>::max() ? columns : column_after(progress.least);
+  Table tables[3][2];
+  constexpr ViewState kEmpty[3] = {ViewState::kOverwritten, ViewState::kMissing, ViewState::kNoData};
+  for (int e = 0; e < 3; ++e) {
+    for (int w = 0; w < 2; ++w) tables[e][w] = CellTable(kEmpty[e], w != 0);
+  }
+  matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  InTwo(rows, [&](int first, int last) {
+    for (int row = first; row < last && !Stopped(cancel); ++row) {
+      uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
+      const IndexMembership* m = member[static_cast<size_t>(row)];
+      if (m == nullptr) {
+        std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset must not be called for zero columns
+        continue;
+      }
+      // The counters decide about cells that were not stored: overwritten, missing, or no data without counters.
+      const uint8_t* in = index.cells(entry, row).data() + skipped;
+      const bool counted = m->issued >= kNone;
+      const int issued = counted ? column_after(m->issued) : columns;
+      const int cuts[4] = {0, std::min(issued, waits_from), std::max(issued, waits_from), columns};
+      for (int part = 0; part < 3; ++part) {
+        const int begin = cuts[part];
+        const Table& table = tables[!counted ? 2 : begin >= issued ? 1 : 0][begin >= waits_from ? 1 : 0];
+        for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
+      }
+      // No counter shows that a member without data is missing, but the analysis may.
+      const int place = document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]);
+      const WaitClass* wait = place < 0 ? nullptr : document.WaitOf(place);
+      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
+          wait->sequence() < matrix->first_seq)
+        continue;
+      const int64_t at = wait->sequence() - matrix->first_seq;
+      if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown))
+        Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
+    }
+  });
+  if (Stopped(cancel)) return nullptr;
+  const auto deviations = Deviations(document);
+  if (const auto it = deviations.find(comm); it != deviations.end()) {
+    for (const Deviation& deviation : it->second) {
+      if (deviation.seq < matrix->first_seq || deviation.seq - matrix->first_seq >= columns) continue;
+      if (Stopped(cancel)) return nullptr;
+      const size_t column = static_cast<size_t>(deviation.seq - matrix->first_seq);
+      for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
+        if (!deviation.ranks.Contains(matrix->rank_of_row[row])) continue;
+        Raise(&matrix->cells[row * static_cast<size_t>(columns) + column], ViewState::kMismatch);
+      }
+    }
+  }
+  return matrix;
+}
+
+std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const std::atomic<bool>* cancel) {
+  auto matrix = std::make_shared<CellMatrix>();
+  const IndexReader& index = document.index();
+  uint64_t most = 0;
+  const std::vector<Line> lines = JobLines(document, &most);
+  if (lines.empty()) return matrix;
+  const int rows = static_cast<int>(lines.size());
+  const int columns = JobColumns(rows, most);
+  matrix->rows = rows;
+  matrix->columns = columns;
+  matrix->rank_of_row.reserve(lines.size());
+  for (const Line& line : lines) matrix->rank_of_row.push_back(line.rank);
+
+  std::vector<Progress> progress(index.comms().size());
+  for (const IndexMembership& m : index.memberships()) Count(m, &progress[m.comm]);
+  if (Stopped(cancel)) return nullptr;
+  const auto deviations = Deviations(document);
+  matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  const Table& table = OpTable();
+  auto one_row = [&](const Line& line, uint8_t* out) {
+    const size_t r = static_cast<size_t>(line.row);
+    const IndexRank& rank = document.Entry(line.row);
+    const auto memberships = document.MembershipsOf(line.row);
+    const IndexColumns stored = index.columns(r);
+    const auto states = stored.state;
+    const auto of = stored.membership;
+    const auto seqs = stored.seq;
+    const auto kinds = stored.kind;
+    const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls),
+                 first = states.size() - shown;
+    const uint64_t lost = document.FactsAt(line.row).records_lost();
+    const WaitClass* wait = document.WaitOf(line.row);
+    const bool waits = wait != nullptr && Waits(*wait);
+    bool behind = false, deviates = false;
+    uint64_t lost_of_comms = 0;
+    for (const IndexMembership& m : memberships) {
+      lost_of_comms += std::min<uint64_t>(m.lost_records, kMostColumns);
+      behind |= m.issued >= kNone && m.issued < progress[m.comm].most;
+      if (const auto it = deviations.find(static_cast<int32_t>(m.comm)); it != deviations.end()) {
+        for (const Deviation& deviation : it->second) deviates |= deviation.ranks.Contains(line.rank);
+      }
+    }
+    const size_t gone = static_cast<size_t>(std::min<uint64_t>(std::max(lost, lost_of_comms), calls - shown));
+    std::fill_n(out, calls - shown - gone, Byte(ViewState::kOutside));
+    std::fill_n(out + (calls - shown - gone), gone, Byte(ViewState::kOverwritten));
+    uint8_t* cells = out + (calls - shown);
+    for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
+    // Does not read the other columns, because only the states are drawn.
+    for (const IndexOpen& open : index.OpenOps(r)) {
+      const uint64_t op = open.op - rank.first_op;
+      if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() ||
+          open.seq == kIndexNoSeq)
+        continue;
+      const IndexMembership& m = memberships[open.membership];
+      const int64_t seq = m.seq_base + open.seq;
+      // Only the analysis shows whether the other side of a send, or a member without data, has arrived.
+      const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
+      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
+                        WaitsIn(*wait, collective);
+      if (told || (collective && progress[m.comm].least < seq)) cells[op - first] = Byte(StateOf(open.state, true));
+    }
+    for (size_t i = 0; i < shown && deviates; ++i) {
+      const size_t op = first + i;
+      if (of[op] >= memberships.size() || seqs[op] == kIndexNoSeq ||
+          !ring::IsCollective(static_cast<ring::CallKind>(kinds[op])))
+        continue;
+      const IndexMembership& m = memberships[of[op]];
+      const int64_t seq = m.seq_base + seqs[op];
+      const auto it = deviations.find(static_cast<int32_t>(m.comm));
+      if (it == deviations.end()) continue;
+      for (const Deviation& deviation : it->second) {
+        if (deviation.seq == seq && deviation.ranks.Contains(line.rank)) Raise(&cells[i], ViewState::kMismatch);
+      }
+    }
+    out[calls] = Byte(behind && (wait == nullptr || wait->kind() != WaitClass::VICTIM) ? ViewState::kMissing
+                                                                                       : ViewState::kOutside);
+  };
+  InTwo(rows, [&](int first, int last) {
+    for (int row = first; row < last && !Stopped(cancel); ++row) {
+      uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
+      const Line& line = lines[static_cast<size_t>(row)];
+      if (line.row < 0) {
+        std::fill_n(out, columns, Byte(ViewState::kNoData));
+      } else {
+        one_row(line, out);
+      }
+    }
+  });
+  return Stopped(cancel) ? nullptr : matrix;
+}
+
+Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column) {
+  Selection selection;
+  if (row < 0 || row >= matrix.rows || column < 0 || column >= matrix.columns) return selection;
+  const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
+  const int place = document.RowOf(rank);
+  if (place >= 0) document.index().WillNeed(static_cast<size_t>(place));
+  if (rank >= 0) selection.ranks = Ranks::Between(rank, rank);
+  if (matrix.mode == MatrixMode::kCommunicator) {
+    selection.comm = matrix.comm;
+    selection.seq_first = selection.seq_last = matrix.first_seq + column;
+    selection.record = RecordOf(document, place, matrix.comm, selection.seq_first);
+    if (selection.record >= 0) selection.record_rank = rank;
+    return selection;
+  }
+  if (place < 0) return selection;
+  const int64_t calls = document.OpCount(place), record = calls - (matrix.columns - 1 - column);
+  if (column == matrix.columns - 1) {
+    if (matrix.At(row, column) == ViewState::kMissing) NextCall(document, place, &selection);
+    return selection;
+  }
+  if (record < 0 || record >= calls) return selection;
+  return document.SelectOp(place, record);
+}
+
+CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, const Selection& selection) {
+  CellRange range;
+  const bool seqs = selection.comm >= 0 && selection.seq_first >= 0 && selection.seq_last >= selection.seq_first;
+  if (matrix.columns == 0) return range;
+  for (int row = 0; row < matrix.rows; ++row) {
+    if (selection.ranks.Contains(matrix.rank_of_row[static_cast<size_t>(row)])) range.rows.push_back(row);
+  }
+  if (matrix.mode == MatrixMode::kCommunicator) {
+    if (!seqs || selection.comm != matrix.comm) return range;
+    const int64_t last = matrix.first_seq + matrix.columns - 1;
+    if (selection.seq_last < matrix.first_seq || selection.seq_first > last) return range;
+    range.column_first = static_cast<int>(std::max(selection.seq_first, matrix.first_seq) - matrix.first_seq);
+    range.column_last = static_cast<int>(std::min(selection.seq_last, last) - matrix.first_seq);
+    if (selection.ranks.empty()) {
+      for (int row = 0; row < matrix.rows; ++row) range.rows.push_back(row);
+    }
+    return range;
+  }
+  // Each rank has the same collective in a different column, so it is searched only for a few rows.
+  constexpr size_t kMostFound = 256;
+  auto column_of = [&](int place, int64_t record) {
+    const int64_t column = matrix.columns - 1 - (document.OpCount(place) - record);
+    return record >= 0 && column >= 0 && column < matrix.columns - 1 ? static_cast<int>(column) : -1;
+  };
+  if (range.rows.size() > kMostFound || (!seqs && selection.record < 0)) return range;
+  for (const int row : range.rows) {
+    const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
+    const int place = document.RowOf(rank);
+    int column = -1;
+    if (place >= 0 && rank == selection.record_rank && selection.record >= 0 &&
+        selection.record < document.OpCount(place)) {
+      column = column_of(place, selection.record);
+    } else if (place >= 0 && seqs) {
+      column = column_of(place, RecordOf(document, place, selection.comm, selection.seq_first));
+      const IndexMembership* m = document.MembershipOf(place, selection.comm);
+      if (column < 0 && m != nullptr && m->issued >= kNone && m->issued < selection.seq_first)
+        column = matrix.columns - 1;
+    }
+    range.columns.push_back(column);
+  }
+  if (range.rows.size() == 1) range.column_first = range.column_last = range.columns.front();
+  return range;
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,55 @@
+// The states of the matrix: color, sign, name, and the number of visible cells in each.
+#pragma once
+
+#include <memory>
+
+#include "gui/model/matrix/source.h"
+#include "gui/view/view.h"
+
+namespace lockstep::gui {
+
+// A click or Enter on a state selects its next cell in the matrix after the selected one, and wraps around at the end.
+// Ctrl+click, Ctrl+Enter, or the context menu filters: only ranks with such cells stay, until it is repeated.
+class LegendView : public View {
+  Q_OBJECT
+
+ public:
+  explicit LegendView(Navigator* navigator, QWidget* parent = nullptr);
+  ~LegendView() override;
+
+  void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;
+  QString Csv() const override;
+  bool Paint(QPainter* painter, const QSize& size) override;
+  bool Idle() const override;
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return {120, 60}; }
+
+  // Counts what the matrix shows: the visible part of the rows that pass the filters.
+  const StateCounts& counts() const;
+  // Returns false if there is none.
+  bool SelectNext(ViewState state);
+  QRect RectOf(ViewState state) const;
+  // Returns the query that selects ranks with such cells: "state:missing"; empty if there is none.
+  static QString FilterOf(ViewState state);
+
+ Q_SIGNALS:
+  // Filters like those of the search bar; they replace all existing ones.
+  void FiltersWanted(const QStringList& filters);
+
+ protected:
+  void contextMenuEvent(QContextMenuEvent* event) override;
+  bool event(QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui

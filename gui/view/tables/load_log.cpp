@@ -1,0 +1,173 @@
+#include "gui/view/tables/load_log.h"
+
+#include <QAbstractListModel>
+#include <QListView>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include "gui/model/safe_text.h"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kMostLines = 10'000;
+
+struct Line {
+  QString text;
+  int32_t rank = -1;
+};
+
+// The loader's report, then the verdict's further problems.
+class LogModel : public QAbstractListModel {
+ public:
+  using QAbstractListModel::QAbstractListModel;
+
+  void Add(Line line) {
+    if (static_cast<int>(said_.size()) >= kMostLines) {
+      ++left_out_;
+      return;
+    }
+    const int at = static_cast<int>(said_.size());
+    beginInsertRows({}, at, at);
+    said_.push_back(std::move(line));
+    endInsertRows();
+  }
+  void SetProblems(std::vector<Line> problems) {
+    if (problems.empty() && problems_.empty()) return;
+    beginResetModel();
+    problems_ = std::move(problems);
+    endResetModel();
+  }
+  void Clear() {
+    beginResetModel();
+    said_.clear();
+    problems_.clear();
+    left_out_ = 0;
+    endResetModel();
+  }
+  const std::vector<Line>& said() const { return said_; }
+  int count() const { return static_cast<int>(said_.size() + problems_.size()); }
+  int64_t left_out() const { return left_out_; }
+  const Line& At(int row) const {
+    const size_t at = static_cast<size_t>(row);
+    return at < said_.size() ? said_[at] : problems_[at - said_.size()];
+  }
+  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : count(); }
+  QVariant data(const QModelIndex& index, int role) const override {
+    if (!index.isValid() || index.row() >= count()) return {};
+    const Line& line = At(index.row());
+    if (role == Qt::DisplayRole) return line.text;
+    // Rich text in a tooltip wraps its lines; its contents are escaped.
+    if (role == Qt::ToolTipRole) return QString("<p>%1</p>").arg(Html(line.text, 600));
+    return {};
+  }
+
+ private:
+  std::vector<Line> said_, problems_;
+  int64_t left_out_ = 0;
+};
+
+}  // namespace
+
+struct LoadLog::Impl {
+  DocumentPtr document;
+  LogModel* model = nullptr;
+  QListView* list = nullptr;
+  QString title = "Load log";
+};
+
+LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Load log", parent), impl_(std::make_unique<Impl>()) {
+  setAccessibleDescription("What could not be read, one item per line");
+  impl_->model = new LogModel(this);
+  impl_->list = new QListView(this);
+  impl_->list->setObjectName("lines");
+  Announce(impl_->list, "Lines of the load log", "A line that names a rank selects it");
+  impl_->list->setModel(impl_->model);
+  impl_->list->setUniformItemSizes(true);
+  impl_->list->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  impl_->list->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  impl_->list->setAlternatingRowColors(true);
+  impl_->list->setFrameShape(QFrame::NoFrame);
+  impl_->list->setTextElideMode(Qt::ElideRight);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->addWidget(impl_->list);
+  setFocusProxy(impl_->list);
+  connect(impl_->list->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+    std::vector<int32_t> ranks;
+    for (const QModelIndex& index : impl_->list->selectionModel()->selectedRows()) {
+      if (const int32_t rank = impl_->model->At(index.row()).rank; rank >= 0) ranks.push_back(rank);
+    }
+    if (ranks.empty() || impl_->document == nullptr) return;
+    this->navigator()->Select(Selection::Of(Ranks::Of(std::move(ranks))));
+  });
+}
+
+LoadLog::~LoadLog() = default;
+
+void LoadLog::SetDocument(DocumentPtr document) {
+  impl_->document = std::move(document);
+  std::vector<Line> problems;
+  if (impl_->document != nullptr) {
+    std::unordered_set<std::string> said;
+    for (const Line& line : impl_->model->said()) said.insert(line.text.toStdString());
+    for (const DataProblem& problem : impl_->document->verdict().problems()) {
+      if (problems.size() == kMostLines) break;
+      QString where = Plain(problem.path(), 200);
+      if (problem.offset() >= 0) where += QString(" at byte %1").arg(problem.offset());
+      if (problem.rank() >= 0) where += QString(where.isEmpty() ? "(rank %1)" : " (rank %1)").arg(problem.rank());
+      Line line{(where.isEmpty() ? QString() : where + ": ") + Plain(problem.text(), 600), problem.rank()};
+      if (said.insert(line.text.toStdString()).second) problems.push_back(std::move(line));
+    }
+  }
+  impl_->model->SetProblems(std::move(problems));
+  Retitle();
+}
+
+void LoadLog::AddLine(const QString& line, int32_t rank) {
+  const QString text = Plain(line, 1000);
+  if (text.trimmed().isEmpty()) return;
+  impl_->model->Add({text, rank});
+  Retitle();
+}
+
+void LoadLog::Clear() {
+  impl_->model->Clear();
+  Retitle();
+}
+
+int LoadLog::line_count() const { return impl_->model->count(); }
+QString LoadLog::title() const { return impl_->title; }
+
+void LoadLog::Retitle() {
+  const int64_t lines = impl_->model->count() + impl_->model->left_out();
+  const QString title = lines == 0 ? QString("Load log") : QString("Load log (%1)").arg(lines);
+  if (title == impl_->title) return;
+  impl_->title = title;
+  Q_EMIT TitleChanged(title);
+}
+
+QString LoadLog::CopyText() const {
+  QModelIndexList selected = impl_->list->selectionModel()->selectedRows();
+  std::sort(selected.begin(), selected.end());
+  QString out;
+  for (const QModelIndex& index : selected) out += TsvCell(index.data().toString()) + '\n';
+  return out;
+}
+
+QString LoadLog::Csv() const {
+  if (impl_->model->count() == 0) return {};
+  QString out = "Rank,Problem\n";
+  for (int row = 0; row < impl_->model->count(); ++row) {
+    const Line& line = impl_->model->At(row);
+    out += (line.rank < 0 ? QString() : QString::number(line.rank)) + ',' + CsvCell(line.text) + '\n';
+  }
+  if (impl_->model->left_out() > 0) out += QString(",and %1 more\n").arg(impl_->model->left_out());
+  return out;
+}
+
+}  // namespace lockstep::gui
