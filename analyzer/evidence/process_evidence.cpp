@@ -127,11 +127,7 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
     lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
                                  ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));
   }
-  if (lines.size() > limit) {
-    const size_t more = lines.size() - limit;
-    lines.resize(limit);
-    lines.push_back(absl::StrCat("and ", more, " more"));
-  }
+  KeepFirst(limit, "", &lines);
   return lines;
 }
 
