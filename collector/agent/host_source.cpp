@@ -22,7 +22,6 @@
 #include "analyzer/util/time_units.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/process_look.h"
-#include "collector/host/proc.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -205,7 +204,6 @@ void HostSource::Adopt(FoundRing found) {
   ring->key = next_key_++;
   ring->file = std::move(found);
   ring->adopted_ns = MonotonicNs();
-  ++counters_.adopted;
   Ring* const at = ring.get();
   rings_[at->key] = std::move(ring);
   User& user = users_[at->file.uid];
