@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "collector/tools/top_text.h"

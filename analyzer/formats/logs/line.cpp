@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
