@@ -17,10 +17,7 @@ void Cut(Field* field, int limit) {
 }
 
 void Cut(std::string* text) {
-  if (text->size() <= kMostText) return;
-  size_t end = kMostText;
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;  // do not cut inside a character
-  text->resize(end);
+  if (text->size() > kMostText) *text = CleanUtf8(*text, kMostText);
 }
 
 }  // namespace
