@@ -73,8 +73,7 @@ int Run(const settings::ParsedOptions& options) {
     return settings::Complain("analyze", wrong.message(), exit_status);
   };
   if (!bundle.ok()) return complain(bundle.status(), absl::IsInvalidArgument(bundle.status()) ? kUsage : kFailed);
-  std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value());
   if (!redactor.ok()) return complain(redactor.status(), kUsage);
   redactor->Redact(&*bundle);
   if (const std::string topology = options.Text("topology"); !topology.empty()) {

@@ -78,8 +78,7 @@ int Run(const settings::ParsedOptions& options) {
   select.ranks = options.Ranks("ranks");
   if (options.Given("around-stop")) select.around_stop_ns = options.Nanoseconds("around-stop");
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
-  std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value());
   if (!redactor.ok()) return settings::UsageError("export", redactor.status());
   LoadProgress load;
   TerminalProgress progress("lockstep export", load);

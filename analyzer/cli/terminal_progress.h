@@ -17,8 +17,6 @@ class TerminalProgress {
  public:
   // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live until then.
   TerminalProgress(std::string program, const LoadProgress& load);
-  TerminalProgress(const TerminalProgress&) = delete;
-  TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
   // Sets the next activity ("analyzing 8 ranks"), which must be printable. Thread-safe.
   void Doing(std::string what);

@@ -6,6 +6,7 @@
 #include "analyzer/model/bundle.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -25,8 +26,7 @@ std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
     if (first < 0 || last < first || last >= kMaxRanks) continue;
     for (int64_t rank = first; rank <= last && *left > 0; ++rank, --*left) ranks.push_back(static_cast<int32_t>(rank));
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  SortUnique(&ranks);
   return ranks;
 }
 

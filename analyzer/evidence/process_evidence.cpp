@@ -17,10 +17,7 @@ void Cut(Field* field, int limit) {
 }
 
 void Cut(std::string* text) {
-  if (text->size() <= kMostText) return;
-  size_t end = kMostText;
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;  // do not cut inside a character
-  text->resize(end);
+  if (text->size() > kMostText) *text = CleanUtf8(*text, kMostText);
 }
 
 }  // namespace
@@ -127,11 +124,7 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
     lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
                                  ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));
   }
-  if (lines.size() > limit) {
-    const size_t more = lines.size() - limit;
-    lines.resize(limit);
-    lines.push_back(absl::StrCat("and ", more, " more"));
-  }
+  KeepFirst(limit, "", &lines);
   return lines;
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -515,7 +514,6 @@ void Redactor::Redact(Bundle* bundle) const {
 }
 
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from) {
-  from->clear();
   if (level == RedactLevel::kNo) return Redactor();
   std::vector<std::string> files;
   for (const std::string& folder : KeyFolders()) files.push_back(absl::StrCat(folder, "/redact.key"));
@@ -539,13 +537,13 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
     if (key.size() < kLeastKey)
       return absl::InvalidArgumentError(absl::StrCat(files[i], " does not contain a key of at least ", kLeastKey,
                                                      " bytes; head -c 16 /dev/urandom > ", files[i]));
-    *from = files[i];
+    if (from != nullptr) *from = files[i];
     return Redactor(level, key);
   }
   unsigned char key[32];
   if (sodium_init() < 0) return absl::UnavailableError("the system did not provide a random key for --redact");
   randombytes_buf(key, sizeof key);
-  *from = "random for this run: names cannot be compared with those of other hosts or runs";
+  if (from != nullptr) *from = "random for this run: names cannot be compared with those of other hosts or runs";
   return Redactor(level, {reinterpret_cast<const char*>(key), sizeof key});
 }
 

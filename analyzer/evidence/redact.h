@@ -70,9 +70,9 @@ class Redactor {
 
 // The source of the key: the first redact.key (at least 16 bytes, readable only by its owner) in $LOCKSTEP_KEYS,
 // ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random key, so
-// that equal names are equal only within this process. *from names the source for messages. PermissionDenied if others
-// may read a key.
-absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
+// that equal names are equal only within this process. *from, if given, names the source for messages. PermissionDenied
+// if others may read a key.
+absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
 // Redacts all data about this host's processes that leaves this process. Call it before other threads start; without it
 // nothing is redacted.

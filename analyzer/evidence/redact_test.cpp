@@ -282,15 +282,15 @@ TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
   const std::string file = folder.path() + "/redact.key";
   std::ofstream(file) << "short";
   chmod(file.c_str(), 0600);
-  EXPECT_FALSE(MakeRedactor(RedactLevel::kPaths, "", &from).ok());
+  EXPECT_FALSE(MakeRedactor(RedactLevel::kPaths).ok());
   std::ofstream(file) << "0123456789abcdef";
   one = MakeRedactor(RedactLevel::kPaths, "", &from), other = MakeRedactor(RedactLevel::kPaths, "", &from);
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_EQ(from, file);
   EXPECT_EQ(one->Path("/a/b"), other->Path("/a/b"));
   chmod(file.c_str(), 0644);
-  EXPECT_EQ(MakeRedactor(RedactLevel::kPaths, "", &from).status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_TRUE(MakeRedactor(RedactLevel::kNo, "", &from).ok());
+  EXPECT_EQ(MakeRedactor(RedactLevel::kPaths).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(MakeRedactor(RedactLevel::kNo).ok());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/time.h"
 #include "analyzer/export/trace.h"
-#include "analyzer/report/phrases.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {

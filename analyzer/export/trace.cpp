@@ -10,6 +10,7 @@
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -304,8 +305,7 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
     for (uint32_t comm : comms)
       names.push_back(
           Printable(bundle_.comms[comm].name.empty() ? bundle_.comms[comm].id : bundle_.comms[comm].name, 48));
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
+    SortUnique(&names);
     std::string name = key.first ? "GPU:" : absl::StrCat("stream ", key.second, ":");
     for (size_t i = 0; i < names.size() && i < 3; ++i) absl::StrAppend(&name, i > 0 ? ", " : " ", names[i]);
     if (names.size() > 3) absl::StrAppend(&name, " and ", names.size() - 3, " more");

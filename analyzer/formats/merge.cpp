@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,6 @@
 // Facts about each kind of finding, for the analysis, the reports and the live detector, in one table.
 #pragma once
 
-#include <cstdint>
-
 #include "proto/verdict.pb.h"
 
 namespace lockstep {

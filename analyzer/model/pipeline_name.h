@@ -1,4 +1,4 @@
-// Recognizes pipelines by their communicators' names.
+// What communicators' names show: pipelines, and roles.
 #pragma once
 
 #include <cctype>
@@ -19,6 +19,16 @@ inline bool NamesPipeline(const std::string& name) {
     word.clear();
   }
   return false;
+}
+
+// Returns "tp_*" for "tp_217", because communicators with the same role differ only in their numbers.
+inline std::string NamePattern(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit || pattern.empty() || pattern.back() != '*') pattern += digit ? '*' : c;
+  }
+  return pattern;
 }
 
 }  // namespace lockstep

@@ -91,12 +91,6 @@ void Ranks::To(RankSet* message) const {
   }
 }
 
-RankSet Ranks::ToMessage() const {
-  RankSet message;
-  To(&message);
-  return message;
-}
-
 void Ranks::AddRun(int32_t first, int32_t last) {
   first = std::max(first, 0);
   last = std::min(last, kMostRank);

@@ -38,7 +38,6 @@ class Ranks {
   static Ranks FromOrNone(const RankSet& message);  // an invalid set is empty
 
   void To(RankSet* message) const;
-  RankSet ToMessage() const;
 
   void Add(int32_t rank) { AddRun(rank, rank); }
   void AddRun(int32_t first, int32_t last);  // clipped to 0..kMostRank

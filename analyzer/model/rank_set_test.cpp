@@ -46,7 +46,9 @@ TEST(RankSet, BehavesLikePlainSets) {
     rest.Subtract(y);
     EXPECT_EQ(Plain(sum), united);
     EXPECT_EQ(Plain(rest), less);
-    const auto back = Ranks::From(sum.ToMessage());
+    RankSet message;
+    sum.To(&message);
+    const auto back = Ranks::From(message);
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, sum);
   }

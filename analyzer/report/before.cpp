@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/phrases.h"
@@ -158,13 +157,8 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
   constexpr size_t kMostShown = 4;
   if (before.empty()) return;
   ReportRow row{"before", {}};
-  for (const Before::Item& item : before.items) {
-    if (row.lines.size() == kMostShown) {
-      row.lines.push_back(absl::StrCat("and ", before.items.size() - kMostShown, " more, in the JSON report"));
-      break;
-    }
-    row.lines.push_back(Printable(item.text, 300));
-  }
+  for (const Before::Item& item : before.items) row.lines.push_back(Printable(item.text, 300));
+  KeepFirst(kMostShown, ", in the JSON report", &row.lines);
   if (!before.unknown.empty()) row.lines.push_back(absl::StrCat("unknown: ", Printable(before.unknown, 300)));
   auto& rows = content->first.rows;
   const auto at = std::find_if(rows.begin(), rows.end(), [](const ReportRow& r) {

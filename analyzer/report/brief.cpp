@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report/before.h"
-#include "analyzer/report/circumstances.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"

@@ -15,10 +15,6 @@ std::string IoText(double bytes_per_s) { return bytes_per_s < 1 ? "no I/O" : Rat
 std::vector<std::string> CheckpointLines(const Verdict& verdict) {
   std::vector<std::string> lines;
   for (const CheckpointMount& mount : verdict.checkpoint()) {
-    if (lines.size() == kMountsShown) {
-      lines.push_back(absl::StrCat("and ", verdict.checkpoint_size() - static_cast<int>(kMountsShown), " more mounts"));
-      break;
-    }
     std::string line = absl::StrCat(
         CountText(mount.ranks()), mount.ranks() == 1 ? " rank" : " ranks",
         mount.hosts() == 0 ? ""
@@ -44,6 +40,7 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
     }
     lines.push_back(std::move(line));
   }
+  KeepFirst(kMountsShown, " mounts", &lines);
   return lines;
 }
 

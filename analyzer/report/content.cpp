@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t kMaxProblemsShown = 8;
 constexpr int kMaxRowsShown = 3;
-constexpr int kMaxBlindShown = 4;
+constexpr size_t kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
 constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start does not matter for a stuck job
 constexpr size_t kMaxHardwareLines = 4;
@@ -79,11 +79,6 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
   }
   std::vector<std::string> lines;
   for (const Kind& kind : kinds) {
-    if (lines.size() == kMaxProblemsShown) {
-      lines.push_back(
-          absl::StrCat("and ", kinds.size() - kMaxProblemsShown, " more kinds of problems, in the JSON report"));
-      break;
-    }
     const DataProblem& problem = *kind.first;
     std::string where = Printable(problem.path(), 200);
     if (problem.offset() >= 0) absl::StrAppend(&where, " at byte ", problem.offset());
@@ -95,6 +90,7 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
     }
     lines.push_back(std::move(line));
   }
+  KeepFirst(kMaxProblemsShown, " kinds of problems, in the JSON report", &lines);
   return lines;
 }
 
@@ -206,14 +202,8 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
   problems.erase(problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(told, problems.size())));
   block.AddRow("problems", std::move(problems));
   std::vector<std::string> files;
-  const std::set<std::string> folders = FoldersOf(bundle);
-  for (const std::string& folder : folders) {
-    if (files.size() == 4) {
-      files.push_back(absl::StrCat("and ", folders.size() - 4, " more folders"));
-      break;
-    }
-    files.push_back(Printable(folder, 400));
-  }
+  for (const std::string& folder : FoldersOf(bundle)) files.push_back(Printable(folder, 400));
+  KeepFirst(4, " folders", &files);
   block.AddRow("files", std::move(files));
   return block;
 }
@@ -225,19 +215,12 @@ std::vector<std::string> NotLines(const Verdict& verdict) {
 }
 
 std::vector<std::string> BlindLines(const Verdict& verdict) {
-  std::vector<std::string> lines;
-  const auto add = [&lines](const auto& texts, std::string_view prefix) {
-    int shown = 0;
-    for (const std::string& text : texts) {
-      if (shown++ == kMaxBlindShown) {
-        lines.push_back(absl::StrCat("and ", texts.size() - kMaxBlindShown, " more, in the JSON report"));
-        break;
-      }
-      lines.push_back(absl::StrCat(std::string(prefix), Printable(text, 400)));
-    }
-  };
-  add(verdict.blind(), "");
-  add(verdict.not_measured(), "not measured: ");
+  std::vector<std::string> lines, not_measured;
+  for (const std::string& text : verdict.blind()) lines.push_back(Printable(text, 400));
+  for (const std::string& text : verdict.not_measured())
+    not_measured.push_back(absl::StrCat("not measured: ", Printable(text, 400)));
+  for (auto* list : {&lines, &not_measured}) KeepFirst(kMaxBlindShown, ", in the JSON report", list);
+  lines.insert(lines.end(), not_measured.begin(), not_measured.end());
   return lines;
 }
 
@@ -252,13 +235,9 @@ auto LikenessOf(const Finding& finding) {
 void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block) {
   if (findings.empty()) return;
   std::vector<std::string> who;
-  for (const Finding* finding : findings) {
-    if (who.size() == kMaxAlikeShown) {
-      who.push_back(absl::StrCat("and ", findings.size() - kMaxAlikeShown, " more"));
-      break;
-    }
+  for (const Finding* finding : findings)
     who.push_back(RanksText({finding->culprit_ranks().begin(), finding->culprit_ranks().end()}));
-  }
+  KeepFirst(kMaxAlikeShown, "", &who);
   ReportRow row{
       "likewise",
       {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",

@@ -18,11 +18,11 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxCulpritsShown = 8;
-constexpr int kMaxHostsShown = 8;
+constexpr size_t kMaxHostsShown = 8;
 constexpr int kMaxSitesShown = 4;
 constexpr size_t kMaxLinesShown = 8;
 constexpr size_t kMaxHardwareShown = 5;  // for one host
-constexpr int kMaxEvidenceShown = 8;
+constexpr size_t kMaxEvidenceShown = 8;
 constexpr size_t kMaxFramesShown = 12;
 
 std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks) {
@@ -41,13 +41,9 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   std::map<std::string, std::vector<int32_t>> hosts;
   for (const Culprit& culprit : finding.culprits()) hosts[culprit.host()].push_back(culprit.rank());
   for (const auto& [host, ranks] : hosts) {
-    if (host.empty()) continue;
-    if (static_cast<int>(lines.size()) == kMaxHostsShown) {
-      lines.push_back(absl::StrCat("and ", hosts.size() - kMaxHostsShown, " more hosts"));
-      break;
-    }
-    lines.push_back(absl::StrCat(RanksText(ranks), " (", Printable(host, 64), ")"));
+    if (!host.empty()) lines.push_back(absl::StrCat(RanksText(ranks), " (", Printable(host, 64), ")"));
   }
+  KeepFirst(kMaxHostsShown, " hosts", &lines);
   return lines;
 }
 
@@ -75,10 +71,8 @@ std::string CostText(const Finding& finding) {
 
 std::vector<std::string> ChainLines(const Finding& finding) {
   std::vector<std::string> lines;
-  for (int i = 0; i < finding.chain_size() && i < kMaxLinksShown; ++i)
-    lines.push_back(Printable(finding.chain(i).text(), 400));
-  if (finding.chain_size() > kMaxLinksShown)
-    lines.push_back(absl::StrCat("and ", finding.chain_size() - kMaxLinksShown, " more links"));
+  for (const ChainLink& link : finding.chain()) lines.push_back(Printable(link.text(), 400));
+  KeepFirst(kMaxLinksShown, " links", &lines);
   if (finding.victim_count() > 0) {
     lines.push_back(absl::StrCat("in total, ", CountText(finding.victim_count()),
                                  finding.victim_count() == 1 ? " rank waits" : " ranks wait", " because of this"));
@@ -86,8 +80,7 @@ std::vector<std::string> ChainLines(const Finding& finding) {
   return lines;
 }
 
-}  // namespace
-
+// "high; would be refuted by ..", and whether the finding is a hypothesis.
 std::string SureText(const Finding& finding) {
   std::string sure = ConfidenceWord(finding.confidence());
   if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis that fits the evidence but is not proved");
@@ -95,6 +88,8 @@ std::string SureText(const Finding& finding) {
     absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
   return sure;
 }
+
+}  // namespace
 
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief) {
   ReportBlock block;
@@ -151,16 +146,10 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
     block.AddRow("hardware", hardware.Lines(total, kMaxLinesShown));
     block.AddRow("memory", memory.Lines(total, kMaxLinesShown));
     std::vector<std::string> evidence;
-    int left_out = 0;
     for (const Evidence& item : finding.evidence()) {
-      if (HasOwnRow(item)) continue;
-      if (static_cast<int>(evidence.size()) == kMaxEvidenceShown) {
-        ++left_out;
-      } else {
-        evidence.push_back(Printable(item.text(), 400));
-      }
+      if (!HasOwnRow(item)) evidence.push_back(Printable(item.text(), 400));
     }
-    if (left_out > 0) evidence.push_back(absl::StrCat("and ", left_out, " more, in the JSON report"));
+    KeepFirst(kMaxEvidenceShown, ", in the JSON report", &evidence);
     block.AddRow("evidence", std::move(evidence));
   }
   if (const std::string cost = CostText(finding); !cost.empty()) block.AddRow("costs", {cost});

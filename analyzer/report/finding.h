@@ -13,7 +13,4 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
 // The row "chain" begins with the links of the chain, at most this many.
 inline constexpr int kMaxLinksShown = 12;
 
-// "high; would be refuted by ..", and whether the finding is a hypothesis.
-std::string SureText(const Finding& finding);
-
 }  // namespace lockstep

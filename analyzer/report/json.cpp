@@ -3,7 +3,6 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <tuple>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

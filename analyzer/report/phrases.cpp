@@ -11,7 +11,6 @@
 #include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words/words.h"
 
 namespace lockstep {
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
@@ -80,6 +79,15 @@ bool SaysWhere(const Finding& finding) {
   return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
 }
 
+// Returns where the only culprit made the call that differs; null if unknown.
+const CallSite* SiteOfCulprit(const Finding& finding) {
+  for (const CallSite& site : finding.call_sites()) {
+    if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
+      return &site;
+  }
+  return nullptr;
+}
+
 // " is in load() at data.py:64 and", ", in step() at train.py:288,": where the culprit is, or where it made the call at
 // issue. The summary follows after a space.
 std::string AtPlace(const Finding& finding) {
@@ -99,11 +107,8 @@ std::string AtPlace(const Finding& finding) {
   // Where the exception was raised.
   if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
   if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return nowhere;
-  for (const CallSite& site : finding.call_sites()) {
-    if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
-      return in(site.place());
-  }
-  return nowhere;
+  const CallSite* site = SiteOfCulprit(finding);
+  return site != nullptr ? in(site->place()) : nowhere;
 }
 
 // "; it is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call, if the call
@@ -114,12 +119,8 @@ std::vector<Clause> NowIn(const Finding& finding) {
   const bool several = finding.culprit_ranks_size() > 1;
   if (finding.reason() != REASON_SKIPPED) {
     if (facts.host_shows_why || facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several ||
-        finding.culprit_ranks().empty())
+        finding.culprit_ranks().empty() || SiteOfCulprit(finding) != nullptr)
       return {};
-    const int32_t rank = finding.culprit_ranks(0);
-    for (const CallSite& site : finding.call_sites()) {
-      if (std::find(site.ranks().begin(), site.ranks().end(), rank) != site.ranks().end()) return {};
-    }
   }
   return {{"; ", absl::StrCat(several ? "they are" : "it is", " now in ", Printable(PlaceText(finding.place()), 80))}};
 }

@@ -156,6 +156,11 @@ std::string DetectedText(const LineRate& rate) {
   return text;
 }
 
+// `bus_bytes_per_s` as a share of the roofline; negative if the roofline is unknown.
+double ShareOf(const Speed& speed, double bus_bytes_per_s) {
+  return speed.roofline_bus_bytes_per_s() > 0 ? bus_bytes_per_s / speed.roofline_bus_bytes_per_s() : -1;
+}
+
 std::string ShareRange(const Speed& speed, double low, double high) {
   return absl::StrFormat("%.0f to %.0f %%", 100 * ShareOf(speed, low), 100 * ShareOf(speed, high));
 }
@@ -165,6 +170,15 @@ std::string Bar(double share) {
   const int full = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kCells));
   return absl::StrCat("[", std::string(static_cast<size_t>(full), '#'),
                       std::string(static_cast<size_t>(kCells - full), '.'), "]");
+}
+
+// "AllReduce of 1 GiB, 512 ranks on 64 hosts".
+std::string SpeedName(const Speed& speed) {
+  return absl::StrCat(Printable(speed.operation(), 40), " of ", BytesText(speed.bytes()), ", ",
+                      CountText(speed.ranks()), " ranks",
+                      speed.hosts() == 0   ? ""
+                      : speed.hosts() == 1 ? " on one host"
+                                           : absl::StrCat(" on ", CountText(speed.hosts()), " hosts"));
 }
 
 }  // namespace
@@ -267,18 +281,6 @@ void SetLineRate(const Bundle& bundle, Verdict* verdict) {
   if (found.hosts() == 0) return;
   if (found.lowest_bits_per_s() < found.bits_per_s()) found.set_lowest_host(lowest);
   *verdict->mutable_line_rate() = std::move(found);
-}
-
-double ShareOf(const Speed& speed, double bus_bytes_per_s) {
-  return speed.roofline_bus_bytes_per_s() > 0 ? bus_bytes_per_s / speed.roofline_bus_bytes_per_s() : -1;
-}
-
-std::string SpeedName(const Speed& speed) {
-  return absl::StrCat(Printable(speed.operation(), 40), " of ", BytesText(speed.bytes()), ", ",
-                      CountText(speed.ranks()), " ranks",
-                      speed.hosts() == 0   ? ""
-                      : speed.hosts() == 1 ? " on one host"
-                                           : absl::StrCat(" on ", CountText(speed.hosts()), " hosts"));
 }
 
 std::vector<std::string> SpeedLines(const Verdict& verdict, size_t most) {

@@ -52,12 +52,6 @@ void SetRooflines(const Roofline& roofline, Verdict* verdict);
 // rate is given.
 void SetLineRate(const Bundle& bundle, Verdict* verdict);
 
-// `bus_bytes_per_s` as a share of the roofline; negative if the roofline is unknown.
-double ShareOf(const Speed& speed, double bus_bytes_per_s);
-
-// "AllReduce of 1 GiB, 512 ranks on 64 hosts".
-std::string SpeedName(const Speed& speed);
-
 // One sentence for each of the speeds that took the most time and have a roofline; at most `most`.
 std::vector<std::string> SpeedLines(const Verdict& verdict, size_t most);
 

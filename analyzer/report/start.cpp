@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/report/phrases.h"
 #include "analyzer/report/words/start_up.h"
 #include "analyzer/util/printable.h"
 

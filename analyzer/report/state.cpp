@@ -137,13 +137,9 @@ void MergedLines::Add(std::string text, int32_t rank) {
 
 std::vector<std::string> MergedLines::Lines(size_t total, size_t limit) const {
   std::vector<std::string> out;
-  for (const auto& [text, ranks] : lines_) {
-    if (out.size() == limit) {
-      out.push_back(absl::StrCat("and ", lines_.size() - limit, " more"));
-      break;
-    }
+  for (const auto& [text, ranks] : lines_)
     out.push_back(total == 1 ? text : absl::StrCat(ranks.size() == total ? "all" : RanksText(ranks), ": ", text));
-  }
+  KeepFirst(limit, "", &out);
   return out;
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "absl/strings/str_join.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::settings {
 namespace {
@@ -11,45 +13,26 @@ namespace {
 constexpr const char* kOther = "Other";  // title of the last group
 constexpr size_t kColumns = 80, kMostIndent = 26;
 
-// Appends the words of `text` as lines between `indent` and kColumns; the first line begins at `column`. Keeps line
-// ends in `text`.
-void AddWrapped(const std::string& text, size_t indent, size_t column, std::string* out) {
+// Appends the text as lines of at most kColumns, the first after `prefix`, the others after `indent`. Keeps line ends
+// in `text`.
+void AddWrapped(std::string prefix, const std::string& text, size_t indent, std::string* out) {
   const size_t hang = text.find('\n') == std::string::npos ? indent : indent + 2;
-  bool first = true;
   for (const std::string& line : SplitText(text, '\n')) {
-    if (!first) {
-      *out += "\n" + std::string(indent, ' ');
-      column = indent;
-    }
-    first = false;
-    bool begun = false;
-    for (const std::string& word : SplitText(line, ' ')) {
-      if (begun && column + 1 + word.size() > kColumns) {
-        *out += "\n" + std::string(hang, ' ');
-        column = hang;
-      } else if (begun) {
-        *out += ' ';
-        ++column;
-      }
-      *out += word;
-      column += word.size();
-      begun = true;
-    }
+    AppendWrapped(prefix, line, hang, kColumns, LongWords::kKeep, out);
+    prefix.assign(indent, ' ');
   }
-  *out += '\n';
 }
 
 std::string Names(const Row& row) { return row.value.empty() ? row.option : row.option + " " + row.value; }
 
 void AddOption(const std::string& names, const std::string& text, size_t indent, std::string* out) {
-  *out += "  " + names;
-  size_t column = 2 + names.size();
-  if (column + 2 > indent) {
-    *out += '\n';
-    column = 0;
+  std::string prefix = "  " + names;
+  if (prefix.size() + 2 > indent) {
+    *out += prefix + '\n';
+    prefix.clear();
   }
-  *out += std::string(indent - column, ' ');
-  AddWrapped(text, indent, indent, out);
+  prefix.resize(indent, ' ');
+  AddWrapped(prefix, text, indent, out);
 }
 
 }  // namespace
@@ -64,20 +47,15 @@ std::string Details(const Row& row) {
   std::transform(derived.begin(), derived.end(), derived.begin(),
                  [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
   if (!row.variable.empty() && row.variable != derived) parts.push_back(row.variable);
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
+  return absl::StrJoin(parts, "; ");
 }
 
 std::string Help(const Verb& verb) {
   std::string out = "lockstep " + verb.name + " - " + verb.purpose + "\n\n";
-  for (size_t i = 0; i < verb.usage.size(); ++i) {
-    out += i == 0 ? "Usage: " : "       ";
-    AddWrapped(verb.usage[i], 11, 7, &out);
-  }
+  for (size_t i = 0; i < verb.usage.size(); ++i) AddWrapped(i == 0 ? "Usage: " : "       ", verb.usage[i], 11, &out);
   for (const std::string& paragraph : verb.text) {
     out += '\n';
-    AddWrapped(paragraph, 0, 0, &out);
+    AddWrapped("", paragraph, 0, &out);
   }
   if (!verb.examples.empty()) out += "\nExamples:\n";
   for (const Example& example : verb.examples) {
@@ -105,7 +83,7 @@ std::string Help(const Verb& verb) {
   }
   for (const std::string& note : verb.notes) {
     out += '\n';
-    AddWrapped(note, 0, 0, &out);
+    AddWrapped("", note, 0, &out);
   }
   return out;
 }

@@ -31,8 +31,6 @@ class AtomicFile {
   // pipe, /dev/full) is written directly. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   // Mode 0600, regardless of the umask.
   absl::Status Open();

@@ -22,8 +22,6 @@ class FileMapping {
   // Maps a regular file. An empty file is an error.
   static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
   ~FileMapping();
-  FileMapping(const FileMapping&) = delete;
-  FileMapping& operator=(const FileMapping&) = delete;
 
   const char* data() const { return data_; }
   size_t size() const { return size_; }

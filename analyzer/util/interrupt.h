@@ -41,8 +41,6 @@ class InterruptWatch {
       pthread_sigmask(SIG_SETMASK, &before, nullptr);  // there is no thread, so the signals end the program as usual
     }
   }
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
 
   // Delays signals while it is held, for the short time it takes to put a finished file on disk.
   std::mutex& writing() { return writing_; }

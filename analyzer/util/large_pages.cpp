@@ -8,16 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/system.h"
 
 namespace lockstep {
 
 void UseLargePages(char** argv) {
   constexpr char kName[] = "GLIBC_TUNABLES";
   if (getenv(kName) != nullptr) return;
-  char program[4096];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-  if (length <= 0) return;
-  program[length] = '\0';
+  const std::string program = OwnPath();
+  if (program.empty()) return;
   // One arena for each CPU, because more arenas would keep memory that others have freed. Tables of at least a MiB
   // have their own mappings, which are returned when they are freed.
   const std::string tunables = absl::StrCat(
@@ -25,7 +24,7 @@ void UseLargePages(char** argv) {
       "top_pad=33554432:glibc.malloc.arena_max=",
       WorkerCount(SIZE_MAX));
   setenv(kName, tunables.c_str(), 1);
-  execv(program, argv);
+  execv(program.c_str(), argv);
   unsetenv(kName);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace lockstep {
 namespace {
@@ -149,6 +150,13 @@ void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t 
     empty = false;
   }
   out->append(line).push_back('\n');
+}
+
+void KeepFirst(size_t most, std::string_view rest, std::vector<std::string>* lines) {
+  if (lines->size() <= most) return;
+  const size_t more = lines->size() - most;
+  lines->resize(most);
+  lines->push_back(absl::StrCat("and ", more, " more", std::string(rest)));
 }
 
 }  // namespace lockstep

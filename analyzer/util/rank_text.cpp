@@ -1,15 +1,13 @@
 #include "analyzer/util/rank_text.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
   constexpr size_t kMinSpread = 5;  // fewer equally spaced ranks are listed one by one
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  SortUnique(&ranks);
   std::string text;
   for (size_t i = 0; i < ranks.size();) {
     const int64_t step = i + 1 < ranks.size() ? int64_t{ranks[i + 1]} - ranks[i] : 0;

@@ -1,6 +1,7 @@
 #include "analyzer/util/small_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,6 +64,12 @@ std::string ReadSmallFile(int fd, size_t limit) {
   std::string text;
   ReadUpTo(fd, limit, &text);
   return text;
+}
+
+std::string LinkTarget(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), target, sizeof target);
+  return {target, length > 0 ? static_cast<size_t>(length) : 0};
 }
 
 }  // namespace lockstep

@@ -24,4 +24,7 @@ absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_
 std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
 std::string ReadSmallFile(int fd, size_t limit);
 
+// Returns what a symbolic link contains; "" if unreadable.
+std::string LinkTarget(const std::string& path);
+
 }  // namespace lockstep

@@ -1,12 +1,12 @@
 #include "analyzer/util/system.h"
 
-#include <limits.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "analyzer/util/clock.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 
@@ -21,11 +21,7 @@ std::string HostName() {
   return name;
 }
 
-std::string OwnPath() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  return {path, length > 0 ? static_cast<size_t>(length) : 0};
-}
+std::string OwnPath() { return LinkTarget("/proc/self/exe"); }
 
 std::string OwnFolder() {
   const std::string path = OwnPath();

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/testing/timed_job.h"
-#include "analyzer/viewdata/report.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/sorted.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {
@@ -236,8 +237,7 @@ class Folding {
       for (uint32_t v = 0; v < color_.size(); ++v) {
         targets.clear();
         for (const Arc& arc : arcs_[v]) targets.push_back(color_[arc.to]);
-        std::sort(targets.begin(), targets.end());
-        targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+        SortUnique(&targets);
         next[v] = absl::HashOf(color_[v], targets);
       }
       color_.swap(next);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/lsd/columns.h"
@@ -19,10 +20,10 @@
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/model/rank_set.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/process_look.h"
-#include "collector/host/proc.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -38,14 +39,9 @@ constexpr int64_t kSampleEvery = 1050 * kMs;
 // The watcher reports an exit late, by the time that its thread takes to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
-std::string Safe(const std::string& text, size_t most) {
-  std::string safe;
-  for (char c : text.substr(0, most)) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    safe.push_back(plain ? c : '_');
-  }
-  return safe.empty() ? "_" : safe;
+// A part of the name of a saved ring. Dots separate the parts.
+std::string NamePart(const std::string& text, size_t most) {
+  return text.empty() ? "_" : absl::StrReplaceAll(FileNameFrom(text, most), {{".", "_"}});
 }
 
 // Returns the rank number from the launcher, or else the index in the largest communicator.
@@ -57,16 +53,6 @@ int32_t RankOf(const ring::Snapshot& digest) {
       largest = &comm;
   }
   return largest == nullptr || largest->member_rank > kMostRank ? -1 : largest->member_rank;
-}
-
-ProcessState::Life LifeOf(Life life) {
-  switch (life) {
-    case Life::kRunning: return ProcessState::RUNNING;
-    case Life::kExited: return ProcessState::EXITED;
-    case Life::kKilled: return ProcessState::KILLED;
-    case Life::kGone: return ProcessState::GONE;
-    default: return ProcessState::LIFE_UNKNOWN;
-  }
 }
 
 }  // namespace
@@ -205,7 +191,6 @@ void HostSource::Adopt(FoundRing found) {
   ring->key = next_key_++;
   ring->file = std::move(found);
   ring->adopted_ns = MonotonicNs();
-  ++counters_.adopted;
   Ring* const at = ring.get();
   rings_[at->key] = std::move(ring);
   User& user = users_[at->file.uid];
@@ -370,7 +355,7 @@ void HostSource::Save(Ring* ring) {
                           : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
                                                           : "g0";
   spool_->SaveRing(ring->file.fd.get(),
-                   absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
+                   absl::StrCat(ring->file.uid, "-", NamePart(info.job, 60), ".", NamePart(info.step, 20), ".",
                                 info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-", info.start_ticks, ".",
                                 end, "-", process.ended_mono_ns, ".ring"));
   ++counters_.saved;
@@ -626,7 +611,7 @@ bool HostSource::NextEnded(ProcessEnded* out) {
   out->set_rank(first->rank);
   out->set_host(options_.host);
   ProcessState* state = out->mutable_state();
-  state->set_life(LifeOf(first->process.life));
+  state->set_life(static_cast<ProcessState::Life>(first->process.life));
   state->set_exit_code(first->process.exit_code);
   state->set_signal(first->process.signal);
   state->set_ended_mono_ns(first->process.ended_mono_ns);

@@ -24,7 +24,6 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
-#include "analyzer/util/unique_fd.h"
 #include "collector/common/own_programs.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"

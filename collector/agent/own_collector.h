@@ -34,8 +34,6 @@ class OwnCollector {
  public:
   static absl::StatusOr<std::unique_ptr<OwnCollector>> Start(const OwnCollectorOptions& options);
   ~OwnCollector();
-  OwnCollector(const OwnCollector&) = delete;
-  OwnCollector& operator=(const OwnCollector&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
   // Restarts the child after it exits, with growing pauses of up to a minute. Call about once a second.

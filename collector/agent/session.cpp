@@ -1,15 +1,11 @@
 #include "collector/agent/session.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"

@@ -14,15 +14,12 @@
 #include <zstd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <random>
 #include <set>
 
-#include "collector/host/proc.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

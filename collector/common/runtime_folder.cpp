@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

@@ -5,10 +5,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
-#include <sstream>
-
 #include "nlohmann/json.hpp"
 
 namespace lockstep {

@@ -1,7 +1,6 @@
 #include "collector/detect/lateness.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lockstep {
 namespace {

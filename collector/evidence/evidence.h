@@ -40,8 +40,6 @@ class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
   ~EvidenceJob();  // kills the children
-  EvidenceJob(const EvidenceJob&) = delete;
-  EvidenceJob& operator=(const EvidenceJob&) = delete;
 
   // Never waits. Returns true if the job is done.
   bool Poll();

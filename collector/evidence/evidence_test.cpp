@@ -16,15 +16,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <random>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "collector/evidence/child_pipe.h"
 #include "tests/support/files.h"

@@ -11,7 +11,6 @@
 
 #include "analyzer/evidence/kernel_line.h"
 #include "analyzer/util/time_units.h"
-#include "collector/host/proc.h"
 
 namespace lockstep {
 namespace {

@@ -27,8 +27,6 @@ class ProcessLook {
  public:
   ProcessLook() = default;
   ~ProcessLook();
-  ProcessLook(const ProcessLook&) = delete;
-  ProcessLook& operator=(const ProcessLook&) = delete;
 
   // Call about once a second while the process is a suspect; never waits. Starts a sample when one is due, and writes
   // the results of a finished one into *process. Starts from the beginning after ten seconds without a call. Only a few

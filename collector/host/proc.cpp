@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -184,13 +185,10 @@ WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit) {
   for (const int fd : NumbersIn(ProcPath(pid, "fd"))) {
     if (++looked > kMostDescriptors) break;
     if (fd <= STDERR_FILENO) continue;  // the program's output
-    char path[4096];
-    const ssize_t size = readlink(absl::StrCat(ProcPath(pid, "fd"), "/", fd).c_str(), path, sizeof path);
-    if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like
-    const absl::string_view name(path, static_cast<size_t>(size));
+    const std::string name = LinkTarget(absl::StrCat(ProcPath(pid, "fd"), "/", fd));
+    if (!absl::StartsWith(name, "/")) continue;  // sockets, pipes and the like
     bool device = false;
-    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"})
-      device |= name.substr(0, folder.size()) == folder;
+    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"}) device |= absl::StartsWith(name, folder);
     if (device) continue;
     int64_t flags = 0, mount = -1;  // "pos:\t0\nflags:\t0100001\nmnt_id:\t29\n"
     for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(ProcPath(pid, "fdinfo"), "/", fd)), '\n')) {

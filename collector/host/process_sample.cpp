@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "analyzer/evidence/redact.h"
 

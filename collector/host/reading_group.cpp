@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

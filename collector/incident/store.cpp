@@ -34,8 +34,8 @@ std::string WithCrc(std::string line) {
   return line;
 }
 
-}  // namespace
-
+// Returns whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd",
+// "HOST.evidence.lsd".
 bool IsStoredFileName(const std::string& name) {
   if (name.size() < 5 || name.size() > kMostNameBytes || name[0] == '.' || !absl::EndsWith(name, ".lsd")) return false;
   if (name == "digests.lsd") return false;
@@ -44,6 +44,8 @@ bool IsStoredFileName(const std::string& name) {
            c == '.';
   });
 }
+
+}  // namespace
 
 bool IncidentStore::Part::Complete() const {
   if (!ended) return false;

@@ -25,10 +25,6 @@ struct StoreLimits {
   uint64_t reserve = uint64_t{64} << 20;  // bytes of disk space reserved for verdicts
 };
 
-// Returns whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd",
-// "HOST.evidence.lsd".
-bool IsStoredFileName(const std::string& name);
-
 // One thread owns this object. Its files are NAME when complete, ".NAME.REQUEST.INDEX.part" until then, and ".ledger"
 // with the IDs on disk. A sender that lost its spool sends the file again with other IDs; the unfinished part stays
 // next to it.
@@ -44,8 +40,6 @@ class IncidentStore {
   // Opens an existing folder and takes over the data of an earlier process. Cuts off a partial last line of the ledger.
   static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
   ~IncidentStore();
-  IncidentStore(const IncidentStore&) = delete;
-  IncidentStore& operator=(const IncidentStore&) = delete;
 
   // Checks and writes a chunk. Sets *why for kRefused and kLater; empty: the chunk was accepted, but is not durable
   // yet.

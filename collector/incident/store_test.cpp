@@ -12,7 +12,6 @@
 #include <fstream>
 #include <random>
 #include <set>
-#include <sstream>
 
 namespace lockstep {
 namespace {

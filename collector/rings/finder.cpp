@@ -29,7 +29,6 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/time_units.h"
-#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "collector/rings/memory_ring.h"
 #include "recorder/ring/file_systems.h"

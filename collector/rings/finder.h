@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/util/unique_fd.h"
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <optional>
 #include <string_view>
 #include <vector>
 

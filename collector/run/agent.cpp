@@ -12,12 +12,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/small_file.h"
-#include "analyzer/util/unique_fd.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
 #include "collector/rings/memory_ring.h"

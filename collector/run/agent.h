@@ -33,8 +33,6 @@ struct ProcessEnd {
 class Agent {
  public:
   Agent() = default;
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
   ~Agent();
 
   // Watches `folder` and the folders in it. Finds existing rings at once.

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 #include "recorder/ring/layout.h"

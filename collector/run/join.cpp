@@ -4,9 +4,6 @@
 #include <poll.h>
 #include <sys/wait.h>
 
-#include <cstring>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/system.h"

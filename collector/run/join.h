@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/util/scratch_folder.h"
@@ -38,8 +37,6 @@ class Join {
   // Without the latter, only the collector reports the verdict.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
-  Join(const Join&) = delete;
-  Join& operator=(const Join&) = delete;
 
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
   // Reads the collector's messages. Call when fd() is readable, and once a second.

@@ -81,8 +81,7 @@ class Run {
 
   int Main() {
     Environment environment = CurrentEnvironment();
-    std::string key;
-    if (const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, "", &key); redactor.ok()) {
+    if (const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact); redactor.ok()) {
       SetHostRedaction(*redactor);
     } else {
       Say(redactor.status().message());

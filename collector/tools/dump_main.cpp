@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
 #include "analyzer/settings/options.h"
-#include "analyzer/util/system.h"
 #include "collector/common/say.h"
 #include "collector/wire/tool_client.h"
 #include "proto/wire.pb.h"

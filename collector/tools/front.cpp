@@ -8,10 +8,11 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/sorted.h"
 #include "analyzer/util/system.h"
 
 namespace lockstep {
@@ -19,7 +20,6 @@ namespace {
 
 std::vector<std::string> InstalledVerbs(const std::string& folder, const std::vector<InnerVerb>& inner) {
   std::vector<std::string> verbs;
-  verbs.reserve(inner.size());
   for (const InnerVerb& verb : inner) verbs.push_back(verb.name);
   constexpr std::string_view kPrefix = "lockstep-";
   for (const std::string& name : NamesIn(folder)) {
@@ -27,15 +27,8 @@ std::vector<std::string> InstalledVerbs(const std::string& folder, const std::ve
     const std::string verb = name.substr(kPrefix.size());
     if (verb != "viewer" && access((folder + name).c_str(), X_OK) == 0) verbs.push_back(verb);
   }
-  std::sort(verbs.begin(), verbs.end());
-  verbs.erase(std::unique(verbs.begin(), verbs.end()), verbs.end());
+  SortUnique(&verbs);
   return verbs;
-}
-
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none are installed" : text;
 }
 
 void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
@@ -114,7 +107,8 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   const std::vector<std::string> verbs = InstalledVerbs(folder, inner);
   const std::string near = settings::Nearest(verb, verbs);
   fprintf(stderr, "lockstep: unknown verb '%s'%s: %s\n", verb.c_str(),
-          near.empty() ? "; verbs" : ("; did you mean " + near + "? Verbs").c_str(), Joined(verbs).c_str());
+          near.empty() ? "; verbs" : ("; did you mean " + near + "? Verbs").c_str(),
+          verbs.empty() ? "none are installed" : absl::StrJoin(verbs, ", ").c_str());
   return 2;
 }
 

@@ -1,15 +1,13 @@
 #include "collector/tools/top_lists.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/model/rank_set.h"
+#include "analyzer/model/pipeline_name.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "collector/tools/top_text.h"
@@ -18,19 +16,6 @@ namespace lockstep::top {
 namespace {
 
 constexpr size_t kMostLines = 4096;
-
-// Shortens tp_217 to tp_*, because communicators with the same role differ only in their numbers.
-std::string RoleOf(const std::string& name) {
-  std::string role;
-  for (const char c : name) {
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-      if (role.empty() || role.back() != '*') role.push_back('*');
-    } else {
-      role.push_back(c);
-    }
-  }
-  return role;
-}
 
 std::string CommName(const CommunicatorStatus& comm) {
   std::string name = PrintableAscii(comm.name());
@@ -100,7 +85,7 @@ void AddRoles(const JobStatus& job, Lines* lines) {
   };
   std::map<std::string, Role> roles;
   for (const CommunicatorStatus& comm : job.communicators()) {
-    Role& role = roles[comm.name().empty() ? "(no name)" : RoleOf(PrintableAscii(comm.name()))];
+    Role& role = roles[comm.name().empty() ? "(no name)" : NamePattern(PrintableAscii(comm.name()))];
     const uint64_t alike = std::max<uint32_t>(1, comm.alike());
     role.communicators += alike;
     role.oldest = std::max(role.oldest, comm.age_ns());

@@ -140,8 +140,6 @@ std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, s
   return left + std::string(width - left.size() - right.size(), ' ') + right;
 }
 
-}  // namespace
-
 const char* TopGroupName(TopGroup group) {
   switch (group) {
     case TopGroup::kCommunicators: return "communicators";
@@ -153,6 +151,8 @@ const char* TopGroupName(TopGroup group) {
   }
   return "";
 }
+
+}  // namespace
 
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height) {
   width = std::max<size_t>(width, 40);

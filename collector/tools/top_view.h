@@ -23,8 +23,6 @@ struct TopLine {
 // same index on each host; stages are positions in a pipeline.
 enum class TopGroup { kCommunicators, kRanks, kRoles, kHosts, kRails, kStages };
 constexpr int kTopGroups = 6;
-const char* TopGroupName(TopGroup group);
-
 enum class TopOrder { kTrouble, kRank, kHost };
 constexpr int kTopOrders = 3;
 

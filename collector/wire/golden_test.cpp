@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "collector/testing/peers.h"
 #include "google/protobuf/text_format.h"

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <random>
 
@@ -17,7 +16,6 @@
 #include "analyzer/util/time_units.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/common/say.h"
-#include "collector/wire/client.h"
 
 namespace lockstep {
 namespace {

@@ -1,13 +1,11 @@
 // The thread that polls events.
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
 
-#include "recorder/base/loaded.h"
 #include "recorder/core/gpu_events.h"
 #include "recorder/core/note.h"
 #include "recorder/core/process.h"
+#include "recorder/core/real.h"
 
 extern "C" int __cxa_atexit(void (*)(void*), void*, void*);
 
@@ -81,16 +79,8 @@ void AtExit(void*) {
 LOCKSTEP_COLD void StartPolling() noexcept {
   if (g.gpu != GpuMode::kEvents || !Swap<uint32_t>(&g_thread, 0, 1)) return;
   ErrnoKeeper keep;
-  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  // The symbol version of pthread_create changed in glibc 2.34.
-  const auto create = reinterpret_cast<Create>(FindFunction("pthread_create", Among::kAll, nullptr));
-  uint64_t all = ~uint64_t{0}, before = 0;
-  Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &all, &before, sizeof(all));
-  pthread_t thread;
   StoreRelease(&g_thread, 2u);
-  const bool made = create != nullptr && create(&thread, nullptr, Poll, nullptr) == 0;
-  Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &before, static_cast<uint64_t*>(nullptr), sizeof(before));
-  if (made) {
+  if (StartThread(Poll, nullptr)) {
     static bool registered;
     if (!registered) __cxa_atexit(AtExit, nullptr, nullptr);
     registered = true;

@@ -2,15 +2,13 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 
-#include "recorder/base/loaded.h"
 #include "recorder/core/note.h"
 #include "recorder/core/process.h"
+#include "recorder/core/real.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -100,15 +98,7 @@ void* Help(void* argument) {
 LOCKSTEP_COLD void StartHelper() noexcept {
   if (g.map.helper == nullptr || !Swap<uint32_t>(&g_started, 0, 1)) return;
   ErrnoKeeper keep;
-  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  // The symbol version of pthread_create changed in glibc 2.34.
-  const auto create = reinterpret_cast<Create>(FindFunction("pthread_create", Among::kAll, nullptr));
-  uint64_t all = ~uint64_t{0}, before = 0;
-  Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &all, &before, sizeof(all));
-  pthread_t thread;
-  const bool made = create != nullptr && create(&thread, nullptr, Help, g.map.helper) == 0;
-  Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &before, static_cast<uint64_t*>(nullptr), sizeof(before));
-  if (!made) AddNote("LOCKSTEP_HELPER: no thread could be created");
+  if (!StartThread(Help, g.map.helper)) AddNote("LOCKSTEP_HELPER: no thread could be created");
 }
 
 void ForgetHelper() noexcept { g_started = 0; }

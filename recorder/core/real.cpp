@@ -1,5 +1,7 @@
 #include "recorder/core/real.h"
 
+#include <pthread.h>
+
 #include "recorder/base/loaded.h"
 #include "recorder/core/process.h"
 
@@ -70,6 +72,15 @@ void* LibcFunction(RealFunction* function) noexcept {
     StoreRelease(&function->address, address);
   }
   return address;
+}
+
+LOCKSTEP_COLD bool StartThread(void* (*run)(void*), void* argument) noexcept {
+  static RealFunction function = {"pthread_create"};
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  const auto create = reinterpret_cast<Create>(LibcFunction(&function));
+  const SignalsHeld held;
+  pthread_t thread;
+  return create != nullptr && create(&thread, nullptr, run, argument) == 0;
 }
 
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {

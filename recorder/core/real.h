@@ -79,6 +79,9 @@ bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) n
 // Returns a libc function whose symbol version changed, such as dlopen. Null if there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
+// Starts a thread with all signals blocked. Returns false if that is not possible.
+bool StartThread(void* (*run)(void*), void* argument) noexcept;
+
 // The first returns ncclGetVersion of the library behind the current call, or null if it has none; the second returns
 // its result, or 0.
 const void* NcclVersionFunction() noexcept;

@@ -1,7 +1,6 @@
 #include "analyzer/browser/explore/explore.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

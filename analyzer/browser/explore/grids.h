@@ -1,7 +1,6 @@
 // The states of all calls of all ranks as runs, which are small enough to send completely at any number of ranks.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

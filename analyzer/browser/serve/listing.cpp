@@ -21,7 +21,6 @@
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
-#include "analyzer/util/unique_fd.h"
 
 namespace lockstep::serve {
 namespace {

@@ -1,7 +1,6 @@
 // The people who may read incidents over the network: a file with their names, each with the hash of a key.
 #pragma once
 
-#include <cstddef>
 #include <mutex>
 #include <string>
 #include <string_view>

@@ -7,8 +7,6 @@
 #include <sodium.h>
 #include <sys/socket.h>
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/browser/serve/private_file.h"
 #include "analyzer/util/small_file.h"

@@ -37,8 +37,7 @@ int Serve(const McpServer& server) {
 }
 
 int Run(const settings::ParsedOptions& options) {
-  std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value(), "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.Text("redact")).value());
   if (!redactor.ok()) return settings::UsageError("mcp", redactor.status());
   IncidentList incidents(options.operands(), *redactor);
   return Serve(McpServer(IncidentTools(&incidents), absl::StrFormat("%016x", RandomInstance())));

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/formats/fr/loader.h"
 #include "analyzer/formats/fr/members.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/testing/fr_dumps.h"

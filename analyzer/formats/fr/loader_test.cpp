@@ -1,4 +1,3 @@
-#include "analyzer/formats/fr/loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include "analyzer/formats/fr/numbering.h"
 
 #include <cstddef>
-#include <cstdint>
 
 namespace lockstep::fr {
 namespace {

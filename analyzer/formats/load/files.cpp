@@ -9,7 +9,6 @@
 #include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,10 +25,8 @@ constexpr size_t kMaxFiles = 1u << 20;
 // A recorder without room for a ring file keeps the ring in memory and creates a link NAME.ring to
 // /proc/PID/fd/NUMBER.
 bool IsRingInMemory(const std::string& link) {
-  char target[64];
-  const ssize_t length = readlink(link.c_str(), target, sizeof target);
-  if (length <= 0 || !absl::EndsWith(link, ".ring")) return false;
-  const std::vector<std::string> parts = absl::StrSplit(std::string(target, static_cast<size_t>(length)), '/');
+  if (!absl::EndsWith(link, ".ring")) return false;
+  const std::vector<std::string> parts = absl::StrSplit(LinkTarget(link), '/');
   const auto number = [](const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   };

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/merge.h"
 #include "analyzer/util/parse_json.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep {

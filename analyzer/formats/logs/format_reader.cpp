@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/add_ranks.h"
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/text.h"

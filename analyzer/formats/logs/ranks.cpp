@@ -1,7 +1,6 @@
 #include "analyzer/formats/logs/ranks.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file_names.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file.h"

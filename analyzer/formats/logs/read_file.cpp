@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"

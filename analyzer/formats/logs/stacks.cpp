@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/text.h"

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/format.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -387,8 +388,7 @@ class Chooser {
       i = end;
     }
     for (auto* list : {&odd, &witnesses}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
+      SortUnique(list);
       for (size_t k = 0; k < list->size(); ++k) NeedAll((*list)[k]);
     }
     odd_ranks_ += odd.size();

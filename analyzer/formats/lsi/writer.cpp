@@ -28,13 +28,10 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 
 constexpr int kDeepest = 8;  // as deep as the search for files
 
-bool Ends(std::string_view name, std::string_view end) {
-  return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
-}
-
 bool Derived(std::string_view name) {
   return name == "index.lsi" || name == "report.html" || name == "explore.html" || name.substr(0, 8) == "verdict." ||
-         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || Ends(name, ".log") || Ends(name, ".notes.json");
+         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || name.ends_with(".log") ||
+         name.ends_with(".notes.json");
 }
 
 uint64_t OneFile(std::string_view name, const struct stat& st) {

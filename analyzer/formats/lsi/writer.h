@@ -28,8 +28,6 @@ class IndexWriter {
                                                              const std::vector<uint64_t>& operations, uint64_t source,
                                                              const std::string& path);
   ~IndexWriter();
-  IndexWriter(const IndexWriter&) = delete;
-  IndexWriter& operator=(const IndexWriter&) = delete;
 
   // Adds the operations of frame.ranks[rank_index]: exactly the announced number. Ranks may come in any order, each
   // at most once.

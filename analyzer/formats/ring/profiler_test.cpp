@@ -1,5 +1,4 @@
 // Tests how reports from NCCL's profiler interface become states and times of operations.
-#include "analyzer/formats/ring/profiler.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/evidence/frames.h"
 #include "analyzer/report/words/commands.h"
 #include "analyzer/report/words/reasons.h"
 #include "analyzer/util/time_text.h"

@@ -1,7 +1,5 @@
 #include "analyzer/report/words/start_up.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/report/words/reasons.h"

@@ -10,8 +10,6 @@ namespace lockstep {
 // Fills every text that is made from fields.
 void PutIntoWords(Verdict* verdict);
 
-std::string NotSeenText(const NotSeen& not_seen);
-
 // "network: in each stuck operation, at least one member is missing", for the row labeled "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
 // The same with "NOT" in front, as in Verdict::not_the_cause of the JSON.

@@ -1,8 +1,6 @@
 #include "analyzer/report/words/words.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -42,8 +42,6 @@ class Server {
                                                        Encrypt encrypt = nullptr, const ServerLimits& limits = {});
   // Closes the connections and waits for running handlers.
   ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
   uint16_t port() const { return port_; }
 

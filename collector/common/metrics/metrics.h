@@ -2,14 +2,12 @@
 // labels with jobs may grow: CounterOf adds further jobs to "other", GaugeOf leaves them out.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/util/http/server.h"
 

@@ -64,9 +64,8 @@ int main(int count, char** given) {
     return settings::UsageError(
         "evidence",
         parsed->Wrong(parsed->operand().empty() ? "no PID given" : "'" + parsed->operand() + "' is no PID"));
-  std::string key;
   const absl::StatusOr<lockstep::Redactor> redactor =
-      lockstep::MakeRedactor(lockstep::ParseRedactLevel(parsed->Text("redact")).value(), "", &key);
+      lockstep::MakeRedactor(lockstep::ParseRedactLevel(parsed->Text("redact")).value());
   if (!redactor.ok()) return settings::UsageError("evidence", redactor.status());
   lockstep::SetHostRedaction(*redactor);
   lockstep::EvidenceOptions look;

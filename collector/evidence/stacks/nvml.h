@@ -2,8 +2,6 @@
 // the toolkit's header if available. NVML guarantees these structures and values.
 #pragma once
 
-#include <cstddef>
-
 namespace lockstep::nvml {
 
 using Return = int;

@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
-#include "collector/host/proc.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {

@@ -21,8 +21,6 @@ class ProcessHelper {
   // *why has the reason (empty if the process was started without the thread).
   static std::unique_ptr<ProcessHelper> Open(int ring, int64_t limit_ns, std::string* why);
   ~ProcessHelper();
-  ProcessHelper(const ProcessHelper&) = delete;
-  ProcessHelper& operator=(const ProcessHelper&) = delete;
 
   // Like process_vm_readv: reads as much as is readable from the start, or returns -1 and sets errno. After half a
   // second without an answer, the thread is not used again (ETIMEDOUT).

@@ -131,9 +131,9 @@ std::string WithoutTemplates(const std::string& name) {
   return out;
 }
 
-}  // namespace
-
-std::string ShortFunction(const std::string& symbol, size_t limit) {
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the common name.
+std::string ShortFunction(const std::string& symbol) {
+  constexpr size_t kMost = 200;
   std::string name = symbol;
   if (absl::StartsWith(symbol, "_Z") && symbol.size() <= kMostMangled) {
     int status = 0;
@@ -141,7 +141,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
     if (status == 0 && plain != nullptr) name = WithoutReturnType(WithoutParameters(plain));
     free(plain);
     if (name.empty()) name = symbol;
-    if (name.size() > limit / 2) name = WithoutTemplates(name);
+    if (name.size() > kMost / 2) name = WithoutTemplates(name);
   } else {
     name = name.substr(0, name.find('@'));  // removes a version
   }
@@ -151,8 +151,10 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
     if (at != std::string::npos && at > 0) name.resize(at);
   }
   name = Printable(name, name.size());
-  return name.size() <= limit ? name : absl::StrCat(name.substr(0, limit - 3), "...");
+  return name.size() <= kMost ? name : absl::StrCat(name.substr(0, kMost - 3), "...");
 }
+
+}  // namespace
 
 struct Unwinder::State {
   pid_t pid = 0;

@@ -48,8 +48,4 @@ class Unwinder {
   std::unique_ptr<State> state_;
 };
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the common name, at most `limit`
-// characters.
-std::string ShortFunction(const std::string& symbol, size_t limit = 200);
-
 }  // namespace lockstep

@@ -1,9 +1,7 @@
 #include "collector/service/core/core.h"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/time_text.h"

@@ -7,12 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/merged_stacks.h"
-#include "analyzer/formats/load/load.h"
 #include "analyzer/testing/job.h"
 #include "collector/testing/fleet.h"
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/time_text.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,6 @@
 // All incidents of this process, and what the parts that gather them share.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,7 +1,6 @@
 #include "collector/service/core/job.h"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 // What the collector knows about one generation of one job: who reports it, its ranks, and its open requests.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>

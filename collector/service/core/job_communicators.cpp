@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/util/rank_text.h"
@@ -24,19 +23,6 @@ void ToMessage(const Ranks& runs, RankSet* message) {
     message->add_first(runs.runs()[i].first);
     message->add_last(runs.runs()[i].last);
   }
-}
-
-// Returns "tp_#" for "tp_217".
-std::string Pattern(const std::string& name) {
-  std::string pattern;
-  for (char c : name) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
-      pattern.push_back(c);
-    } else if (pattern.empty() || pattern.back() != '#') {
-      pattern.push_back('#');
-    }
-  }
-  return pattern;
 }
 
 // Returns the cause of the waits: the name of a communicator or, if it has none, the ranks at the root.
@@ -85,7 +71,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
     }
     const int64_t age = behind ? now - comm.behind_since_ns : now - comm.reached_ns;
     const int64_t bucket = calm ? (age > 10 * kSecond ? 1 : 0) : std::min<int64_t>(age / kSecond, 600);
-    const Fold key{comm.size, Pattern(comm.name), bucket, behind, in, standing};
+    const Fold key{comm.size, NamePattern(comm.name), bucket, behind, in, standing};
     const auto found = lines.find(key);
     if (found != lines.end()) {
       CommunicatorStatus& line = found->second;

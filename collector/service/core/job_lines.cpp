@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
-#include "analyzer/report/phrases.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"

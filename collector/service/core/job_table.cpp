@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 
 namespace lockstep {

@@ -1,8 +1,6 @@
 // Tests that the collector's core separates jobs with the same name, their generations, and jobs behind relays.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
 #include "collector/testing/fleet.h"

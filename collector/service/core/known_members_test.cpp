@@ -5,9 +5,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/testing/job.h"
 #include "collector/testing/fleet.h"

@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/model/rank_set.h"
 #include "collector/common/namesakes.h"

@@ -411,8 +411,7 @@ int Run(int argc, char** argv) {
     }
     return kUsage;
   }
-  std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact);
   if (!redactor.ok()) return Say(std::string(redactor.status().message())), kUsage;
   SetHostRedaction(*redactor);
   for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });

@@ -9,8 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/phrases.h"
 #include "analyzer/util/http/address.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::archive {
 namespace {

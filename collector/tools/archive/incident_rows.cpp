@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/model/pipeline_name.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
@@ -54,7 +55,7 @@ void AddComm(const Json& from, Json* row) {
   const std::string name = Text(comm, "name", 200);
   (*row)["comm_id"] = Text(comm, "id", 200);
   (*row)["comm_name"] = name;
-  (*row)["comm_class"] = CommClass(name);
+  (*row)["comm_class"] = NamePattern(name);
   (*row)["comm_size"] = Count(comm, "size");
 }
 

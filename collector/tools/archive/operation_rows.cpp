@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsi/reader.h"
+#include "analyzer/model/pipeline_name.h"
 #include "analyzer/util/numbers.h"
 #include "analyzer/util/printable.h"
 #include "proto/view.pb.h"
@@ -115,7 +116,7 @@ class Rates {
 
   static std::string ClassOf(const IndexReader& index, const IndexComm& comm) {
     const std::string name = CleanUtf8(index.text(comm.name), 200);
-    return name.empty() ? absl::StrCat("of ", comm.size) : CommClass(name);
+    return name.empty() ? absl::StrCat("of ", comm.size) : NamePattern(name);
   }
 
  private:

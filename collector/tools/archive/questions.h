@@ -1,7 +1,6 @@
 // The archive's queries: those for users, and those for verdicts.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -14,14 +14,4 @@ void IncidentName::Begin(Json* row) const {
 
 uint64_t SizeClass(uint64_t bytes) { return std::bit_floor(bytes); }
 
-std::string CommClass(const std::string& name) {
-  std::string klass;
-  for (char c : name) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit) klass.push_back(c);
-    if (digit && (klass.empty() || klass.back() != '*')) klass.push_back('*');
-  }
-  return klass;
-}
-
 }  // namespace lockstep::archive

@@ -28,7 +28,4 @@ struct IncidentName {
 // Rounded down to a power of two; 0 for 0.
 uint64_t SizeClass(uint64_t bytes);
 
-// Returns "dp_*" for "dp_17": communicators whose names differ only in numbers form one class.
-std::string CommClass(const std::string& name);
-
 }  // namespace lockstep::archive

@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -465,8 +464,7 @@ int AttachElsewhere(const AttachOptions& options) {
 }
 
 int AttachHere(const AttachOptions& options) {
-  std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact);
   if (!redactor.ok()) {
     Say(redactor.status().message());
     return kUsage;

@@ -130,17 +130,11 @@ std::string NameIn(const std::string& folder) {
   return name;
 }
 
-std::string LinkAt(const std::string& path) {
-  char text[256];
-  const ssize_t size = readlink(path.c_str(), text, sizeof text);
-  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
-}
-
 // Returns whether the process has a GPU open, such as /dev/nvidia3. /dev/nvidiactl alone is also open in tools.
 bool OpensGpu(const std::string& folder) {
   constexpr absl::string_view kDevice = "/dev/nvidia";
   for (const int fd : NumbersIn(folder + "/fd")) {
-    const std::string link = LinkAt(absl::StrCat(folder, "/fd/", fd));
+    const std::string link = LinkTarget(absl::StrCat(folder, "/fd/", fd));
     if (absl::StartsWith(link, kDevice) && link.size() > kDevice.size() &&
         absl::ascii_isdigit(static_cast<unsigned char>(link[kDevice.size()])))
       return true;
@@ -252,7 +246,7 @@ class Finder {
       absl::StrAppend(&candidate.key, "|", at == variables.end() ? "" : at->second);
     }
     if (const auto at = variables.find("MASTER_ADDR"); at != variables.end() && IsLoopback(at->second))
-      absl::StrAppend(&candidate.key, "|", LinkAt(Folder(pid) + "/ns/net"));
+      absl::StrAppend(&candidate.key, "|", LinkTarget(Folder(pid) + "/ns/net"));
     return candidate;
   }
 

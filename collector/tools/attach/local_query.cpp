@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <set>
-#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,12 +19,6 @@
 
 namespace lockstep {
 namespace {
-
-std::string LinkOf(const std::string& path) {
-  char text[256];
-  const ssize_t size = readlink(path.c_str(), text, sizeof text);
-  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
-}
 
 // Returns the inodes of the sockets that listen on that port.
 std::set<std::string> Listeners(const std::string& folder, int port) {
@@ -49,15 +42,15 @@ std::set<std::string> Listeners(const std::string& folder, int port) {
 }  // namespace
 
 bool ListensOn(const std::vector<pid_t>& pids, int port) {
-  const std::string own = LinkOf("/proc/self/ns/net");
+  const std::string own = LinkTarget("/proc/self/ns/net");
   std::set<std::string> inodes;
   for (const pid_t pid : pids) {
     const std::string folder = absl::StrCat("/proc/", pid);
-    if (LinkOf(folder + "/ns/net") != own) continue;
+    if (LinkTarget(folder + "/ns/net") != own) continue;
     if (inodes.empty()) inodes = Listeners(folder, port);
     if (inodes.empty()) return false;
     for (const int fd : NumbersIn(folder + "/fd")) {
-      const std::string link = LinkOf(absl::StrCat(folder, "/fd/", fd));
+      const std::string link = LinkTarget(absl::StrCat(folder, "/fd/", fd));
       if (link.starts_with("socket:[") && inodes.contains(link.substr(8, link.size() - 9))) return true;
     }
   }

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
 #include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"

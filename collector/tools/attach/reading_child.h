@@ -18,8 +18,6 @@ class ReadingChild {
   explicit ReadingChild(const std::function<void(int to)>& work);
   // Kills the child. Abandons a child that cannot be killed.
   ~ReadingChild();
-  ReadingChild(const ReadingChild&) = delete;
-  ReadingChild& operator=(const ReadingChild&) = delete;
 
   // Returns the child's output until it ends, until `deadline_ns` (MonotonicNs), or up to `most` bytes.
   std::string Take(int64_t deadline_ns, size_t most);

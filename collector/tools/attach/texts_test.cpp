@@ -20,7 +20,6 @@
 #include "analyzer/util/unique_fd.h"
 #include "collector/tools/attach/local_query.h"
 #include "collector/tools/attach/log_tails.h"
-#include "collector/tools/attach/look.h"
 #include "collector/tools/attach/torch_server.h"
 #include "tests/support/files.h"
 

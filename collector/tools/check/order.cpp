@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/replay/simulator.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/sorted.h"
 #include "collector/tools/check/compare.h"
 
 namespace lockstep::check {
@@ -167,8 +168,7 @@ std::vector<Fault> FindCycles(const Model& model) {
       fault.calls.push_back(CallOfRank(model.bundle, program, *call->op));
     }
     if (fault.ranks.empty()) continue;
-    std::sort(fault.ranks.begin(), fault.ranks.end());
-    fault.ranks.erase(std::unique(fault.ranks.begin(), fault.ranks.end()), fault.ranks.end());
+    SortUnique(&fault.ranks);
     fault.text = absl::StrCat(
         "ranks ", FoldRanks(fault.ranks), " can wait for each other: ",
         strict == Strict::kStreams

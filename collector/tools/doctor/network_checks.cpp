@@ -3,14 +3,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/report/phrases.h"
+#include "analyzer/util/sorted.h"
 #include "analyzer/util/system.h"
-#include "collector/host/proc.h"
 #include "collector/wire/client.h"
 #include "proto/wire.pb.h"
 
@@ -28,8 +26,7 @@ Check KeysCheck(const ToolOptions& options) {
     }
     error.clear();
   }
-  std::sort(files.begin(), files.end());
-  files.erase(std::unique(files.begin(), files.end()), files.end());
+  SortUnique(&files);
   std::vector<std::string> good;
   for (const std::string& file : files) {
     // Does not check keys of other users.
