@@ -111,6 +111,8 @@ class Case:
 
 PREFIXES = {
     "plain": lambda c, r: "",
+    "quoted": lambda c, r: "> ",
+    "indented": lambda c, r: "    ",
     "srun": lambda c, r: "%d: " % r,
     "mpirun": lambda c, r: "[1,%d]<stderr>:" % r,
     "horovodrun": lambda c, r: "[%d]<stderr>:" % r,
@@ -262,7 +264,7 @@ def other_size(c, version, operation, **more):
 WATCHDOG = {
     "sft-allreduce": ("hiyouga/LlamaFactory/issues/7396", "llamafactory", "2.4", "ALLREDUCE", same, "numbered"),
     "sft-reduce-scatter": ("hiyouga/LlamaFactory/issues/6269", "llamafactory", "2.4", "_REDUCE_SCATTER_BASE", same, "plain"),
-    "restoration": ("XPixelGroup/BasicSR/issues/737", "ddp", "2.5", "ALLREDUCE", same, "plain"),
+    "restoration": ("XPixelGroup/BasicSR/issues/737", "ddp", "2.5", "ALLREDUCE", same, "quoted"),
     "captioning": ("OFA-Sys/OFA/issues/271", "ddp", "1.12", "ALLREDUCE", silent, "plain"),
     "tutorial-3d": ("huggingface/picotron_tutorial/issues/6", "picotron", "2.1", "ALLREDUCE", silent, "plain"),
     "serving-tp": ("vllm-project/vllm/issues/5458", "vllm", "2.3", "ALLREDUCE", same, "plain"),
@@ -277,7 +279,7 @@ WATCHDOG = {
     "hybrid-model": ("allenai/OLMo-core/issues/829", "fsdp", "2.7", "_REDUCE_SCATTER_BASE", same, "torchrun folders"),
     "protein-ddp": ("huggingface/accelerate/issues/3380", "accelerate", "2.5", "ALLREDUCE", behind, "plain"),
     "fsdp2-loading": ("axolotl-ai-cloud/axolotl/issues/3476", "fsdp", "2.7", "_ALLGATHER_BASE", behind, "rank files"),
-    "climate": ("ai2cm/ace/issues/348", "ddp", "2.1", "ALLREDUCE", silent, "plain"),
+    "climate": ("ai2cm/ace/issues/348", "ddp", "2.1", "ALLREDUCE", silent, "indented"),
     "grpo-broadcast": ("huggingface/open-r1/issues/620", "trl", "2.7", "BROADCAST", silent_first, "cut"),
     "asr-multi-gpu": ("Lightning-AI/pytorch-lightning/issues/20832", "nemo", "2.5", "ALLREDUCE", other_size, "cut, filled"),
     "zero3-generate": ("deepspeedai/DeepSpeed/issues/5539", "deepspeed", "2.1", "_ALLGATHER_BASE", one_rank, "plain"),

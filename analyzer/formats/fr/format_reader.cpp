@@ -33,6 +33,12 @@ bool IsOneObject(std::string_view head) {
   const std::string_view first = fr::Strip(head.substr(0, end));
   const std::string_view inside = fr::Strip(first.substr(1));
   if (!inside.empty() && inside[0] != '"' && inside[0] != '}') return false;
+  // The first line of a log may be longer than `head`, or the only one.
+  for (const std::string_view key :
+       {"\"log\"", "\"message\"", "\"msg\"", "\"textPayload\"", "\"line\"", "\"time\"", "\"ts\"", "\"timestamp\"",
+        "\"@timestamp\"", "\"stream\"", "\"level\"", "\"severity\"", "\"_source\""}) {
+    if (inside.starts_with(key)) return false;
+  }
   return end == std::string_view::npos || !first.ends_with('}') || fr::Strip(head.substr(end)).empty();
 }
 

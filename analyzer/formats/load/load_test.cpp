@@ -126,6 +126,9 @@ TEST(Registry, FormatsAreDetectedByContent) {
   EXPECT_EQ(name_of("{\n  \"nccl_version\": \"2.29.1\",\n  \"communicators_count\": 1,"), "ncclras JSON");
   EXPECT_EQ(name_of("{'loss': 2.31, 'epoch': 0.1}\n"), "log or printed stacks");
   EXPECT_EQ(name_of("{\"step\": 1}\n{\"step\": 2}\n"), "log or printed stacks");
+  for (const char* line : {"{\"log\": \"step 1", "{\"time\": \"2026-11-20\", \"log\": \"step 1\"}\n",
+                           "{\"@timestamp\": 1, \"message\": \""})
+    EXPECT_EQ(name_of(line), "log or printed stacks") << line;
   for (const std::string_view text : {"LSDUMP", "LOCKSTEP RING", "PK", "[1]", "[rank0]: [E", "hello"})
     EXPECT_EQ(name_of(text), "log or printed stacks") << text;
   for (const std::string_view other : {"", "\x80\x07", "a\x01z"}) EXPECT_EQ(name_of(other), "") << other;

@@ -157,17 +157,18 @@ void ExceptionReader::TakeMessage(std::string_view text, const Prefix& prefix, i
   if (!before.empty()) absl::StrAppend(&last.text, " (after ", before.substr(0, before.find(" (after ")), ")");
 }
 
-ExceptionReader::Prefix ExceptionReader::WriterOf(const Prefix& prefix, int64_t number) {
+ExceptionReader::Prefix ExceptionReader::WriterOf(const Prefix& prefix) {
   constexpr Prefix kNone(-1, -1, -1);
+  ++lines_;
   const auto known = writers_.find(labeled_);
-  const bool follows = prefix == kNone && labeled_ != kNone && number == labeled_at_ + 1 && known != writers_.end() &&
+  const bool follows = prefix == kNone && labeled_ != kNone && lines_ == labeled_at_ + 1 && known != writers_.end() &&
                        known->second.part == Part::kFrames;
-  if (follows) labeled_at_ = number;
+  if (follows) labeled_at_ = lines_;
   return follows ? labeled_ : prefix;
 }
 
 void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number) {
-  const Prefix prefix = WriterOf({rank, task, local}, number);
+  const Prefix prefix = WriterOf({rank, task, local});
   const auto known = writers_.find(prefix);
   // The first lines of a log may be missing.
   const bool frame = text.starts_with(' ') && fr::Strip(text).starts_with("File \"") && Holds(text, ", in ");
@@ -178,7 +179,7 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
   if (begins) Begin(prefix, &writer);
   if (begins && !headless) {
     labeled_ = prefix;
-    labeled_at_ = number;
+    labeled_at_ = lines_;
   }
   if (begins && !headless) return;
   if (writer.part == Part::kFrames) {

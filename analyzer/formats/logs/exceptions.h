@@ -42,13 +42,13 @@ class ExceptionReader {
   static void TakeMessage(std::string_view text, const Prefix& prefix, int64_t number, Writer* writer);
 
   // Returns the writer of a line. Loggers label only the first line of a message that has several.
-  Prefix WriterOf(const Prefix& prefix, int64_t number);
+  Prefix WriterOf(const Prefix& prefix);
 
   std::map<Prefix, Writer> writers_;
-  Prefix labeled_{-1, -1, -1};    // label of the newest line that begins a traceback, if it ends with that text
-  int64_t labeled_at_ = 0;        // number of the newest line of that traceback
-  std::vector<Raised> errors_;    // see TakeError
-  std::vector<Raised> unplaced_;  // exceptions about other processes, followed by another without a prefix
+  Prefix labeled_{-1, -1, -1};          // label of the newest line that begins a traceback, if it ends with that text
+  int64_t lines_ = 0, labeled_at_ = 0;  // number of lines so far, and at the newest line of that traceback
+  std::vector<Raised> errors_;          // see TakeError
+  std::vector<Raised> unplaced_;        // exceptions about other processes, followed by another without a prefix
 };
 
 // Returns whether a launcher raises such an exception about its workers.

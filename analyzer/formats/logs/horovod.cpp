@@ -51,7 +51,7 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
 
 // Parses "1: [gradients/mul_0, gradients/mul_1 ...]".
 bool StallReader::TakeList(std::string_view text) {
-  const size_t open = text.find(": [");
+  const size_t open = text.rfind(": [");
   if (open == std::string_view::npos) return false;
   const std::string_view before = text.substr(0, open);
   int32_t rank = -1;

@@ -6,10 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
@@ -58,11 +55,12 @@ bool TakeBracket(Line* line) {
     line->text = rest.substr(end + 2);
     return true;
   }
-  // SGLang: "[2026-11-20 10:00:00 TP3] text"
-  if (rest.starts_with(' ') && inside.size() > 19 && IsDigit(inside[0]) && inside[4] == '-') {
+  // "[2026-11-20 10:00:00,123] text"; SGLang: "[2026-11-20 10:00:00 TP3] text"
+  if (rest.starts_with(' ') && inside.size() >= 19 && IsDigit(inside[0]) && inside[4] == '-' && inside[13] == ':') {
     const int32_t task = OnlyTensorRank(inside);
-    if (task < 0) return false;
-    line->task = task;
+    const bool time = std::none_of(inside.begin(), inside.end(), fr::IsUpper) && !fr::IsWord(inside[10]);
+    if (task < 0 && !time) return false;
+    if (task >= 0) line->task = task;
     line->text = rest.substr(1);
     return true;
   }
@@ -243,70 +241,6 @@ absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
   }
   if (more) end_line("");
   return absl::OkStatus();
-}
-
-namespace {
-
-// Returns the number of characters.
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-// A terminal fills the rest of a line with blanks when its text is copied.
-bool Fills(std::string_view line, size_t columns) {
-  return Columns(line) == columns && Columns(line.substr(0, line.find_last_not_of(' ') + 1)) + 1 >= columns;
-}
-
-bool BeginsLine(std::string_view text) {
-  return fr::Strip(text).empty() || text.starts_with('[') || text.starts_with('#') || text.starts_with("  ") ||
-         text.starts_with("Traceback (") || Holds(text, "ProcessGroupNCCL.cpp:") || TakePrefixes(text).prefixed;
-}
-
-}  // namespace
-
-size_t CutAt(std::string_view beginning) {
-  constexpr size_t kLeastColumns = 40, kLeastCuts = 3, kAround = 6;
-  std::vector<std::string_view> lines;
-  size_t most = 0;
-  for (size_t end; (end = beginning.find('\n')) != std::string_view::npos; beginning.remove_prefix(end + 1)) {
-    std::string_view line = beginning.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-    most = std::max(most, Columns(line));
-  }
-  // A cut is inside a word, or at a blank. Lines of a program may have equal lengths, too, but then they also end and
-  // continue alike.
-  size_t full = 0, cuts = 0;
-  std::set<std::string> places;  // the text around each cut
-  for (size_t i = 0; i + 1 < lines.size(); ++i) {
-    if (!Fills(lines[i], most)) continue;
-    ++full;
-    const std::string_view line = lines[i], next = lines[i + 1];
-    if (BeginsLine(next)) continue;
-    if (line.back() != ' ' && next[0] != ' ' && !(fr::IsWord(line.back()) && fr::IsWord(next[0]))) continue;
-    ++cuts;
-    std::string place(line.substr(line.size() - std::min(line.size(), kAround)));
-    place += next.substr(0, kAround);
-    std::replace_if(place.begin(), place.end(), fr::IsDigit, '0');
-    places.insert(std::move(place));
-  }
-  return most >= kLeastColumns && places.size() >= kLeastCuts && 3 * cuts >= full ? most : 0;
-}
-
-void LineJoiner::Add(std::string_view line, int64_t number) {
-  if (number_ > 0 && (BeginsLine(line) || held_.size() + line.size() > kMostLineBytes)) Finish();
-  const bool more = columns_ > 0 && Fills(line, columns_);
-  if (number_ == 0 && !more) return take_(line, number);
-  if (number_ == 0) number_ = number;
-  held_.append(line);
-  if (!more) Finish();
-}
-
-void LineJoiner::Finish() {
-  if (number_ == 0) return;
-  take_(held_, std::exchange(number_, 0));
-  held_.clear();
 }
 
 std::string WithoutColors(std::string_view text) {

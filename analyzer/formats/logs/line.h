@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "absl/status/status.h"
 
@@ -36,24 +35,6 @@ Line TakePrefixes(std::string_view line);
 // `go_on` is called every few megabytes.
 absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
                          const std::function<void(std::string_view line, int64_t number)>& take);
-
-// Returns the number of columns at which a terminal cut the lines of a text, judged by its beginning; 0 if it did not.
-size_t CutAt(std::string_view beginning);
-
-// Joins the parts of lines that were cut at a number of columns; 0: lines are whole.
-class LineJoiner {
- public:
-  using Take = std::function<void(std::string_view line, int64_t number)>;
-  LineJoiner(size_t columns, Take take) : columns_(columns), take_(std::move(take)) {}
-  void Add(std::string_view line, int64_t number);
-  void Finish();
-
- private:
-  size_t columns_;
-  Take take_;
-  std::string held_;
-  int64_t number_ = 0;  // number of the first part; 0 if no line is held
-};
 
 // Removes a terminal's color sequences.
 std::string WithoutColors(std::string_view text);

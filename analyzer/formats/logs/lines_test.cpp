@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -97,61 +96,11 @@ TEST(LogLine, LinesOfAnyLengthAreReadInBoundedMemory) {
   EXPECT_THAT(numbers, ElementsAre(1, 2, 3, 4));
 }
 
-// Returns the text as a terminal with that many columns shows it.
-std::string Cut(const std::string& text, size_t columns, bool filled = false) {
-  std::string out;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    for (size_t at = begin; at < end; at += columns) {
-      std::string part = text.substr(at, std::min(columns, end - at));
-      if (filled) part.resize(columns, ' ');
-      out += part + "\n";
-    }
-  }
-  return out;
-}
-
-TEST(LogLine, LinesThatATerminalCutAreJoined) {
-  std::string text;
-  for (int rank = 0; rank < 12; ++rank)
-    absl::StrAppend(&text, "[rank", rank, "]:[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", rank,
-                    "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=196, OpType=ALLREDUCE)\n[rank",
-                    rank, "]:[E1120 10:00:01.5 ProcessGroupNCCL.cpp:681] [Rank ", rank,
-                    "] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
-                    "subsequent GPU operations might run on corrupted/incomplete data.\nstep ",
-                    rank, "\n");
-  for (const size_t columns : {60, 80, 97, 116}) {
-    for (const bool filled : {false, true}) {
-      const std::string cut = Cut(text, columns, filled);
-      ASSERT_EQ(CutAt(cut), columns);
-      std::string joined;
-      LineJoiner joiner(columns, [&joined](std::string_view line, int64_t) {
-        joined += std::string(line.substr(0, line.find_last_not_of(' ') + 1)) + "\n";
-      });
-      int64_t number = 0;
-      std::istringstream lines(cut);
-      for (std::string line; std::getline(lines, line);) joiner.Add(line, ++number);
-      joiner.Finish();
-      for (int rank = 0; rank < 12; ++rank) {
-        EXPECT_THAT(joined, ::testing::HasSubstr(absl::StrCat("[Rank ", rank, "] Watchdog caught"))) << columns;
-        EXPECT_THAT(joined, ::testing::HasSubstr(absl::StrCat("\nstep ", rank, "\n"))) << columns;
-      }
-    }
-  }
-  EXPECT_EQ(CutAt(text), 0);
-  // The longest lines are equally long, because all ranks print the same.
-  std::string alike;
-  for (int rank = 0; rank < 8; ++rank)
-    absl::StrAppend(&alike, "[rank", rank,
-                    "]: NCCL error: remote process exited or there was a network error, 2.21.5\n",
-                    "ncclRemoteError: A call failed\nLast error\n");
-  EXPECT_EQ(CutAt(alike), 0);
-  EXPECT_EQ(CutAt(""), 0);
-}
-
 TEST(LogLine, ServersNumberTheirWorkers) {
   EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 TP3] text").task, 3);
   EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 TP3] text").text, "text");
   EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00 DP1 TP13 EP3] text").task, 13);
+  EXPECT_EQ(TakePrefixes("[2026-11-20 10:00:00,123] text").text, "text");
   EXPECT_EQ(TakePrefixes("(VllmWorker rank=5 pid=77) text").task, 5);
   EXPECT_EQ(TakePrefixes("(Worker_TP2_EP2 pid=77) text").task, 2);
   // A tensor rank is not a rank if there are pipeline stages.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/frame.h"
 #include "analyzer/formats/logs/json_line.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/util/printable.h"
@@ -85,7 +86,7 @@ class Reader {
     }
   }
 
-  // A line from PyTorch's process group that was split by a terminal, or when it was copied.
+  // A line of PyTorch or NCCL that was split by a terminal, or when it was copied.
   struct Wrapped {
     std::string text;
     int64_t number = 0;
@@ -100,8 +101,11 @@ class Reader {
         {"failure detected by", "ast completed"},
         {"imeout at NCCL work", "ast completed"},
         {"a dump signal due to", "ast completed"},
-        {"] ProcessGroupNCCL'", " got stuck for "}};
-    if (!Holds(text, "ProcessGroupNCCL.cpp:")) return false;
+        {"] ProcessGroupNCCL'", " got stuck for "},
+        {" in store based barrier ", "timeout="},
+        {"NCCL INFO ncclCommInit", " - "},
+        {": opCount ", "[nranks="},
+        {"DDP expects same model across all ranks, but ", " params."}};
     return std::any_of(std::begin(kWhole), std::end(kWhole),
                        [&](const auto& part) { return Holds(text, part.first) && !Holds(text, part.second); });
   }
@@ -415,10 +419,11 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
   const ssize_t begun = pread(fd.get(), beginning.data(), beginning.size(), 0);
   beginning.resize(static_cast<size_t>(std::max<ssize_t>(begun, 0)));
   Reader reader(facts);
-  LineJoiner joiner(CutAt(beginning), [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
+  Unframer unframer(FrameOf(beginning),
+                    [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
   absl::Status status =
-      ForEachLine(fd.get(), go_on, [&joiner](std::string_view line, int64_t number) { joiner.Add(line, number); });
-  joiner.Finish();
+      ForEachLine(fd.get(), go_on, [&unframer](std::string_view line, int64_t number) { unframer.Add(line, number); });
+  unframer.Finish();
   reader.Finish();
   return status;
 }
