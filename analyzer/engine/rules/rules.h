@@ -24,13 +24,9 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts);
 // Ranks that are stuck by themselves or left their program, although no rank waits for them yet. `known` are the causes
 // that others wait for.
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
-std::vector<Cause> FromLastCalls(const Facts& facts);
 // Collectives that some members completed and others never issued, according to records that a framework wrote
 // afterwards.
 std::vector<Cause> FromAbsence(const Facts& facts);
-// For a job that is known to be stuck although no record shows why. Returns the one process that launched its CUDA
-// graph fewer times than all others and is in no wait. Needs no wait graph.
-std::vector<Cause> FromReplays(const Facts& facts);
 // For a job in which no rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that
 // do not, or else the ranks without data. Needs no wait graph.
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
