@@ -118,8 +118,6 @@ class StillSide {
     Append(FromBeside(*facts, causes));
     BlameTheAhead(*facts, &causes);
     BlameTheSilent(*facts, &causes);
-    DropWaitersOutside(&causes);
-    JoinStorage(&causes);
     if (causes.empty()) Append(FromAbsence(*facts));
     if (causes.empty()) Append(FromHashes(*facts));
     PreferReported();

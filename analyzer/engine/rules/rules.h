@@ -66,12 +66,6 @@ constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains 
 // Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
 // likely victims.
 void DropDoubtful(std::vector<Cause>* causes);
-// Drops processes whose stacks show that they wait for another process outside NCCL, because these are victims. The
-// cause is a named rank that does not wait in this way.
-void DropWaitersOutside(std::vector<Cause>* causes);
-// Joins hosts that wait for files at the same time. They have one cause, whether or not other ranks already wait for
-// each of them.
-void JoinStorage(std::vector<Cause>* causes);
 // Merges a GPU that reported a CUDA error with its own hanging process into one finding about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 
