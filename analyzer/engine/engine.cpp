@@ -118,6 +118,7 @@ class StillSide {
     Append(FromBeside(*facts, causes));
     BlameTheAhead(*facts, &causes);
     BlameTheSilent(*facts, &causes);
+    JoinStorage(&causes);
     if (causes.empty()) Append(FromAbsence(*facts));
     if (causes.empty()) Append(FromHashes(*facts));
     PreferReported();

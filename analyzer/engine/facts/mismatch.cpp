@@ -19,6 +19,27 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
+// Returns true if a call is wrong by itself, because its kind cannot have these sizes in that communicator. Returns
+// false if not all members of the communicator are known, because its size is then unknown, too.
+bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
+  const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;
+  if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
+  int64_t want = -1;
+  switch (CallFactsOf(op.kind).output) {
+    case CallFacts::Output::kSame: want = op.input_elements; break;
+    case CallFacts::Output::kTimesMembers: want = op.input_elements * size; break;
+    case CallFacts::Output::kByMembers:
+      if (op.output_elements * size == op.input_elements) return false;
+      want = op.input_elements / size;
+      break;
+    case CallFacts::Output::kAny: return false;
+  }
+  if (want == op.output_elements) return false;
+  *found = absl::StrCat(op.input_elements, " elements in, ", op.output_elements, " out");
+  *expected = absl::StrCat(want, " out");
+  return true;
+}
+
 struct Seen {
   int64_t seq;
   int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share one)
@@ -26,7 +47,7 @@ struct Seen {
   const Op* op;
 };
 
-// Returns whether the two calls agree in everything that CompareCalls checks, except the splits of an
+// Returns whether the two calls agree in everything that CompareCalls or Contradicts check, except the splits of an
 // all-to-all.
 bool Identical(const Op& a, const Op& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
@@ -167,7 +188,11 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
       const Op& op = ops[i];
       Number& number = numbers[op.seq - low];
       number.balance += static_cast<uint64_t>(op.input_elements) - static_cast<uint64_t>(op.output_elements);
-      if (number.first == nullptr) number.first = &op;
+      if (number.first == nullptr) {
+        number.first = &op;
+        std::string odd, usual;
+        if (Contradicts(op, model.bundle.comms[comm], &odd, &usual)) found = std::min(found, op.seq);
+      }
       if (op.seq == std::exchange(last, op.seq) || !Identical(op, *number.first)) found = std::min(found, op.seq);
     }
   });
@@ -279,7 +304,20 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
       Mismatch mismatch;
       mismatch.comm = c;
       mismatch.seq = same[0].seq;
-      if (Partition(model, same, &mismatch) || SplitsDisagree(view, same, &mismatch)) {
+      bool bad = Partition(model, same, &mismatch) || SplitsDisagree(view, same, &mismatch);
+      if (!bad) {
+        for (const Seen& s : same) {
+          if (!Contradicts(*s.op, model.bundle.comms[c], &mismatch.odd_text, &mismatch.usual_text)) continue;
+          mismatch.kind = MISMATCH_COUNT;
+          mismatch.odd_ranks.push_back(s.rank);
+          mismatch.odd_op = s.op;
+          mismatch.odd_rank = s.rank;
+          mismatch.members_seen = static_cast<int32_t>(same.size());
+          mismatch.majority = true;
+          bad = true;
+        }
+      }
+      if (bad) {
         found.push_back(std::move(mismatch));
         break;
       }

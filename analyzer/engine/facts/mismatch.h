@@ -27,7 +27,7 @@ struct Mismatch {
   int32_t members_seen = 0;
   const Op* odd_op = nullptr;  // the call of one of odd_ranks, and that rank
   int32_t odd_rank = -1;
-  const Op* usual_op = nullptr;
+  const Op* usual_op = nullptr;  // null if a call contradicts itself
   int32_t usual_rank = -1;
   std::string odd_text, usual_text;  // the argument that differs
   Evidence why;                      // why the ranks are considered wrong, if not by majority; otherwise FACT

@@ -212,6 +212,7 @@ class Split {
       fit.exact += here > 1 && speaks_for[claim[0]].first == here && class_size[klass] == here &&
                    static_cast<int64_t>(here) == pattern.size;
     }
+    Settle(claims, &fit);
     std::set<int64_t> disputed;
     for (const auto& [klass, claim] : claims) {
       if (!fit.owner.contains(klass)) disputed.insert(klass);
@@ -222,6 +223,42 @@ class Split {
       if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass)) fit.odd.push_back(i);
     }
     return fit;
+  }
+
+  int32_t ColourOf(uint32_t comm) const {
+    for (size_t i : children_.at(comm)) {
+      if (entries_[i].rank >= 0) return entries_[i].color;
+    }
+    return -1;
+  }
+
+  // If two communicators claim the same class, the right one is the one whose color follows the rule of the other
+  // classes. Needs such a rule.
+  void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
+    bool by_order = true, by_place = true;
+    int32_t order = 0;
+    size_t settled = 0;
+    for (const auto& [klass, claim] : claims) {
+      if (claim.size() == 1) {
+        const int32_t color = ColourOf(claim[0]);
+        by_order &= color == order;
+        by_place &= color == entries_[children_.at(claim[0])[0]].place;
+        ++settled;
+      }
+      ++order;
+    }
+    if (settled < 2 || by_order == by_place) return;
+    order = 0;
+    for (const auto& [klass, claim] : claims) {
+      uint32_t right = kNoIndex;
+      int32_t place = INT32_MAX;
+      for (uint32_t comm : claim) place = std::min(place, entries_[children_.at(comm)[0]].place);
+      for (uint32_t comm : claim) {
+        if (ColourOf(comm) == (by_order ? order : place)) right = right == kNoIndex ? comm : kNoIndex - 1;
+      }
+      if (claim.size() > 1 && right < kNoIndex - 1) fit->owner[klass] = right;
+      ++order;
+    }
   }
 
   const Model& model_;

@@ -29,6 +29,9 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
     c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
     c.Call(NumberedCall(facts.bundle, *m.odd_op, m.seq, m.comm));
     c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
+  } else if (m.usual_op == nullptr) {
+    c.reason = REASON_CONTRADICTS_ITSELF;
+    c.Call(NumberedCall(facts.bundle, *m.odd_op, m.seq, m.comm));
   } else if (m.by_siblings) {
     c.reason = REASON_UNLIKE_SIBLINGS;
     c.grade = GRADE_GOOD;

@@ -13,6 +13,22 @@ void DropDoubtful(std::vector<Cause>* causes) {
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
 }
 
+void JoinStorage(std::vector<Cause>* causes) {
+  const auto files = [](const Cause& c) {
+    return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
+  };
+  const auto first =
+      std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  if (first == causes->end()) return;
+  for (Cause& c : *causes) {
+    if (!files(c) || !c.beside) continue;
+    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    first->Absorb(&c);
+  }
+  std::sort(first->ranks.begin(), first->ranks.end());
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   for (Cause& gpu : *causes) {
     if (gpu.kind != GPU_STALL || gpu.grade < GRADE_RECORDED) continue;

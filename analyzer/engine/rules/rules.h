@@ -66,6 +66,9 @@ constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains 
 // Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
 // likely victims.
 void DropDoubtful(std::vector<Cause>* causes);
+// Joins hosts that wait for files at the same time. They have one cause, whether or not other ranks already wait for
+// each of them.
+void JoinStorage(std::vector<Cause>* causes);
 // Merges a GPU that reported a CUDA error with its own hanging process into one finding about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 

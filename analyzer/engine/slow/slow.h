@@ -54,6 +54,9 @@ class Slowness {
   std::vector<Straggler> FindStragglers() const;
   // Finds ranks whose own work usually takes longer than that of others in the role.
   void FindSlowInRole(const std::vector<uint32_t>& role, std::vector<Straggler>* found) const;
+  void FindLongPlaces(std::vector<Straggler>* found) const;
+  // Finds ranks whose last steps take longer than their earlier ones, while the record as a whole is still usual.
+  void FindSlowLately(std::vector<Straggler>* found) const;
   void DropDoubtful(std::vector<Straggler>* found) const;
   std::vector<Straggler> Costly(std::vector<Straggler> found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;

@@ -1,10 +1,11 @@
-// Finds ranks whose own work takes longer than that of ranks with the same role.
+// Finds ranks whose own work takes longer than that of ranks with the same role: by steps, or by places in them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <utility>
 
+#include "analyzer/engine/slow/places.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/numbers.h"
 
@@ -14,10 +15,14 @@ namespace {
 // If fewer steps than this were measured, a rank must be slow by this share of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
+// A delay does not count as chance if the probability that chance delays any rank in this way is below this.
+constexpr double kByChance = 1e-3;
 // With at least this many steps, some of them need not be slow.
 constexpr size_t kEnoughSteps = 6;
 // With at least this many steps, a small excess counts even if the rank is not clearly separate from all others.
 constexpr size_t kManySteps = 16;
+// With at least this many steps, the last ones are compared with the earlier ones.
+constexpr size_t kLeastLately = 8;
 // The excess of a rank's steps must be this many times their variation.
 constexpr double kClear = 8.5;
 // The ratio of standard deviation to median deviation, for normally distributed values.
@@ -67,6 +72,25 @@ bool StandsClear(std::vector<int64_t> values, int64_t value) {
 }
 
 }  // namespace
+
+void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
+  const std::vector<PlacePace> paces = ComparePlaces(timing_, paces_, noise_ns_);
+  for (uint32_t r = 0; r < paces.size(); ++r) {
+    const PlacePace& pace = paces[r];
+    if (!paces_.ranks[r].own_ns.empty() || pace.places == 0 || pace.by_chance > kByChance) continue;
+    // The median shows by how much; three of four places show that it is consistent.
+    if (pace.ratio < 1 + kWorthOfFew || pace.least_ratio < 1 + kWorthOfFew / 2) continue;
+    Straggler s;
+    s.rank = r;
+    s.slowdown = pace.ratio;
+    s.excess_ns = std::min(pace.own_ns - pace.others_ns,
+                           static_cast<int64_t>((pace.ratio - 1) * static_cast<double>(pace.others_ns)));
+    if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(paces_.ranks[r].step_ns)) continue;
+    s.own_ns = pace.others_ns + s.excess_ns;
+    s.uncertainty_ns = ErrorOfSum(noise_ns_[r], pace.places);
+    found->push_back(s);
+  }
+}
 
 void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vector<Straggler>* found) const {
   std::vector<uint32_t> role;
@@ -137,6 +161,47 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       s.since_op = pace.first_op[run - 1];
     }
     found->push_back(s);
+  }
+}
+
+void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
+  std::vector<bool> slow_all_along(timing_.ranks.size());
+  for (const Straggler& s : *found) slow_all_along[s.rank] = true;
+  // Finds ranks that became slow recently: compares their last steps with the earlier ones, if the record as a whole is
+  // still usual.
+  for (const auto& role : paces_.roles) {
+    std::vector<std::vector<int64_t>> of_role;
+    of_role.reserve(role.size());
+    for (uint32_t r : role) of_role.push_back(paces_.ranks[r].beyond_ns);
+    const double varies = VariationOf(of_role);
+    for (uint32_t r : role) {
+      const RankPace& pace = paces_.ranks[r];
+      const std::vector<int64_t>& beyond = pace.beyond_ns;
+      const size_t steps = beyond.size();
+      if (steps < kLeastLately || slow_all_along[r]) continue;
+      std::vector<int64_t> own = pace.own_ns, sorted = beyond;
+      const int64_t normal = Quantile(&own, 0.25), before = Quantile(&sorted, 0.25);
+      const int64_t worth =
+          std::max(static_cast<int64_t>(kWorthOwn * 2 * static_cast<double>(normal)), pace.step_ns / 25);
+      const auto late = [&](int64_t ns) { return ns - before > worth; };
+      const auto end = std::find_if_not(beyond.begin(), beyond.end(), late);
+      const auto run = static_cast<size_t>(end - beyond.begin());
+      if (run < 4 || run * 2 > steps + 1 || std::any_of(end, beyond.end(), late)) continue;
+      Straggler s;
+      s.rank = r;
+      s.excess_ns = Usual({beyond.begin(), end}) - Usual({end, beyond.end()});
+      if (s.excess_ns <= worth) continue;
+      // With few steps, the newest ones may be the longest just by chance.
+      const double few = 1.0 / static_cast<double>(run) + 1.0 / static_cast<double>(steps - run);
+      if (static_cast<double>(s.excess_ns) < kClear * varies * std::sqrt(few)) continue;
+      s.uncertainty_ns = ErrorOfSum(noise_ns_[r], pace.operations / 3.0 / static_cast<double>(run));
+      if (s.excess_ns <= s.uncertainty_ns) continue;
+      s.slowdown =
+          1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
+      s.own_ns = normal + s.excess_ns;
+      s.since_op = pace.first_op[run - 1];
+      found->push_back(s);
+    }
   }
 }
 
@@ -237,6 +302,8 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
 std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   std::vector<Straggler> found;
   for (const auto& role : paces_.roles) FindSlowInRole(role, &found);
+  FindLongPlaces(&found);
+  FindSlowLately(&found);
   DropDoubtful(&found);
   std::vector<Straggler> kept = Costly(std::move(found));
   // A slow rank that no rank waits for costs nothing.

@@ -35,18 +35,19 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.comm = timing_.model.CommOf(rank, op);
     c.pattern = op.seq >= 0 ? absl::StrCat("since #", op.seq) : "since lately";
   }
+  const bool steps = !pace.own_ns.empty();
   c.reason = REASON_SLOW_WORK;
   c.detail.set_duration_ns(worst->cost_ns);
-  c.Flag(true);
+  c.Flag(steps);
   // If only durations are known, own work is the part of a step that they leave over. A few ranks or steps do not show
   // reliably what is usual.
   const size_t siblings = paces_.roles[pace.role].size();
-  c.grade = siblings < 4 || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
+  c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
   const LateArrivals& late = lateness_[worst->rank];
   const std::vector<int32_t> only = {static_cast<int32_t>(worst->rank)};
   Detail* detail =
-      c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(true).Number(worst->uncertainty_ns).mutable_detail();
+      c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).mutable_detail();
   detail->set_duration_ns(worst->own_ns);
   detail->set_other_duration_ns(worst->own_ns - worst->excess_ns);
   if (late.compared > 0) c.Add(Evidence::CAME_LAST, only).CountOf(late.last, late.compared);
