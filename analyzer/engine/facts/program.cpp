@@ -44,7 +44,7 @@ uint64_t PlaceKey(const Token& t) {
 
 class Aligner {
  public:
-  explicit Aligner(const Model& model) : model_(model) {}
+  Aligner(const Model& model, bool hung) : model_(model), hung_(hung) {}
 
   bool SameCall(const Token& a, const Token& b) const {
     if (a.klass != b.klass || a.exchange != b.exchange) return false;
@@ -193,6 +193,9 @@ class Aligner {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
+      } else if (!hung_ && i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) &&
+                 SameCall(a[i + 1], b[j])) {
+        d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
         d.type = Divergence::Type::kSkipped;  // several calls were skipped
       } else if (same_lane && j + 1 >= b.size()) {
@@ -282,6 +285,7 @@ class Aligner {
   }
 
   const Model& model_;
+  const bool hung_;
 };
 
 // Returns the call that most members of a communicator made at that number, and sets whether others differ. Null if
@@ -601,9 +605,9 @@ class Family {
 
 }  // namespace
 
-std::vector<Divergence> FindDivergences(const Model& model) {
+std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   std::vector<Divergence> found;
-  const Aligner aligner(model);
+  const Aligner aligner(model, hung);
   for (const auto& [key, programs] : ReadPrograms(model)) {
     for (const Divergence& d : Family(model, aligner, programs).Find()) found.push_back(d);
   }
@@ -614,7 +618,11 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  std::erase_if(found, [&](const Divergence& d) { return MajorityAgrees(model, d) || FellowsCameAlike(model, d); });
+  // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
+  // waits identify such a rank; in a job that continued, only the order does.
+  std::erase_if(found, [&](const Divergence& d) {
+    return (hung || d.type != Divergence::Type::kReordered) && (MajorityAgrees(model, d) || FellowsCameAlike(model, d));
+  });
   return found;
 }
 
