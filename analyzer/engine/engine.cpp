@@ -118,10 +118,8 @@ class StillSide {
     Append(FromBeside(*facts, causes));
     BlameTheAhead(*facts, &causes);
     BlameTheSilent(*facts, &causes);
-    DropWaitersOutside(&causes);
     JoinStorage(&causes);
     if (causes.empty()) Append(FromAbsence(*facts));
-    if (causes.empty() && incomplete) Append(FromLastCalls(*facts));
     if (causes.empty()) Append(FromHashes(*facts));
     PreferReported();
   }
@@ -198,7 +196,6 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   still->Append(std::move(slow->causes));
   const Facts& facts = *still->facts;
   std::vector<Cause>& causes = still->causes;
-  if (causes.empty()) still->Append(FromReplays(facts));
   if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
   if (causes.empty()) still->Append(FromStacks(facts));
   const auto open = [](const Cause& c) { return c.doubtful && c.hypothesis; };

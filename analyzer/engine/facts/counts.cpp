@@ -130,9 +130,7 @@ std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
-  // Counts of another strand may grow at any place in the program.
-  std::vector<bool> left_out = FindGivenUp(model);
-  for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = left_out[c] || model.comms[c].strand != 0;
+  const std::vector<bool> left_out = FindGivenUp(model);
   std::map<std::vector<int64_t>, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     if (std::optional<Counted> program = Read(model, left_out, r, 1)) roles[program->role].push_back(*program);

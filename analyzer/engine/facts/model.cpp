@@ -10,7 +10,6 @@
 #include "analyzer/engine/facts/exits.h"
 #include "analyzer/engine/facts/gpu_wait.h"
 #include "analyzer/engine/facts/process_place.h"
-#include "analyzer/engine/facts/strands.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
@@ -54,8 +53,6 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
   }
-  const std::vector<uint32_t> strands = FindStrands(*this);
-  for (size_t c = 0; c < comms.size(); ++c) comms[c].strand = strands[c];
 }
 
 // Names of communicators of one class differ only in their numbers ("tp_0", "tp_3"), even if nothing is known about

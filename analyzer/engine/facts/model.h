@@ -41,7 +41,6 @@ struct CommView {
   // Class of the communicator. Equal for all communicators created at the same place of the program on other ranks.
   std::string klass;
   uint32_t kind = 0;           // number of the class: an index into Model::kinds
-  uint32_t strand = 0;         // see FindStrands
   uint32_t parent = kNoIndex;  // the communicator that it was split or shrunk from, if known
   bool used_for_p2p = false;
 };

@@ -44,7 +44,7 @@ uint64_t PlaceKey(const Token& t) {
 
 class Aligner {
  public:
-  Aligner(const Model& model, bool strands) : model_(model), strands_(strands) {}
+  Aligner(const Model& model, bool hung) : model_(model), hung_(hung) {}
 
   bool SameCall(const Token& a, const Token& b) const {
     if (a.klass != b.klass || a.exchange != b.exchange) return false;
@@ -193,7 +193,7 @@ class Aligner {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
-      } else if (!strands_ && i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) &&
+      } else if (!hung_ && i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) &&
                  SameCall(a[i + 1], b[j])) {
         d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
       } else if (ComesLater(a, i, b, j)) {
@@ -285,7 +285,7 @@ class Aligner {
   }
 
   const Model& model_;
-  const bool strands_;
+  const bool hung_;
 };
 
 // Returns the call that most members of a communicator made at that number, and sets whether others differ. Null if
@@ -605,10 +605,10 @@ class Family {
 
 }  // namespace
 
-std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
+std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   std::vector<Divergence> found;
-  const Aligner aligner(model, strands);
-  for (const auto& [key, programs] : ReadPrograms(model, strands)) {
+  const Aligner aligner(model, hung);
+  for (const auto& [key, programs] : ReadPrograms(model)) {
     for (const Divergence& d : Family(model, aligner, programs).Find()) found.push_back(d);
   }
   // If several threads of a rank left their program, the first one to leave is used.
@@ -621,8 +621,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
   // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
   // waits identify such a rank; in a job that continued, only the order does.
   std::erase_if(found, [&](const Divergence& d) {
-    return (strands || d.type != Divergence::Type::kReordered) &&
-           (MajorityAgrees(model, d) || FellowsCameAlike(model, d));
+    return (hung || d.type != Divergence::Type::kReordered) && (MajorityAgrees(model, d) || FellowsCameAlike(model, d));
   });
   return found;
 }

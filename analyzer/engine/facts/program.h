@@ -26,8 +26,8 @@ struct Divergence {
 };
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
-// If there are only two such ranks, the reference is the one that continued as both did there earlier. `strands` is the
-// same as for ReadPrograms.
-std::vector<Divergence> FindDivergences(const Model& model, bool strands = true);
+// If there are only two such ranks, the reference is the one that continued as both did there earlier. If the job did
+// not hang, swapped calls of two communicators are a divergence, too.
+std::vector<Divergence> FindDivergences(const Model& model, bool hung = true);
 
 }  // namespace lockstep

@@ -49,16 +49,16 @@ bool Counts(const Op& op) {
 
 class Reader {
  public:
-  Reader(const Model& model, bool strands)
-      : model_(model), exchanges_(model.roles().exchanges), given_up_(FindGivenUp(model)), strands_(strands) {}
+  explicit Reader(const Model& model)
+      : model_(model), exchanges_(model.roles().exchanges), given_up_(FindGivenUp(model)) {}
 
   void Read(size_t rank_index) {
     const Rank& rank = model_.bundle.ranks[rank_index];
-    std::map<Part, Program> programs;
+    std::map<uint32_t, Program> programs;  // by thread
     const Op* before = nullptr;
     for (const Op& op : rank.ops) {
       if (!Reads(rank, op)) continue;
-      if (before == nullptr || PartOf(rank, *before) != PartOf(rank, op)) programs.try_emplace(PartOf(rank, op));
+      if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
       before = &op;
     }
     // Recorded numbers of each lane. If threads share a lane, a number recorded by another thread is not a gap.
@@ -72,10 +72,10 @@ class Reader {
     }
     const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
     std::map<uint64_t, int> makers;  // number of the rank's threads by kind of call
-    for (auto& [part, program] : programs) {
+    for (auto& [thread, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
-      program.role = part.first == 0 ? role : absl::StrCat(role, "+", part.first);
-      CallKinds kinds = Fill(rank, part, programs.size() > 1, &program);
+      program.role = role;
+      CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
       for (const auto& [kind, n] : kinds) {
         if (++makers[kind] > 1) shared_.insert(kind);
       }
@@ -105,11 +105,6 @@ class Reader {
   }
 
  private:
-  using Part = std::pair<uint32_t, uint32_t>;  // strand, thread
-  Part PartOf(const Rank& rank, const Op& op) const {
-    return {strands_ ? model_.comms[model_.CommOf(rank, op)].strand : 0, op.thread};
-  }
-
   // Maps the kind of call and the place of the call in the code to a count.
   using CallKinds = std::map<uint64_t, int>;
   struct Unnamed {  // one of several threads of a rank
@@ -121,8 +116,8 @@ class Reader {
     return Counts(op) && !given_up_[rank.memberships[op.membership].comm];
   }
 
-  // Returns how often the part makes each kind of call; empty if there is only one part.
-  CallKinds Fill(const Rank& rank, const Part& part, bool parts, Program* program) {
+  // Returns how often the thread makes each kind of call; empty if there is only one thread.
+  CallKinds Fill(const Rank& rank, uint32_t thread, bool several, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
     ByLane<std::optional<int64_t>> last;
@@ -134,7 +129,7 @@ class Reader {
       // the program did not skip those calls.
       lost |= op.after_gap || (rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1);
       record = op.record_id;
-      if (!Reads(rank, op) || PartOf(rank, op) != part) continue;
+      if (!Reads(rank, op) || op.thread != thread) continue;
       const Membership& ms = rank.memberships[op.membership];
       Token t{&op, model_.comms[ms.comm].kind, 0, 0};
       if (IsPointToPoint(op.kind)) {
@@ -147,14 +142,14 @@ class Reader {
           exchange_seen = group;
         }
       }
-      if (parts)
+      if (several)
         ++kinds[Mixed(Mixed(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
                       (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
       // Numbers of one lane are consecutive, so a gap means missing records. But a hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
       bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
-      if (gap && parts && op.seq > *before) {
+      if (gap && several && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),
                    to = std::lower_bound(from, numbers.end(), op.seq);
@@ -181,7 +176,6 @@ class Reader {
   const Model& model_;
   const std::vector<bool>& exchanges_;
   const std::vector<bool> given_up_;
-  const bool strands_;
   ByLane<std::vector<int64_t>> numbers_;  // of the current rank, if it has several threads
   std::map<std::string, std::vector<Program>> families_;
   std::vector<Unnamed> unnamed_;
@@ -202,8 +196,8 @@ std::vector<bool> FindGivenUp(const Model& model) {
   return found;
 }
 
-std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model, bool strands) {
-  Reader reader(model, strands);
+std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
+  Reader reader(model);
   for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
     if (!model.bundle.ranks[r].only_active) reader.Read(r);
   }

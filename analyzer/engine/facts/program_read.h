@@ -29,10 +29,8 @@ struct Program {
 };
 
 // Programs by role: same kinds of communicators, same place in the pipeline, and a thread with the same calls. A rank
-// has one program for each thread and strand that issues operations. Threads are identified by their calls, not by
-// their number. If `strands` is false, all calls of a thread count as ordered, even if ranks completed two of them in
-// opposite orders.
-std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model, bool strands = true);
+// has one program for each thread that issues operations. Threads are identified by their calls, not by their number.
+std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);
 
 // For each communicator: whether a rank aborted it before creating others. It then belongs to an earlier run of the job
 // in the same processes, and each rank's last calls on it are not compared.

@@ -19,16 +19,13 @@ constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
 // Confidence if a whole group, or the rank itself, left no data.
 constexpr Grade kUnseen = GRADE_GOOD;
-// Limit, because a dump may claim any number of ranks.
-constexpr int32_t kMostExpected = 1 << 20;
 
 // One parent member's part in a split.
 struct Entry {
   int32_t place = -1;        // member rank in the parent
   int32_t rank = -1;         // index into Bundle::ranks; -1 if known only as a member
   uint32_t comm = kNoIndex;  // kNoIndex: the rank got none because it passed no color
-  int32_t member = -1;
-  int32_t color = 0, key = 0;
+  int32_t color = 0;
 };
 
 struct Pattern {
@@ -52,15 +49,8 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
 class Split {
  public:
   // If `parent` is kNoIndex, these are groups with one description in a framework's dumps, and places are global ranks.
-  // `unseen`: members of the parent whose communicator is unknown.
-  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal,
-        std::vector<int32_t> unseen = {})
-      : model_(model),
-        bundle_(model.bundle),
-        entries_(std::move(entries)),
-        unseen_(std::move(unseen)),
-        parent_(parent),
-        ordinal_(ordinal) {
+  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal)
+      : model_(model), bundle_(model.bundle), entries_(std::move(entries)), parent_(parent), ordinal_(ordinal) {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
@@ -74,20 +64,18 @@ class Split {
     size_t equals = 0;
     for (const Pattern& pattern : Candidates()) {
       Fit fit = Measure(pattern);
-      if (!have || fit.Against() < best.Against()) {
+      if (!have || fit.odd.size() < best.odd.size()) {
         best = std::move(fit);
         have = true;
         equals = 1;
-      } else if (fit.Against() == best.Against()) {
+      } else if (fit.odd.size() == best.odd.size()) {
         ++equals;
       }
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // A pattern is strong under two conditions. At least two communicators fit it exactly; and their number plus that
-    // of the odd members is at least half the number of communicators. Fewer may be a coincidence or intended. If only
-    // one fits, classes without any data count as well.
-    const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
-    const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
+    // of the odd members is at least half the number of communicators. Fewer may be a coincidence or intended.
+    const bool strong = best.exact >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
     SplitFault fault;
     fault.agreed = parent_ == kNoIndex;
@@ -113,7 +101,7 @@ class Split {
     fault.affected.assign(affected.begin(), affected.end());
     fault.grade = strong ? (best.exact >= 4 ? GRADE_RECORDED : GRADE_STRONG) : GRADE_FAIR;
     // Ranks that left no data give weaker evidence.
-    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.grade = std::min(fault.grade, kUnseen);
+    if (fault.home == kNoIndex || !fault.missing.empty()) fault.grade = std::min(fault.grade, kUnseen);
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
       fault.Flag(!fault.missing.empty());
@@ -143,66 +131,6 @@ class Split {
     faults->push_back(std::move(fault));
   }
 
-  // Finds members in an order different from the parent's. Needs a rule for keys that the others follow and that shows
-  // which member moved.
-  void Keys(std::vector<SplitFault>* faults) const {
-    std::vector<bool> disordered(entries_.size());
-    bool any = false;
-    for (const auto& [comm, list] : children_) {
-      int32_t before = -1;
-      bool bad = false;
-      for (size_t i : list) {
-        if (entries_[i].rank < 0 || entries_[i].member < 0) continue;
-        bad |= entries_[i].member < before;
-        before = entries_[i].member;
-      }
-      for (size_t i : list) disordered[i] = bad;
-      any |= bad;
-    }
-    if (!any) return;
-    std::map<int32_t, size_t> constants;
-    for (const Entry& e : entries_) ++constants[e.key];
-    const int32_t usual = std::max_element(constants.begin(), constants.end(), [](const auto& a, const auto& b) {
-                            return a.second < b.second;
-                          })->first;
-    std::vector<int64_t> index(entries_.size());
-    for (const auto& [comm, list] : children_) {
-      for (size_t i = 0; i < list.size(); ++i) index[list[i]] = static_cast<int64_t>(i);
-    }
-    std::vector<size_t> odd;
-    bool first = true;
-    for (int rule = 0; rule < 3; ++rule) {
-      std::vector<size_t> broken;
-      for (size_t i = 0; i < entries_.size(); ++i) {
-        const Entry& e = entries_[i];
-        if (e.rank < 0 || e.comm == kNoIndex) continue;
-        const int64_t key = rule == 0 ? e.place : rule == 1 ? usual : index[i];
-        if (e.key != key) broken.push_back(i);
-      }
-      if (first || broken.size() < odd.size()) odd = std::move(broken);
-      first = false;
-    }
-    // If most members have their own order, it is intended.
-    if (odd.empty() || odd.size() * 4 > entries_.size() || entries_.size() < odd.size() + 3) return;
-    SplitFault fault;
-    std::set<uint32_t> affected;
-    for (size_t i : odd) {
-      if (!disordered[i]) continue;
-      fault.ranks.push_back(entries_[i].rank);
-      affected.insert(entries_[i].comm);
-      if (fault.comm == kNoIndex) {
-        fault.comm = fault.home = entries_[i].comm;
-        fault.reason = REASON_OTHER_KEY;
-        fault.Call(SplitCall()).Number(entries_[i].key).Name(CommText(bundle_, fault.comm));
-        fault.detail.set_other_number(entries_[i].member);
-      }
-    }
-    if (fault.ranks.empty()) return;
-    fault.affected.assign(affected.begin(), affected.end());
-    fault.Add(Evidence::KEYS_KEEP_ORDER, fault.ranks).Count(entries_.size() - odd.size()).On(bundle_, parent_);
-    faults->push_back(std::move(fault));
-  }
-
  private:
   CallRef SplitCall() const {
     CallRef call;
@@ -213,10 +141,8 @@ class Split {
     Pattern pattern;
     std::vector<size_t> odd;  // indexes into entries_
     size_t exact = 0;         // number of communicators that are exactly one class
-    size_t elsewhere = 0;     // number of unseen members for which the communicator of their class has no room
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
-    size_t Against() const { return odd.size() + elsewhere; }
   };
 
   std::vector<Pattern> Candidates() const {
@@ -293,43 +219,10 @@ class Split {
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
       const int64_t klass = pattern.ClassOf(entries_[i].place);
-      auto it = fit.owner.find(klass);
-      if (it != fit.owner.end() ? it->second != entries_[i].comm
-                                : disputed.contains(klass) || IsGuest(i, fit, class_size))
-        fit.odd.push_back(i);
-    }
-    for (const int32_t place : unseen_) {
-      const auto it = fit.owner.find(pattern.ClassOf(place));
-      fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >=
-                                                    static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
+      const auto it = fit.owner.find(klass);
+      if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass)) fit.odd.push_back(i);
     }
     return fit;
-  }
-
-  // Returns the number of complete classes of which no member was seen.
-  size_t UnseenClasses(const Pattern& pattern) const {
-    std::map<int64_t, int64_t> unseen;
-    for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
-    for (const Entry& e : entries_) unseen.erase(pattern.ClassOf(e.place));
-    return static_cast<size_t>(
-        std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
-  }
-
-  // Returns whether the rank is a guest in a communicator of another class. That communicator must contain all members
-  // of the other class, and members of the rank's own class must have left no data.
-  bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
-    const Entry& e = entries_[i];
-    const int64_t klass = fit.pattern.ClassOf(e.place);
-    if (e.rank < 0 || e.comm == kNoIndex) return false;
-    const std::vector<size_t>& here = children_.at(e.comm);
-    if (here.size() != static_cast<size_t>(std::max(bundle_.comms[e.comm].size, 0))) return false;
-    if (std::none_of(unseen_.begin(), unseen_.end(),
-                     [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; }))
-      return false;
-    return std::any_of(fit.owner.begin(), fit.owner.end(), [&](const auto& owner) {
-      return owner.second == e.comm && owner.first != klass &&
-             class_size.at(owner.first) == static_cast<size_t>(fit.pattern.size);
-    });
   }
 
   int32_t ColourOf(uint32_t comm) const {
@@ -371,23 +264,9 @@ class Split {
   const Model& model_;
   const Bundle& bundle_;
   std::vector<Entry> entries_;                        // ascending by place
-  std::vector<int32_t> unseen_;                       // places
   std::map<uint32_t, std::vector<size_t>> children_;  // communicator: indexes of its members in entries_
   uint32_t parent_, ordinal_;
 };
-
-// Returns the places of the parent that no entry has.
-std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::vector<Entry>& entries) {
-  std::vector<bool> placed(model.comms[parent].members.size());
-  for (const Entry& e : entries) {
-    if (static_cast<size_t>(e.place) < placed.size()) placed[e.place] = true;
-  }
-  std::vector<int32_t> unseen;
-  for (size_t place = 0; place < placed.size(); ++place) {
-    if (!placed[place]) unseen.push_back(static_cast<int32_t>(place));
-  }
-  return unseen;
-}
 
 void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
@@ -405,7 +284,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
     for (const Membership& ms : bundle.ranks[r].memberships) {
       if (ms.state != CommState::kNotMember) continue;
       outside[{model.comms[ms.comm].parent, bundle.comms[ms.comm].ordinal}].push_back(
-          {-1, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
+          {-1, static_cast<int32_t>(r), kNoIndex, ms.color});
     }
   }
   for (const auto& [key, children] : splits) {
@@ -429,25 +308,20 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
         if (place == places->second.end()) continue;
         // The member was inferred from the shape of the other groups, but its own record contradicts that.
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
-        Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
+        Entry e{place->second, -1, c, 0};
         if (members[m].rank_index >= 0) {
           const Membership& ms = model.MembershipOf(members[m]);
           if (ms.state == CommState::kNotMember) continue;
           pending |= ms.state == CommState::kInitializing;
           e.rank = members[m].rank_index;
           e.color = ms.color;
-          e.key = ms.key;
         }
         entries.push_back(e);
       }
     }
     std::erase_if(entries, [](const Entry& e) { return e.place < 0; });
     if (entries.size() < 3 || pending) continue;
-    std::vector<int32_t> unseen = Unplaced(model, key.first, entries);
-    const Split split(model, std::move(entries), key.first, key.second, std::move(unseen));
-    const size_t before = faults->size();
-    split.Colours(stalled, faults);
-    if (faults->size() == before) split.Keys(faults);
+    Split(model, std::move(entries), key.first, key.second).Colours(stalled, faults);
   }
 }
 
@@ -476,74 +350,11 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
             members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
         apart =
             rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
-        entries.push_back({rank, members[m].rank_index, c, static_cast<int32_t>(m), 0, 0});
+        entries.push_back({rank, members[m].rank_index, c, 0});
       }
     }
     if (!apart) continue;
-    std::vector<int32_t> unseen;
-    for (const int32_t expected = std::min<int32_t>(bundle.ranks_expected, kMostExpected);
-         static_cast<int32_t>(unseen.size() + taken.size()) < expected;) {
-      int32_t rank = unseen.empty() ? 0 : unseen.back() + 1;
-      while (taken.contains(rank)) ++rank;
-      if (rank >= expected) break;
-      unseen.push_back(rank);
-    }
-    Split(model, std::move(entries), kNoIndex, 0, std::move(unseen)).Colours(false, faults);
-  }
-}
-
-// In a framework, each rank lists the members of its groups itself. Suppose that a list names a rank which has no such
-// group, but another one of the same name that none of its other members has. Then that rank's list is the wrong one.
-void FromLists(const Model& model, std::vector<SplitFault>* faults) {
-  const Bundle& bundle = model.bundle;
-  struct Claim {
-    int32_t holders = 0;
-    std::vector<int32_t> disowned_by;  // indexes into Bundle::ranks
-  };
-  std::map<std::string, std::vector<uint32_t>> by_name;
-  std::vector<Claim> claims(bundle.comms.size());
-  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
-    bool framework = false;
-    for (const Member& m : model.comms[c].members) {
-      if (m.rank_index < 0) continue;
-      framework |= bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
-      if (m.membership != kNoIndex) {
-        ++claims[c].holders;
-      } else {
-        claims[c].disowned_by.push_back(m.rank_index);
-      }
-    }
-    const Communicator& comm = bundle.comms[c];
-    // The ID is "NAME/HASH", and NAME does not depend on the members.
-    if (framework && !comm.members_inferred) by_name[comm.id.substr(0, comm.id.rfind('/'))].push_back(c);
-  }
-  for (const auto& [name, list] : by_name) {
-    if (list.size() < 2) continue;
-    for (uint32_t theirs : list) {
-      if (claims[theirs].holders != 1 || claims[theirs].disowned_by.empty()) continue;
-      const Member* holder = nullptr;
-      for (const Member& m : model.comms[theirs].members) {
-        if (m.recorded()) holder = &m;
-      }
-      for (uint32_t usual : list) {
-        const auto& disowned = claims[usual].disowned_by;
-        if (usual == theirs || claims[usual].holders < 2 ||
-            std::find(disowned.begin(), disowned.end(), holder->rank_index) == disowned.end())
-          continue;
-        SplitFault fault;
-        fault.ranks = {holder->rank_index};
-        fault.comm = theirs;
-        fault.home = usual;
-        fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
-        fault.reason = REASON_OTHER_MEMBERS;
-        fault.Name(CommText(bundle, theirs));
-        EvidenceItem& lists = fault.Add(Evidence::MEMBER_LISTS, fault.ranks).Count(claims[usual].holders);
-        for (const uint32_t comm : {theirs, usual})
-          lists.mutable_detail()->add_members(RankList(bundle, model.comms[comm]));
-        faults->push_back(std::move(fault));
-        break;
-      }
-    }
+    Split(model, std::move(entries), kNoIndex, 0).Colours(false, faults);
   }
 }
 
@@ -553,7 +364,6 @@ std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
   std::vector<SplitFault> faults;
   FromSplits(model, stalled, &faults);
   FromDescriptions(model, &faults);
-  FromLists(model, &faults);
   return faults;
 }
 

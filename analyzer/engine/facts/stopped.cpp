@@ -31,18 +31,14 @@ class Comparer {
     }
   }
 
-  // Returns whether the rank's place in the program can be compared with that of others from the same kind of source.
-  // Frameworks' dumps and Lockstep's own data count sends and receives differently.
-  bool Usable(size_t r, bool frameworks) const {
+  // Returns whether the rank's place in the program can be compared with that of others. Only frameworks' dumps count
+  // sends and receives in the same way and do not record where the process waits.
+  bool Usable(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
-    if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) return false;
-    // Only if the GPU's current operation is known can the reason why the process waits be separated from what blocks
-    // its GPU.
-    const bool starts =
-        rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+    if (rank.source != Source::kFlightRecorder || rank.damaged) return false;
     std::set<uint32_t> kinds;
     for (const Membership& ms : rank.memberships) kinds.insert(model_.comms[ms.comm].kind);
-    return (frameworks || starts) && kinds.size() == rank.memberships.size();
+    return kinds.size() == rank.memberships.size();
   }
 
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
@@ -121,20 +117,21 @@ class Comparer {
   std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
 };
 
-std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,
-                                    HostState state) {
+}  // namespace
+
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
   std::vector<StoppedHost> found(model.ranks.size());
   const Comparer comparer(model);
   std::map<uint32_t, std::vector<size_t>> families;  // ranks with the same role
   for (size_t r = 0; r < model.ranks.size(); ++r) {
-    if (!distrusted[r] && comparer.Usable(r, frameworks)) families[model.roles().of_rank[r]].push_back(r);
+    if (!distrusted[r] && comparer.Usable(r)) families[model.roles().of_rank[r]].push_back(r);
   }
   for (const auto& [role, family] : families) {
     std::vector<size_t> asked;
     for (size_t i = 0; i < family.size(); i += family.size() / kAsked + 1) asked.push_back(family[i]);
     for (const size_t r : family) {
       const size_t own = model.ranks[r].in_flight.size();
-      if (model.ranks[r].host != state || own > kMayFillQueue) continue;
+      if (model.ranks[r].host != HostState::kUnknown || own > kMayFillQueue) continue;
       // Only ranks with more calls in flight can be witnesses.
       const auto more = [&](size_t other) { return model.ranks[other].in_flight.size() > std::max<size_t>(own, 1); };
       if (std::count_if(asked.begin(), asked.end(), more) < kWitnessed) continue;
@@ -149,21 +146,6 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
       }
       if (host.witnesses >= kWitnessed && host.witnesses > kManyPassed * beside) found[r] = host;
     }
-  }
-  return found;
-}
-
-}  // namespace
-
-std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
-  return FindPassed(model, distrusted, true, HostState::kUnknown);
-}
-
-std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted) {
-  std::vector<StoppedHost> found = FindPassed(model, distrusted, false, HostState::kInWait);
-  const std::vector<StoppedHost> frameworks = FindStoppedHosts(model, distrusted);
-  for (size_t r = 0; r < found.size(); ++r) {
-    if (found[r].witness < 0) found[r] = frameworks[r];
   }
   return found;
 }

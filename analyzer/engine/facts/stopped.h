@@ -21,9 +21,4 @@ struct StoppedHost {
 // evidence, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
-// Returns, for each rank index, processes that wait for their GPU, or whose state a framework's dump does not contain.
-// Ranks with the same role and the same unfinished work made a further call before they waited. So a process did not
-// stop because of that work: it skipped the call, or waits for work outside NCCL.
-std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted);
-
 }  // namespace lockstep

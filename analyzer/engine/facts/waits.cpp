@@ -77,7 +77,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise, the operations of a strand are
+// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are
 // assumed to run in the order of issue: a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
@@ -95,37 +95,23 @@ void WaitGraph::MakeQueues() {
     const bool starts =
         rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
     const bool by_stream = starts && rank.source != Source::kFlightRecorder;
-    const auto add_queue = [&](uint32_t strand, uint32_t stream) {
-      queues.push_back(Queue{
-          .rank = static_cast<int32_t>(r), .strand = strand, .stream = stream, .units = {}, .front = {}, .lost = {}});
+    const auto add_queue = [&](uint32_t stream) {
+      queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
     };
-    std::set<uint32_t> strands;
-    for (const Membership& ms : rank.memberships) strands.insert(model_.comms[ms.comm].strand);
-    if (!by_stream) {
-      for (const uint32_t strand : strands) add_queue(strand, kNoIndex);
-    }
+    if (!by_stream) add_queue(kNoIndex);
     for (uint32_t u = 0; u < units.size(); ++u) {
       const Op& op = rank.ops[units[u].ops[0]];
-      const uint32_t comm = model_.CommOf(rank, op);
-      uint32_t q = by_stream || comm == kNoIndex ? first_queue_[r] : QueueFor(r, comm);
+      uint32_t q = first_queue_[r];
       while (by_stream && q < queues.size() && queues[q].stream != op.stream) ++q;
-      if (q == queues.size()) add_queue(0, by_stream ? op.stream : kNoIndex);
+      if (q == queues.size()) add_queue(op.stream);
       place_of_unit_.push_back({q, static_cast<uint32_t>(queues[q].units.size())});
       queues[q].units.push_back(u);
     }
-    if (queues.size() == first_queue_[r]) add_queue(0, kNoIndex);
+    if (queues.size() == first_queue_[r]) add_queue(kNoIndex);
     FindLost(r);
   }
   first_queue_.push_back(static_cast<uint32_t>(queues.size()));
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
-}
-
-uint32_t WaitGraph::QueueFor(size_t rank_index, uint32_t comm) const {
-  const uint32_t first = first_queue_[rank_index];
-  for (uint32_t q = first; q < queues.size() && queues[q].rank == static_cast<int32_t>(rank_index); ++q) {
-    if (queues[q].strand == model_.comms[comm].strand) return q;
-  }
-  return first;
 }
 
 // Rings are short and waits are long, so a queue's current operation may be overwritten although later ones are
@@ -139,7 +125,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
       bool begun = false;  // if starts are recorded: the GPU is executing what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
-        if (ms.member_rank < 0 || QueueFor(rank_index, ms.comm) != q) continue;
+        if (ms.member_rank < 0 || q != first_queue_[rank_index]) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
@@ -546,8 +532,7 @@ void WaitGraph::BuildHost(size_t rank_index) {
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;
   const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
   for (const Queue& queue : QueuesOf(rank_index)) {
-    // If the state of the process is unknown, it is assumed not to wait for other strands.
-    if (!held || queue.front.front == Front::kIdle || (queue.strand != 0 && view.host == HostState::kUnknown)) continue;
+    if (!held || queue.front.front == Front::kIdle) continue;
     out.push_back({NodeOf(queue), Why::kOwnGpu, queue.front.op, queue.front.comm});
   }
   edges[HostNode(rank_index)] = std::move(out);

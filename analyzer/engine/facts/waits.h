@@ -59,11 +59,10 @@ struct GpuFront {
   int64_t lost_seq = kNone;  // number of the collective if its record was overwritten (`op` is null)
 };
 
-// An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all work of a
-// strand that a rank has in flight.
+// An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all
+// work that a rank has in flight.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
-  uint32_t strand = 0;          // see CommView; 0 for a stream
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
@@ -107,7 +106,6 @@ class WaitGraph {
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
   // Returns the queue that would contain a call of the rank on the communicator, if the record does not show streams.
-  uint32_t QueueFor(size_t rank_index, uint32_t comm) const;
   // Returns the queue that contains a unit of the rank, and the unit's position in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];

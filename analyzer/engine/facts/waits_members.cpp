@@ -10,31 +10,6 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-namespace {
-
-// Returns another queue of the rank, which its thread filled earlier and in which it waits for a rank that never came.
-// The GPU may make this operation wait for that one without recording it. Returns null if there is none.
-const Queue* HeldInOtherStrand(const WaitGraph& graph, const Model& model, const Queue& queue, const Op& op,
-                               absl::flat_hash_map<uint32_t, int64_t>* least_arrived) {
-  for (const Queue& other : graph.QueuesOf(queue.rank)) {
-    const Op* first = graph.OldestIn(other);
-    if (op.record_id < 0 || first == nullptr || other.strand == queue.strand || !NeedsEveryMember(first->kind) ||
-        first->thread != op.thread || first->record_id >= op.record_id)
-      continue;
-    const uint32_t comm = model.CommOf(model.bundle.ranks[queue.rank], *first);
-    const auto [least, fresh] = least_arrived->try_emplace(comm, INT64_MAX);
-    if (fresh) {
-      for (const Member& m : model.comms[comm].members) {
-        if (m.recorded()) least->second = std::min(least->second, m.arrived);
-      }
-    }
-    if (least->second < first->seq) return &other;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   // A group completes as a whole, so an operation that its counterpart has completed does not block it.
@@ -153,7 +128,6 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
   if (!fresh) return it->second;
   Collective collective;
   std::vector<Edge> lacking, unknown, not_started;
-  absl::flat_hash_map<uint32_t, int64_t> least_arrived;
   size_t inside = 0;
   for (const Member& member : model_.comms[comm].members) {
     if (member.rank_index < 0) {
@@ -175,14 +149,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
-      // A rank that is behind in another strand waits for that strand's earlier calls.
-      const uint32_t own = QueueFor(member.rank_index, comm);
-      const bool behind = !gone && !queued && queues[own].strand != 0 && !queues[own].units.empty();
-      lacking.push_back({behind ? QueueNode(own) : HostNode(member.rank_index),
-                         gone     ? Why::kDead
-                         : behind ? Why::kBehind
-                                  : Why::kNotIssued,
-                         nullptr, comm});
+      lacking.push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, nullptr, comm});
       continue;
     }
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
@@ -210,7 +177,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       // The operation is not known to be in flight on this rank although it is on others. If records are missing, that
       // proves nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
-      const uint32_t own = QueueFor(member.rank_index, comm);
+      const uint32_t own = first_queue_[member.rank_index];
       const bool in_something = !queues[own].units.empty() || queues[own].overwritten;
       if (no_record && !absent_only && in_something) {
         lacking.push_back({QueueNode(own), Why::kBehind, nullptr, comm});
@@ -219,9 +186,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (const Queue* held = HeldInOtherStrand(*this, model_, queues[queue], *theirs, &least_arrived); held != nullptr) {
-      if (!absent_only) lacking.push_back({NodeOf(*held), Why::kBehind, nullptr, comm});
-    } else if (IsBehind(queue, place)) {
+    if (IsBehind(queue, place)) {
       // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
       // nothing.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
@@ -282,7 +247,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
   if (unit == kNoIndex) {
     const bool no_record = theirs == nullptr || theirs->recent_only;
-    const uint32_t own = QueueFor(member.rank_index, ms.comm);
+    const uint32_t own = first_queue_[member.rank_index];
     if (no_record && !absent_only && !queues[own].units.empty()) {
       out->push_back({QueueNode(own), Why::kBehind, &op, ms.comm});
     } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {

@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/process_place.h"
-#include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
@@ -53,81 +51,7 @@ const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member
   return nullptr;
 }
 
-// Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with different numbers
-// of calls.
-void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
-  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // for a recorded wait, and for one without a record
-  std::vector<bool> distrusted(facts.bundle.ranks.size());
-  for (const Queue& queue : facts.graph->queues) {
-    const Front front = queue.front.front;
-    // A mismatched operation is no evidence against ranks that continued after it.
-    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
-                       front == Front::kOverwritten || front == Front::kMismatched;
-    if (!sound) distrusted[queue.rank] = true;
-  }
-  for (const Mismatch& m : facts.mismatches) {
-    for (const int32_t r : m.odd_ranks) distrusted[r] = true;
-  }
-  for (const Divergence& d : facts.divergences) distrusted[d.rank] = true;
-  const std::vector<StoppedHost> early = FindWaitsTooEarly(facts.model, distrusted);
-  // If many ranks do this, they wait for something that is not recorded.
-  constexpr ptrdiff_t kFew = 2;
-  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
-    return;
-  for (size_t i = 0; i < early.size(); ++i) {
-    const auto r = static_cast<int32_t>(i);
-    if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || facts.bundle.ranks[i].process.consequence)
-      continue;
-    const auto& [witness, witnesses, next] = early[i];
-    const bool waits = facts.model.ranks[i].host == HostState::kInWait;
-    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_WAITS_TOO_EARLY, waits ? kElseItsGpu : kNoPlace, {r});
-    c.cause = "code mismatch";
-    c.beside = true;
-    c.nodes = {WaitGraph::HostNode(i)};
-    c.At(facts.bundle, facts.model.CommOf(facts.bundle.ranks[witness], *next), *next, witness).Flag(waits);
-    c.Add(Evidence::ROLE_DID_NOT_WAIT, {witness, r})
-        .Naming(facts.bundle, {r})
-        .Count(witnesses)
-        .Call(BriefCall(facts.bundle, witness, *next));
-    Merge(facts, causes, std::move(c));
-  }
-}
-
-// Counts of collectives reveal an extra or missing call, wherever the ranks are now.
-void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
-  constexpr Grade kCounted = GRADE_FAIR;
-  // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
-  if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
-  for (const int32_t r : FindOtherPrograms(facts.model)) {
-    const Rank& rank = facts.bundle.ranks[r];
-    if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
-    if (std::any_of(rank.ops.begin(), rank.ops.end(),
-                    [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // a rank that abandoned an operation is not evidence either
-    Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, kCounted, {r});
-    c.beside = true;
-    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
-    Merge(facts, causes, std::move(c));
-  }
-}
-
 }  // namespace
-
-// The rank's own record shows the open group, no matter what the rank waited for later.
-void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes) {
-  for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
-    const auto r = static_cast<int32_t>(i);
-    const Rank& rank = facts.bundle.ranks[i];
-    if (rank.damaged || rank.process.consequence || facts.model.ranks[i].host == HostState::kInCall ||
-        !LeftGroupOpen(rank) || Names(known, r) || Names(*causes, r))
-      continue;
-    Cause c = HostCause(facts, WaitGraph::HostNode(i));
-    if (c.kind != GROUP_LEFT_OPEN) continue;
-    if (beside) c.grade = std::min(c.grade, kBeside);
-    c.beside = beside;
-    Merge(facts, causes, std::move(c));
-  }
-}
 
 // A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
@@ -262,9 +186,6 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.beside = true;
     Merge(facts, &causes, std::move(c));
   }
-  AddOpenGroups(facts, known, true, &causes);
-  AddWaitsTooEarly(facts, known, &causes);
-  AddOtherPrograms(facts, known, &causes);
   return causes;
 }
 

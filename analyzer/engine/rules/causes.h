@@ -22,8 +22,6 @@ constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 // Returns whether the rank began a group, or a framework's batch, and never ended it: a thread is in the group and in
 // no call (sinks.cpp).
 bool LeftGroupOpen(const Rank& rank);
-// Merges ranks that left a group open into `causes`, except those that `known` or `causes` already name (beside.cpp).
-void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, bool beside, std::vector<Cause>* causes);
 
 // Nodes of the wait graph (host.cpp, gpu.cpp, stuck.cpp, no_data.cpp).
 Cause HostCause(const Facts& facts, uint32_t node);

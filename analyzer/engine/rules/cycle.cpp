@@ -160,8 +160,7 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
 }
 
 // Returns whether the two operations that these orders swap must run in the order in which they were issued. That is so
-// if they are on one stream. It is also so if a rank of each order completed earlier calls on both communicators, and
-// no strand separates these.
+// if they are on one stream. It is also so if a rank of each order completed earlier calls on both communicators.
 bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   const auto swapped = Swapped(a, b);
   if (!swapped) return false;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "analyzer/engine/rules/rules.h"
-#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 
@@ -12,14 +11,6 @@ void DropDoubtful(std::vector<Cause>* causes) {
   const bool proven =
       std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.grade >= kProven; });
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
-}
-
-void DropWaitersOutside(std::vector<Cause>* causes) {
-  const auto waits = [](const Cause& c) { return c.stall == Stall::kRendezvous; };
-  const bool root = std::any_of(causes->begin(), causes->end(), [&](const Cause& c) {
-    return FindingFactsOf(c.kind).host_shows_why && !c.doubtful && !c.beside && !waits(c);
-  });
-  if (root) std::erase_if(*causes, waits);
 }
 
 void JoinStorage(std::vector<Cause>* causes) {

@@ -12,33 +12,6 @@ namespace lockstep {
 
 namespace {
 
-// An operation that many ranks are in and a few never issued.
-struct LeftOut {
-  uint32_t comm = kNoIndex;
-  int64_t seq = kUnknown;
-  std::set<int32_t> lacking;
-};
-
-// Returns whether most ranks that made both calls made `front` before the call that this rank is missing. If so, the
-// rank skipped nothing: it has not reached that call yet.
-bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
-  const Bundle& bundle = model.bundle;
-  const uint32_t at = model.comms[model.CommOf(bundle.ranks[rank_index], front)].kind;
-  int before = 0, behind = 0;
-  for (size_t s = 0; s < model.ranks.size(); ++s) {
-    if (static_cast<int32_t>(s) == rank_index) continue;
-    const Member *x = model.MemberOfKind(static_cast<int32_t>(s), at),
-                 *y = model.MemberOfKind(static_cast<int32_t>(s), model.comms[left.comm].kind);
-    if (x == nullptr || y == nullptr) continue;
-    const Op *first = model.FindCollective(*x, front.seq), *second = model.FindCollective(*y, left.seq);
-    if (first == nullptr || second == nullptr || first->kind != front.kind) continue;
-    const bool ordered = first->record_id >= 0 && second->record_id >= 0;
-    if (!ordered && first->thread != second->thread) continue;
-    ++((ordered ? first->record_id < second->record_id : first->index < second->index) ? before : behind);
-  }
-  return before > behind;
-}
-
 // Returns whether most other members have issued the collective that the rank waits in. If so, the rank is not ahead of
 // them.
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
@@ -67,7 +40,6 @@ class CircleLeavers {
   std::vector<Cause> Find() {
     TakeTheFew();
     DropHeldByOthers();
-    DropNotThereYet();
     if (odd_.empty() || !AreFew()) return {};
     const Missed missed = FirstMissed();
     if (missed.edge == nullptr) return {};
@@ -106,21 +78,6 @@ class CircleLeavers {
     });
   }
 
-  // Returns the ranks that did not issue what the rank waits for in this queue.
-  RankSet WaitsFor(uint32_t queue) const {
-    RankSet lacking;
-    for (const Edge& in : graph_.edges[queue]) {
-      if (graph_.Kind(in.to) == WaitGraph::NodeKind::kCollective) lacking.merge(Lacking(in.to));
-    }
-    return lacking;
-  }
-
-  const LeftOut* LeftOutBy(int32_t rank) const {
-    const auto left =
-        std::find_if(left_out_.begin(), left_out_.end(), [&](const LeftOut& l) { return l.lacking.contains(rank); });
-    return left == left_out_.end() ? nullptr : &*left;
-  }
-
   // Sets odd_ to a few ranks that did not issue what many did, or that issued what many did not.
   void TakeTheFew() {
     RankSet ahead, never;
@@ -135,8 +92,6 @@ class CircleLeavers {
       }
       if (IsMany(issuers.size(), lacking.size())) {
         odd_.insert(lacking.begin(), lacking.end());
-        if (const Edge* in = facts_.FirstIn(v).edge; in != nullptr && in->op != nullptr)
-          left_out_.push_back({in->comm, in->op->seq, lacking});
       }
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
@@ -176,22 +131,6 @@ class CircleLeavers {
       if (!AnyFront(r, [&](uint32_t queue, const Op&) { return WaitsForOthersOnly(r, queue); })) by_itself.insert(r);
     }
     if (!by_itself.empty()) odd_ = std::move(by_itself);
-  }
-
-  // A rank that has not yet reached the missing call is not a cause: the ranks that it waits for are.
-  void DropNotThereYet() {
-    RankSet instead;
-    std::erase_if(odd_, [&](int32_t r) {
-      const LeftOut* left = LeftOutBy(r);
-      return left != nullptr && AnyFront(r, [&](uint32_t node, const Op& op) {
-               if (!ring::IsCollective(op.kind) || !ComesBefore(facts_.model, r, op, *left)) return false;
-               instead.merge(WaitsFor(node));
-               return true;
-             });
-    });
-    if (!odd_.empty() || instead.size() != 1) return;
-    odd_ = std::move(instead);
-    left_out_.clear();
   }
 
   // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
@@ -264,7 +203,6 @@ class CircleLeavers {
   const WaitGraph& graph_;
   const std::vector<uint32_t>& sink_;
   RankSet all_, odd_;  // ranks of the cycle; the minority that left it
-  std::vector<LeftOut> left_out_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Adds facts about CUDA graphs to a finding: the graph, its replay and operation, and the progress of the other ranks.
-#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,32 +19,6 @@ const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
 }
 
 }  // namespace
-
-std::vector<Cause> FromReplays(const Facts& facts) {
-  constexpr size_t kMany = 3;
-  constexpr Grade kFits = GRADE_WEAK;
-  if (!facts.bundle.known_stalled) return {};
-  std::map<uint64_t, std::vector<int32_t>> launched;
-  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
-    const Rank& rank = facts.bundle.ranks[r];
-    if (rank.damaged || rank.graphs.size() != 1) continue;
-    launched[rank.graphs[0].launches].push_back(static_cast<int32_t>(r));
-  }
-  if (launched.size() != 2) return {};
-  const auto& [few, behind] = *launched.begin();
-  const auto& [most, others] = *launched.rbegin();
-  if (behind.size() != 1 || others.size() < kMany || facts.model.ranks[behind[0]].host != HostState::kElsewhere)
-    return {};
-  const ring::ThreadSnapshot* thread = facts.model.ranks[behind[0]].thread;
-  Cause c = CauseOf(HOST_STALL, REASON_FEWER_LAUNCHES, kFits, behind);
-  c.hypothesis = true;
-  c.Count(few);
-  if (const auto lasted = Lasted(facts.bundle.ranks[behind[0]], thread != nullptr ? thread->last_call_ns : 0))
-    c.detail.set_duration_ns(*lasted);
-  c.Add(Evidence::OTHERS_LAUNCHED, others).Count(others.size()).Number(most);
-  AddHostEvidence(facts, behind[0], &c);
-  return {c};
-}
 
 void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding) {
   if (cause.op == nullptr || cause.op_rank < 0) return;

@@ -24,13 +24,9 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts);
 // Ranks that are stuck by themselves or left their program, although no rank waits for them yet. `known` are the causes
 // that others wait for.
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
-std::vector<Cause> FromLastCalls(const Facts& facts);
 // Collectives that some members completed and others never issued, according to records that a framework wrote
 // afterwards.
 std::vector<Cause> FromAbsence(const Facts& facts);
-// For a job that is known to be stuck although no record shows why. Returns the one process that launched its CUDA
-// graph fewer times than all others and is in no wait. Needs no wait graph.
-std::vector<Cause> FromReplays(const Facts& facts);
 // For a job in which no rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that
 // do not, or else the ranks without data. Needs no wait graph.
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
@@ -70,9 +66,6 @@ constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains 
 // Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
 // likely victims.
 void DropDoubtful(std::vector<Cause>* causes);
-// Drops processes whose stacks show that they wait for another process outside NCCL, because these are victims. The
-// cause is a named rank that does not wait in this way.
-void DropWaitersOutside(std::vector<Cause>* causes);
 // Joins hosts that wait for files at the same time. They have one cause, whether or not other ranks already wait for
 // each of them.
 void JoinStorage(std::vector<Cause>* causes);

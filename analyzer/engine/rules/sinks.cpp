@@ -201,11 +201,10 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
   }
 }
 
-// If all other findings are about missing data, a rank that left its program or never ended a group is the cause. The
-// ranks that wait for it may have left no data.
+// If all other findings are about missing data, a rank that left its program is the cause. The ranks that wait for it
+// may have left no data.
 void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
-  AddOpenGroups(facts, {}, false, causes);
 }
 
 // If there is a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have

@@ -70,18 +70,4 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
   }
 }
 
-// If failed operations look completed, the job does not seem stuck although a peer has ended. The cause is then a rank
-// whose newest call differs from those of ranks with the same role, and from its own earlier ones.
-std::vector<Cause> FromLastCalls(const Facts& facts) {
-  std::vector<Cause> causes;
-  for (const Divergence& d : facts.divergences) {
-    const Rank& rank = facts.bundle.ranks[d.rank];
-    if (d.type != Divergence::Type::kChanged || !rank.ends_untold || d.own == nullptr || d.own != &rank.ops.back())
-      continue;
-    causes.push_back(FromDivergence(facts, d));
-    causes.back().grade = std::min(causes.back().grade, GRADE_WEAK);
-  }
-  return causes;
-}
-
 }  // namespace lockstep

@@ -48,40 +48,6 @@ TEST(Beside, ASkippedCallIsReportedEvenIfNoRankReachedIt) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
-TEST(Beside, ARankThatWaitsWhereSimilarRanksContinuedSkippedACall) {
-  Job job = FirstFault();
-  auto& program = job.ranks[5].program;
-  // The skipped call is the last one before the CPU thread waits for its GPU, so no later call of the rank would show
-  // the gap.
-  program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "world", 2, 1)));
-  const Verdict v = Analyze(job.Run());
-  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
-  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0});
-  EXPECT_EQ(v.findings(1).kind(), RANK_NOT_ARRIVED);
-  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
-  EXPECT_FALSE(v.findings(1).tells_apart().empty());
-}
-
-TEST(Beside, OddCountsAreReportedIfTheRecordsAreLost) {
-  for (bool left_out : {true, false}) {
-    Job job = FirstFault();
-    auto& program = job.ranks[5].program;
-    if (left_out) program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)));
-    Bundle bundle = job.Run();
-    for (Rank& rank : bundle.ranks) {
-      if (rank.ops.size() > 2) rank.ops.erase(rank.ops.begin(), rank.ops.end() - 2);
-      rank.records_lost = 1;
-    }
-    const Verdict v = Analyze(bundle);
-    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
-    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
-    ASSERT_EQ(v.findings_size(), left_out ? 2 : 1) << v.DebugString();
-    if (!left_out) continue;
-    EXPECT_EQ(v.findings(1).kind(), SILENT_DESYNC);
-    EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
-  }
-}
-
 TEST(Beside, VictimsAreNotASecondFault) {
   const Verdict v = Analyze(FirstFault().Run());
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
@@ -166,40 +132,6 @@ TEST(Beside, ARankWithoutDataThatNothingHoldsUpIsReportedToo) {
     EXPECT_EQ(v.findings(1).kind(), RANK_NO_DATA);
     EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
   }
-}
-
-TEST(Beside, AProcessStoppedInAMismatchedCallIsAlsoNamed) {
-  for (bool stopped : {true, false}) {
-    GroupsAndWorld dumps(1, 8);
-    for (int r = 0; r < 8; ++r) {
-      dumps.Add(r, 0, OpState::kCompleted);
-      for (int k = 0; k < 4; ++k) {
-        // Rank 4 makes the first call with a different size. Rank 2 does not get past the second call.
-        if (r == 2 && k >= 2 && stopped) continue;
-        dumps.Add(r, 0, OpState::kIncomplete);
-        dumps.b.ranks[static_cast<size_t>(r)].ops.back().count = r == 4 && k == 0 ? 77 : 1000 + k;
-      }
-    }
-    const Verdict v = Analyze(dumps.b);
-    ASSERT_EQ(v.findings_size(), stopped ? 2 : 1) << v.DebugString();
-    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{4}) << v.DebugString();
-    if (stopped) {
-      EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{2}) << v.DebugString();
-    }
-  }
-}
-
-TEST(Beside, AnOpenGroupIsReportedWhateverItsRankWaitsFor) {
-  Bundle bundle = FirstFault().Run();
-  Rank& rank = bundle.ranks[5];
-  ASSERT_FALSE(rank.threads.empty());
-  rank.threads[0].group_depth = 1;
-  rank.threads[0].call = ring::CallKind::kNone;
-  const Verdict v = Analyze(bundle);
-  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
-  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
-  EXPECT_EQ(v.findings(1).kind(), GROUP_LEFT_OPEN);
-  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
 }
 
 // If differing calls precede a group that was never ended, the rank is named only for the group.

@@ -5,11 +5,10 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/testing/job.h"
+#include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 Rank Writing(int32_t number, const char* host, int64_t since_s, int64_t bytes_in_2s) {
   Rank rank;

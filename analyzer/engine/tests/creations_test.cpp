@@ -361,17 +361,6 @@ TEST(Splits, ADifferentColorIsNamed) {
   }
 }
 
-// The only other member of rank 4's group left no data, so no record lists the members of that group.
-TEST(Splits, ADifferentColorIsNamedIfItsGroupLeftNoData) {
-  Start start(8);
-  start.World();
-  start.Split(1, {0, 0, 1, 1, 3, -1, 3, 3});
-  start.b.ranks.erase(start.b.ranks.begin() + 5);
-  const Verdict v = Analyze(start.b);
-  ExpectOnly(v, SPLIT_MISMATCH, {4});
-  EXPECT_LT(v.findings(0).confidence(), 0.9);
-}
-
 // A group has three members by design, and one rank left no data. That rank fits into another group.
 TEST(Splits, AnUnevenGroupIsHealthyIfARankLeftNoData) {
   for (const int missing : {1, 3}) {
@@ -419,42 +408,6 @@ TEST(Creations, RanksWithoutAColorAreInsideTheSplit) {
     ExpectOnly(v, INIT_INCOMPLETE, {7});
     EXPECT_EQ(v.findings(0).victim_count(), 7);
   }
-}
-
-TEST(Splits, ADifferentKeyIsNamed) {
-  Start start(16);
-  start.World();
-  std::vector<int> colors, keys;
-  for (int r = 0; r < 16; ++r) colors.push_back(r / 4), keys.push_back(r);
-  keys[9] = 100;
-  start.Split(1, colors, keys);
-  ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {9});
-  // If all ranks use a different order, it is intended.
-  Start reversed(16);
-  reversed.World();
-  for (int r = 0; r < 16; ++r) keys[r] = -r;
-  reversed.Split(1, colors, keys);
-  EXPECT_EQ(Analyze(reversed.b).findings_size(), 0);
-}
-
-// A framework's groups. Rank 2 lists itself with ranks 4 to 7, but its neighbors list it with 0, 1 and 3.
-TEST(Splits, ADifferentListOfMembersIsNamed) {
-  Start start(8);
-  for (Rank& r : start.b.ranks) r.source = Source::kFlightRecorder, r.threads.clear();
-  auto group = [&](const std::string& id, std::vector<int32_t> members, const std::vector<int>& holders) {
-    const uint32_t c = start.Comm(id, static_cast<int>(members.size()), CallKind::kNone);
-    start.b.comms[c].members = members;
-    for (int r : holders) {
-      Membership ms;
-      ms.comm = c;
-      ms.member_rank = static_cast<int32_t>(std::find(members.begin(), members.end(), r) - members.begin());
-      start.b.ranks[r].memberships.push_back(ms);
-    }
-  };
-  group("tp/1", {0, 1, 2, 3}, {0, 1, 3});
-  group("tp/2", {4, 5, 6, 7}, {4, 5, 6, 7});
-  group("tp/3", {2, 4, 5, 6, 7}, {2});
-  ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {2});
 }
 
 // All lists agree here: the job created uneven groups, and only the pattern of the other groups shows that. If no

@@ -78,17 +78,6 @@ TEST(Gloo, ACallThatDiffersIsFoundAlthoughItsPeerLeftNoFile) {
   EXPECT_THAT(finding.summary(), HasSubstr("21 input elements where"));
 }
 
-TEST(Gloo, ALastCallThatDiffersIsFoundWhereNobodyWaits) {
-  Dumps dumps = TwoDimensions();
-  for (std::optional<FrDump>& d : dumps) d->entries.pop_back();
-  FrEntry& odd = dumps[1]->entries.back();
-  odd.input = odd.output = {{21}};
-  dumps[0].reset();
-  const Finding finding = First(dumps);
-  EXPECT_EQ(finding.kind(), MISMATCH_COUNT);
-  EXPECT_THAT(finding.culprit_ranks(), ElementsAre(1));
-}
-
 TEST(Gloo, ARankThatSkippedACallIsNamedBesideALostFile) {
   Dumps dumps;
   for (int rank = 0; rank < 8; ++rank) {

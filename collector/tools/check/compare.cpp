@@ -144,7 +144,7 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
   };
   std::map<std::tuple<Type, const Op*>, Fault> found;
   // Reports a different order even if the calls happened to run at the same time.
-  for (const Divergence& d : FindDivergences(model, /*strands=*/false)) {
+  for (const Divergence& d : FindDivergences(model, /*hung=*/false)) {
     const auto own = static_cast<size_t>(d.rank), other = static_cast<size_t>(d.sibling_rank);
     if (d.sibling == nullptr) continue;
     const bool exchange =
