@@ -49,11 +49,11 @@ TEST(SameEvidence, ItemsAreEqualIfRoundedDurationsAndLabelsAre) {
   ExpectSame(true, first, second);
   second.fields.set_duration_ns(1'310'000'000);
   ExpectSame(false, first, second);
-  EvidenceItem on = EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0);
+  EvidenceItem on = EvidenceItem(Evidence::ENDED_BEFORE, {}).CountOf(1, 3).On(bundle, 0);
   comm.id = "b";
-  ExpectSame(true, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0));
+  ExpectSame(true, on, EvidenceItem(Evidence::ENDED_BEFORE, {}).CountOf(1, 3).On(bundle, 0));
   comm.name = "tp_1";
-  ExpectSame(false, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(bundle, 0));
+  ExpectSame(false, on, EvidenceItem(Evidence::ENDED_BEFORE, {}).CountOf(1, 3).On(bundle, 0));
 }
 
 }  // namespace

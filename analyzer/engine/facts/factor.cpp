@@ -16,15 +16,55 @@ namespace {
 // The share of a shared part's members that must be culprits, and the share of the culprits that must be its members.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
+// A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
+constexpr int32_t kRailHosts = 3;
+
+// Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and
+// their network ports. The number is the GPU's index. If all ranks of a host have the same index (each sees one GPU),
+// it is the position of the GPU's PCI address among all addresses of the job, because hosts of one kind have the same
+// ones. Without addresses, it is the rank's number on its host.
+std::vector<int32_t> Rails(const Bundle& bundle) {
+  std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
+      indexes;  // host -> indexes of its GPUs, ranks with a known index
+  std::set<std::string_view> addresses;
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.host.empty()) continue;
+    auto& [seen, ranks] = indexes[rank.host];
+    if (rank.gpu_index >= 0) seen.insert(rank.gpu_index), ++ranks;
+    if (!rank.gpu_pci.empty()) addresses.insert(rank.gpu_pci);
+  }
+  bool told = false, shared = false;
+  for (const auto& [host, known] : indexes) {
+    told |= known.second >= 2 && known.first.size() == known.second;
+    shared |= known.first.size() < known.second;
+  }
+  std::vector<int32_t> rails(bundle.ranks.size(), -1);
+  for (size_t r = 0; r < rails.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    if (rank.host.empty()) continue;
+    if (told && !shared) {
+      rails[r] = rank.gpu_index;
+    } else if (addresses.size() >= 2) {
+      const auto at = rank.gpu_pci.empty() ? addresses.end() : addresses.find(rank.gpu_pci);
+      if (at != addresses.end()) rails[r] = static_cast<int32_t>(std::distance(addresses.begin(), at));
+    } else {
+      rails[r] = rank.local_rank;
+    }
+  }
+  return rails;
+}
 
 }  // namespace
 
 Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
   std::map<std::string, std::vector<int32_t>> hosts, switches, racks;
+  std::map<int32_t, std::vector<int32_t>> rails;
   std::map<std::string, const HostPlace*> place_of;
+  const std::vector<int32_t> rail_of = Rails(bundle);
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     const Rank& rank = bundle.ranks[r];
     const auto index = static_cast<int32_t>(r);
+    if (rail_of[r] >= 0) rails[rail_of[r]].push_back(index);
     if (rank.host.empty()) continue;
     hosts[rank.host].push_back(index);
     const auto [it, fresh] = place_of.try_emplace(rank.host, nullptr);
@@ -33,17 +73,21 @@ Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
     if (!it->second->leaf_switch.empty()) switches[it->second->leaf_switch].push_back(index);
     if (!it->second->rack.empty()) racks[it->second->rack].push_back(index);
   }
-  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, size_t least_hosts) {
+  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, int32_t rail,
+                       size_t least_hosts) {
     if (ranks.size() < 2 || ranks.size() >= bundle.ranks.size()) return;
     std::set<std::string_view> seen;
     for (int32_t r : ranks) seen.insert(bundle.ranks[r].host);
     if (seen.size() < least_hosts) return;
     for (int32_t r : ranks) of_rank[r].push_back(static_cast<uint32_t>(things.size()));
-    things.push_back({kind, name, std::move(ranks)});
+    things.push_back({kind, name, std::move(ranks), static_cast<int32_t>(seen.size()), rail});
   };
-  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), 1);
-  for (auto& [name, ranks] : switches) add("switch", name, std::move(ranks), 2);
-  for (auto& [name, ranks] : racks) add("rack", name, std::move(ranks), 2);
+  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), -1, 1);
+  for (auto& [name, ranks] : switches) add("switch", name, std::move(ranks), -1, 2);
+  for (auto& [name, ranks] : racks) add("rack", name, std::move(ranks), -1, 2);
+  for (auto& [gpu, ranks] : rails) {
+    if (hosts.size() >= kRailHosts) add("rail", absl::StrCat(gpu), std::move(ranks), gpu, 1);
+  }
 }
 
 const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) const {
@@ -63,6 +107,48 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
   }
   return best;
 }
+
+namespace {
+
+// A communicator is on a rail if all its members are, and they are on several hosts. Returns null unless nearly all
+// stuck communicators are on one rail, on at least three hosts, and (nearly) no working communicator is on this rail.
+const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
+                             const std::vector<std::vector<int32_t>>& good) {
+  const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
+    if (ranks.size() < 2) return nullptr;
+    for (uint32_t t : things.of_rank[ranks[0]]) {
+      const Things::Thing& thing = things.things[t];
+      if (thing.rail < 0) continue;
+      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+        return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
+      });
+      const std::string& first = bundle.ranks[ranks[0]].host;
+      const bool across =
+          std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[r].host != first; });
+      return all && across ? &thing : nullptr;
+    }
+    return nullptr;
+  };
+  std::map<const Things::Thing*, size_t> bad_on, good_on;
+  std::map<const Things::Thing*, std::set<std::string_view>> hosts;
+  for (const auto& ranks : bad) {
+    const Things::Thing* rail = on(ranks);
+    if (rail == nullptr) continue;
+    ++bad_on[rail];
+    for (int32_t r : ranks) hosts[rail].insert(bundle.ranks[r].host);
+  }
+  for (const auto& ranks : good) {
+    if (const Things::Thing* rail = on(ranks)) ++good_on[rail];
+  }
+  for (const auto& [rail, count] : bad_on) {
+    if (count >= 2 && count * 10 >= bad.size() * 9 && hosts[rail].size() >= static_cast<size_t>(kRailHosts) &&
+        good_on[rail] * 10 <= count)
+      return rail;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                       const std::vector<std::vector<int32_t>>& good) {
@@ -115,7 +201,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {
       const Things::Thing& thing = things.things[t];
-      if (!explains(t)) continue;
+      if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is the same set of ranks as that switch. The switch is used, because it carries the
       // traffic.
       if (std::any_of(fits.begin(), fits.end(),
@@ -128,8 +214,8 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
         fits.push_back(&thing);
       }
     }
-    if (fits.size() == 1) {
-      out.thing = fits[0];
+    out.thing = fits.size() == 1 ? fits[0] : fits.empty() ? OneRail(bundle, things, bad, good) : nullptr;
+    if (out.thing != nullptr) {
       out.certain = true;
       for (int32_t r : out.thing->ranks) {
         if (bad_of[r] > 0) out.ranks.push_back(r);
@@ -138,7 +224,12 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     }
   }
   if (!common.empty()) {
-    out.ranks = common;
+    // A rank that is in no working communicator is more likely the culprit.
+    std::vector<int32_t> unseen;
+    for (int32_t r : common) {
+      if (good_of[r] == 0) unseen.push_back(r);
+    }
+    out.ranks = unseen.empty() ? common : unseen;
     return out;
   }
   for (size_t r = 0; r < bad_of.size(); ++r) {

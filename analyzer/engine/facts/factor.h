@@ -1,4 +1,4 @@
-// Finds what many culprits share and other ranks do not: a host, a switch, a rack. The result is one finding
+// Finds what many culprits share and other ranks do not: a host, a switch, a rack, a rail. The result is one finding
 // for the broken part instead of one for each of its ranks.
 #pragma once
 
@@ -12,16 +12,18 @@
 
 namespace lockstep {
 
-// The ranks behind each host, switch and rack of the job. Includes only things with at least two ranks, but not
+// The ranks behind each host, switch, rack and rail of the job. Includes only things with at least two ranks, but not
 // all ranks.
 class Things {
  public:
   explicit Things(const Bundle& bundle);
 
   struct Thing {
-    const char* kind = "";  // "host", "switch", "rack"
+    const char* kind = "";  // "host", "switch", "rack", "rail"
     std::string name;
     std::vector<int32_t> ranks;  // indexes into Bundle::ranks, ascending
+    int32_t hosts = 0;
+    int32_t rail = -1;
   };
   std::vector<Thing> things;                   // smaller kinds first
   std::vector<std::vector<uint32_t>> of_rank;  // indexes of the things that a rank belongs to

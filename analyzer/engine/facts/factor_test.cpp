@@ -42,6 +42,22 @@ TEST(Factor, TheSmallestThingThatContainsNearlyAllRanksIsNamed) {
   EXPECT_EQ(Common(things, {4, 5, 7}), "host node1");
   EXPECT_EQ(Common(things, Range(8, 8)), "switch leaf1");
   EXPECT_EQ(Common(things, Range(16, 16)), "rack rack1");
+  EXPECT_EQ(Common(things, Range(2, 8, 4)), "rail 2");
+}
+
+// The rail is the n-th GPU of every host, no matter how a job provides the number.
+TEST(Factor, RailsAreFoundByIndexByAddressOrByNumberOnTheHost) {
+  Bundle bundle = Cluster();
+  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;  // each process sees only its own GPU
+  EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "none");
+  for (Rank& rank : bundle.ranks)
+    rank.gpu_pci = "0000:" + std::string(1, static_cast<char>('1' + rank.rank % 4)) + "b:00.0";
+  EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "rail 2");
+  for (Rank& rank : bundle.ranks) rank.gpu_pci.clear(), rank.gpu_index = -1, rank.local_rank = rank.rank % 4;
+  EXPECT_EQ(Common(Things(bundle), Range(3, 8, 4)), "rail 3");
+  // With two hosts a rail cannot be distinguished from two ranks.
+  std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank >= 8; });
+  EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
 }
 
 // Every stuck operation crosses from one switch to the other. A rank of the second switch left no data, but its rack is
@@ -62,6 +78,28 @@ TEST(Factor, TwoSwitchesThatExplainItEquallyAreNotNamed) {
   for (int32_t r = 0; r < 7; ++r) bad.push_back({r, r + 8});
   const Crossing c = FindCrossing(bundle, Things(bundle), bad, {});
   EXPECT_EQ(c.thing, nullptr) << c.thing->kind << " " << c.thing->name;
+}
+
+TEST(Factor, ARailIsNamedIfOnlyItsRingsAreStuck) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  // The rings of every second host are stuck on rail 1 and healthy on rail 0. Rings inside hosts are healthy too.
+  const std::vector<std::vector<int32_t>> bad{Range(1, 4, 8), Range(5, 4, 8), {1, 5}},
+      good{Range(0, 4, 8), Range(4, 4, 8), Range(4, 4), Range(8, 4)};
+  Crossing c = FindCrossing(bundle, things, bad, good);
+  ASSERT_NE(c.thing, nullptr);
+  EXPECT_STREQ(c.thing->kind, "rail");
+  EXPECT_EQ(c.thing->name, "1");
+  EXPECT_TRUE(c.certain);
+  EXPECT_EQ(c.ranks, Range(1, 8, 4));
+  // If one ring of that rail is healthy, the rail is not the cause.
+  std::vector<std::vector<int32_t>> well = good;
+  well.push_back({9, 13, 25});
+  c = FindCrossing(bundle, things, bad, well);
+  EXPECT_EQ(c.thing, nullptr);
+  // If two rails are stuck, neither is named.
+  c = FindCrossing(bundle, things, {Range(1, 4, 8), Range(6, 4, 8)}, good);
+  EXPECT_TRUE(c.thing == nullptr || std::string(c.thing->kind) != "rail");
 }
 
 TEST(Factor, NothingIsNamedInDoubt) {

@@ -56,6 +56,7 @@ void SubtractQuantile(const std::vector<Series>& ranks, double q) {
 }  // namespace
 
 Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing) {
+  FindOverlap();
   GiveRoles();
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = timing_.model.bundle.ranks[r];
@@ -93,6 +94,29 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
 uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
   return (static_cast<uint64_t>(KindOf(comm)) << 16) | (static_cast<uint64_t>(op.kind) << 2) |
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
+}
+
+// If operations on other communicators often begin during an operation, that operation does not block the rank's own
+// work.
+void Paces::FindOverlap() {
+  overlapped_.resize(2 * timing_.model.kinds.size());
+  std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    if (DurationsOnly(rank)) continue;
+    const std::vector<const TimedOp*> order = ByStart(timing_.ranks[r].ops);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const TimedOp& t = *order[i];
+      const size_t key = OverlapOf(rank.ops[t.op], t.comm);
+      ++all[key];
+      for (size_t k = i + 1; k < order.size() && k < i + 8 && order[k]->start_ns < t.end_ns; ++k) {
+        if (order[k]->comm == t.comm || order[k]->start_ns == t.start_ns) continue;
+        ++crossed[key];
+        break;
+      }
+    }
+  }
+  for (size_t key = 0; key < all.size(); ++key) overlapped_[key] = crossed[key] * 5 > all[key];
 }
 
 void Paces::GiveRoles() {
@@ -134,22 +158,32 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     if (op.after_gap) last.clear();
     if (!op.recent_only && timed.Shows(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
   }
+  const auto overlaps = [&](uint32_t i) { return overlapped_[OverlapOf(rank.ops[ops[i].op], ops[i].comm)]; };
   int64_t held_until = 0;  // end of the operations that block the rank's work
+  size_t by_end = 0;       // operations that ended earlier, of any kind; ops is sorted by end
+  int64_t beside_until = 0;
   for (const TimedOp* at : ByStart(ops)) {
     const TimedOp& t = *at;
     const auto i = static_cast<uint32_t>(at - ops.data());
+    for (; by_end < ops.size() && ops[by_end].end_ns <= t.start_ns; ++by_end) {
+      if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
+    }
+    if (overlaps(i)) continue;
     const Op& op = rank.ops[t.op];
-    if (held_until != 0 && t.start_ns >= held_until && !op.after_gap) {
+    // The work in between may have waited for operations that ended in parallel. In that case, only the remaining time
+    // is the rank's own.
+    const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
+    if (held_until != 0 && t.start_ns >= from && !op.after_gap) {
       Between& between = betweens[i];
-      between.gap_ns = t.start_ns - held_until;
+      between.gap_ns = t.start_ns - from;
       const Op* const call = before[t.op];
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = timed.Shows(call->return_ns) ? call->return_ns : call->enter_ns;
         // If most of the gap is after the call, it is GPU work.
-        const bool gpu = t.start_ns - std::max(op.enter_ns, held_until) > timed.late_by_ns + between.gap_ns / 2;
+        const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timed.late_by_ns + between.gap_ns / 2;
         if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
-        between.ahead = op.enter_ns + timed.late_by_ns < held_until;
+        between.ahead = op.enter_ns + timed.late_by_ns < from;
       }
     }
     held_until = std::max(held_until, t.end_ns);

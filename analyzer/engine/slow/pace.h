@@ -58,8 +58,8 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
-  // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work that the CPU thread does
-  // while the rank waits counts as well.
+  // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work of the CPU thread counts
+  // even if it runs while the rank waits, if other ranks of the role work equally long there.
   std::vector<int64_t> Gaps(uint32_t rank) const;
   std::vector<RankPace> ranks;                  // indexed like Bundle::ranks
   std::vector<std::vector<uint32_t>> roles;     // measured ranks of each role
@@ -88,6 +88,7 @@ class Paces {
     int64_t number = 0;              // number of that step
   };
 
+  void FindOverlap();
   void GiveRoles();
   std::vector<Between> Betweens(uint32_t rank) const;
   std::map<uint64_t, Beside> WorkBesideWaiting(const std::vector<uint32_t>& role) const;
@@ -102,11 +103,14 @@ class Paces {
   // batch do not).
   uint64_t SortOf(const Op& op, uint32_t comm) const;
   uint32_t KindOf(uint32_t comm) const { return timing_.model.comms[comm].kind; }
+  // Returns the operation's place in `overlapped_`.
+  size_t OverlapOf(const Op& op, uint32_t comm) const { return 2 * KindOf(comm) + ring::IsPointToPoint(op.kind); }
 
   const Timing& timing_;
   std::vector<Repeat> repeats_;                     // indexed as Bundle::ranks
   std::vector<std::map<uint64_t, Beside>> beside_;  // indexed by role and place
   absl::flat_hash_set<uint64_t> measured_;          // combinations (SortOf) with known framework durations
+  std::vector<bool> overlapped_;                    // indexed by OverlapOf: overlaps own work
 };
 
 }  // namespace lockstep

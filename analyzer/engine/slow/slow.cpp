@@ -25,6 +25,9 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
       later_by_comm_(timing.ranks.size()) {
   MeasureNoise();
   CountArrivals();
+  for (uint32_t r = 0; r < timing.ranks.size() && habits_.empty(); ++r) {
+    if (paces_.ranks[r].role != kNoIndex && FewSteps(r)) habits_ = FindHabits(timing, paces_);
+  }
 }
 
 // Members leave a collective at about the same moment. How far a rank's end times deviate from that moment limits their
@@ -126,7 +129,7 @@ void Slowness::CountArrivals() {
 std::vector<Cause> Slowness::Find() {
   std::vector<Cause> causes;
   std::vector<Straggler> stragglers = FindStragglers();
-  // Ranks of one host, switch or rack are reported together. The others get one finding each, unless there are many.
+  // Ranks of one host, switch or rail are reported together. The others get one finding each, unless there are many.
   if (!stragglers.empty()) {
     const Things things(timing_.model.bundle);
     std::vector<int32_t> ranks;
@@ -141,7 +144,8 @@ std::vector<Cause> Slowness::Find() {
           group.push_back(s);
       }
       size_t measured = 0;
-      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0;
+      for (int32_t r : thing.ranks)
+        measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0 || ByHabit(static_cast<uint32_t>(r));
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
@@ -166,6 +170,13 @@ std::vector<Cause> Slowness::Find() {
     } else {
       for (const Straggler& s : rest) causes.push_back(ToCause({s}));
     }
+  }
+  if (paces_.whole_steps) {
+    std::vector<bool> named(timing_.ranks.size());
+    for (const Cause& c : causes) {
+      for (int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
+    }
+    for (Cause& c : FindRandomlyLate(Things(timing_.model.bundle), named)) causes.push_back(std::move(c));
   }
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
@@ -233,7 +244,7 @@ void Slowness::Fill(Verdict* verdict) const {
   }
   const auto unjudged = static_cast<int64_t>(std::count_if(paces_.ranks.begin(), paces_.ranks.end(),
                                                            [](const RankPace& pace) { return pace.own_ns.empty(); }));
-  if (!found_ && timed == total && 2 * unjudged > total) {
+  if (!found_ && timed == total && habits_.empty() && 2 * unjudged > total) {
     Unmeasured* steps = verdict->add_unmeasured();
     steps->set_kind(Unmeasured::STEPS);
     steps->set_count(unjudged);

@@ -12,6 +12,7 @@
 #include "analyzer/engine/facts/clock.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/facts/timing.h"
+#include "analyzer/engine/slow/habit.h"
 #include "analyzer/engine/slow/pace.h"
 #include "proto/verdict.pb.h"
 
@@ -47,6 +48,7 @@ class Slowness {
     uint32_t comm = kNoIndex;  // communicator on which others wait for it most
     bool doubtful = false;     // its own work cannot be separated from an equally long wait
     bool brief = false;        // only one of its steps was measured
+    bool habit = false;        // found by how late it usually arrives, not by steps
   };
 
   void MeasureNoise();
@@ -54,18 +56,28 @@ class Slowness {
   std::vector<Straggler> FindStragglers() const;
   // Finds ranks whose own work usually takes longer than that of others in the role.
   void FindSlowInRole(const std::vector<uint32_t>& role, std::vector<Straggler>* found) const;
-  void FindLongPlaces(std::vector<Straggler>* found) const;
   // Finds ranks whose last steps take longer than their earlier ones, while the record as a whole is still usual.
   void FindSlowLately(std::vector<Straggler>* found) const;
   void DropDoubtful(std::vector<Straggler>* found) const;
   std::vector<Straggler> Costly(std::vector<Straggler> found) const;
+  bool WaitersUnseen(uint32_t rank) const;
+  void AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const;
+  void FindLongPlaces(std::vector<Straggler>* found) const;
+  bool FewSteps(uint32_t rank) const;
+  // Returns whether a rank is judged by its habit, because too few of its steps were measured.
+  bool ByHabit(uint32_t rank) const;
+  void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
+  // Returns things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while
+  // other ranks almost never are. `named` says for each rank whether its lateness is already reported.
+  std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;
 
   const Timing& timing_;
   const Clocks& clocks_;
   Paces paces_;
+  std::vector<Habit> habits_;  // for each rank; empty if enough steps of every rank were measured
   std::vector<int64_t> noise_ns_;
   std::vector<LateArrivals> lateness_;
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: communicator and time

@@ -1,4 +1,5 @@
-// Finds ranks whose own work takes longer than that of ranks with the same role: by steps, or by places in them.
+// Finds ranks whose own work takes longer than that of ranks with the same role: by steps, by places in them, or by how
+// they arrive at operations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,6 +18,8 @@ constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
 // A delay does not count as chance if the probability that chance delays any rank in this way is below this.
 constexpr double kByChance = 1e-3;
+// In a group of two or three, the first to arrive may be as slow as the others.
+constexpr size_t kLeastGroup = 4;
 // With at least this many steps, some of them need not be slow.
 constexpr size_t kEnoughSteps = 6;
 // With at least this many steps, a small excess counts even if the rank is not clearly separate from all others.
@@ -72,6 +75,40 @@ bool StandsClear(std::vector<int64_t> values, int64_t value) {
 }
 
 }  // namespace
+
+// The durations of a few steps are weak evidence for a rank's own work, because they contain waits in operations
+// without a duration.
+bool Slowness::FewSteps(uint32_t rank) const {
+  return timing_.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations &&
+         paces_.ranks[rank].own_ns.size() < kFewSteps;
+}
+
+bool Slowness::ByHabit(uint32_t rank) const {
+  return !habits_.empty() && habits_[rank].comm != kNoIndex &&
+         timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup && FewSteps(rank);
+}
+
+// Adds ranks that are late by habit to those already known to be slow from their steps.
+void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
+  std::vector<bool> told(timing_.ranks.size());
+  for (const Straggler& s : *found) told[s.rank] = true;
+  for (uint32_t r = 0; r < timing_.ranks.size(); ++r) {
+    if (told[r] || !ByHabit(r)) continue;
+    const Habit& habit = habits_[r];
+    if (habit.later_ns <= std::max(kClearlyLater * habit.usual_ns, 2 * noise_ns_[r])) continue;
+    if (habit.by_chance > kByChance) continue;
+    if (static_cast<double>(habit.waited_ns) < kWorthOwn * static_cast<double>(habit.span_ns)) continue;
+    Straggler s;
+    s.rank = r;
+    s.habit = true;
+    s.excess_ns = s.cost_ns = habit.waited_ns;
+    s.uncertainty_ns =
+        static_cast<int64_t>(static_cast<double>(habit.usual_ns + 2 * noise_ns_[r]) * std::sqrt(habit.meetings));
+    s.slowdown = 0;
+    s.comm = habit.comm;
+    found->push_back(s);
+  }
+}
 
 void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
   const std::vector<PlacePace> paces = ComparePlaces(timing_, paces_, noise_ns_);
@@ -263,9 +300,10 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
       among.last += measured - t.Duration() > 2 * noise_ns_[who.rank];
     }
   }
-  std::vector<Straggler> kept;
+  std::vector<Straggler> kept, unseen;
   for (Straggler& s : found) {
     const RankPace& pace = paces_.ranks[s.rank];
+    if (WaitersUnseen(s.rank)) unseen.push_back(s);
     const double steps = pace.own_ns.empty() ? 1 : static_cast<double>(pace.own_ns.size());
     int64_t most = 0, sum = 0;
     for (const auto& [comm, ns] : waited[s.rank]) {
@@ -296,7 +334,50 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     if (among.compared >= kFewMeetings && seldom) continue;
     kept.push_back(s);
   }
+  AddUnseen(unseen, &kept);
   return kept;
+}
+
+// Returns whether a member of one of its groups left no data: that member may have been the one waiting for the rank.
+bool Slowness::WaitersUnseen(uint32_t rank) const {
+  const auto& memberships = timing_.model.bundle.ranks[rank].memberships;
+  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+    const auto& members = timing_.model.comms[ms.comm].members;
+    return std::any_of(members.begin(), members.end(), [&](const Member& m) {
+      return m.rank_index < 0 || timing_.ranks[static_cast<size_t>(m.rank_index)].ops.empty();
+    });
+  });
+}
+
+// Finds pairs in which both ranks are equally slow: others certainly wait for one of them, and those that wait for the
+// other left no data.
+void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
+  constexpr int64_t kAlike = 4;  // GPUs on one hot host may differ by up to this factor
+  const size_t seen = kept->size();
+  const auto& ranks = timing_.model.bundle.ranks;
+  for (const Straggler& s : unseen) {
+    const auto& own = ranks[s.rank].memberships;
+    for (size_t k = 0; k < seen; ++k) {
+      const Straggler& other = (*kept)[k];
+      if (other.rank == s.rank) break;
+      const bool as_slow = std::min(s.excess_ns, other.excess_ns) * kAlike >= std::max(s.excess_ns, other.excess_ns);
+      const bool pair =
+          as_slow && ranks[other.rank].host == ranks[s.rank].host &&
+          std::any_of(own.begin(), own.end(), [&](const Membership& ms) {
+            const auto& members = timing_.model.comms[ms.comm].members;
+            return members.size() < kLeastGroup && std::any_of(members.begin(), members.end(), [&](const Member& m) {
+                     return m.rank_index == static_cast<int32_t>(other.rank);
+                   });
+          });
+      if (!pair) continue;
+      if (std::any_of(kept->begin(), kept->end(), [&](const Straggler& known) { return known.rank == s.rank; })) break;
+      Straggler added = s;
+      added.cost_ns = std::min(s.excess_ns, other.cost_ns);
+      added.comm = other.comm;
+      kept->push_back(added);
+      break;
+    }
+  }
 }
 
 std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
@@ -306,6 +387,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   FindSlowLately(&found);
   DropDoubtful(&found);
   std::vector<Straggler> kept = Costly(std::move(found));
+  FindLateByHabit(&kept);
   // A slow rank that no rank waits for costs nothing.
   const int64_t most =
       kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) {

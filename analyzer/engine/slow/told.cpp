@@ -25,7 +25,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.cost_ns_per_step = worst->cost_ns;
   c.cost_uncertainty_ns = worst->uncertainty_ns;
   std::vector<int64_t> factors;
-  for (const Straggler& s : group) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));
+  for (const Straggler& s : group) {
+    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // unknown for ranks found by habit
+  }
   c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
   c.pattern = "persistent";
   if (worst->since_op >= 0) {
@@ -35,10 +37,11 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.comm = timing_.model.CommOf(rank, op);
     c.pattern = op.seq >= 0 ? absl::StrCat("since #", op.seq) : "since lately";
   }
-  const bool steps = !pace.own_ns.empty();
-  c.reason = REASON_SLOW_WORK;
+  const bool steps = !worst->habit && !pace.own_ns.empty();
+  c.reason = worst->habit ? REASON_SLOW_BY_HABIT : REASON_SLOW_WORK;
   c.detail.set_duration_ns(worst->cost_ns);
   c.Flag(steps);
+  if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
   // If only durations are known, own work is the part of a step that they leave over. A few ranks or steps do not show
   // reliably what is usual.
   const size_t siblings = paces_.roles[pace.role].size();
@@ -46,12 +49,23 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
   const LateArrivals& late = lateness_[worst->rank];
   const std::vector<int32_t> only = {static_cast<int32_t>(worst->rank)};
-  Detail* detail =
-      c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).mutable_detail();
-  detail->set_duration_ns(worst->own_ns);
-  detail->set_other_duration_ns(worst->own_ns - worst->excess_ns);
+  if (worst->habit) {
+    const Habit& habit = habits_[worst->rank];
+    Detail* detail = c.Add(Evidence::LATE_BY_HABIT, only)
+                         .Naming(bundle)
+                         .Count(habit.meetings)
+                         .On(bundle, habit.comm)
+                         .mutable_detail();
+    detail->set_duration_ns(habit.later_ns);
+    detail->set_other_duration_ns(habit.usual_ns);
+  } else {
+    Detail* detail =
+        c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).mutable_detail();
+    detail->set_duration_ns(worst->own_ns);
+    detail->set_other_duration_ns(worst->own_ns - worst->excess_ns);
+  }
   if (late.compared > 0) c.Add(Evidence::CAME_LAST, only).CountOf(late.last, late.compared);
-  c.Add(Evidence::DELAY_IS_OWN, only);
+  if (!worst->habit) c.Add(Evidence::DELAY_IS_OWN, only);
   c.cause = "late";
   return c;
 }
@@ -73,13 +87,19 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
     size_t here = 0, measured = 0;
+    bool by_habit = false;
     for (const Member& m : members) {
       if (m.rank_index < 0) continue;
       const auto it = slow.find(static_cast<uint32_t>(m.rank_index));
       here += it != slow.end();
-      measured += paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0;
+      by_habit |= it != slow.end() && ByHabit(it->first) && habits_[it->first].comm == comm;
+      measured +=
+          paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    if (here == 0 || here * 2 < members.size() || here * 4 < measured * 3) continue;
+    // A rank late by habit is late relative to the first of the group. That one may be as slow as the ranks that arrive
+    // with it.
+    const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
+    if (here == 0 || here * 2 < members.size() || !most) continue;
     const std::pair kind(members.size(), timing_.model.comms[comm].kind);
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);

@@ -86,7 +86,6 @@ std::optional<Words> CreationWords(const Finding& finding) {
       break;
     case REASON_IN_OTHER_GROUP:
     case REASON_OTHER_COLOUR:
-    case REASON_OTHER_KEY:
     case REASON_OTHER_MEMBERS:
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
         words.what = absl::StrCat(detail.flag() ? Pick(finding, "left no data; judging by the group sizes, it ",
@@ -99,9 +98,6 @@ std::optional<Words> CreationWords(const Finding& finding) {
         words.what =
             absl::StrCat("passed ", detail.name(), " in ", call,
                          detail.other_name().empty() ? "" : ", where its neighbors passed ", detail.other_name());
-      } else if (finding.reason() == REASON_OTHER_KEY) {
-        words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
-                                  detail.other_number(), " of ", detail.name());
       } else {
         words.what =
             absl::StrCat("created group ", detail.name(), " with a different list of members than its other ranks did");

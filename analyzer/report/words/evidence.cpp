@@ -320,13 +320,6 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::NEWEST_GROUP:
       return absl::StrCat(RankNames(ranks), ": the newest group has ", Counted(count, "member", "members"));
     case Evidence::GROUP_SIZES: return GroupSizesText(detail);
-    case Evidence::KEYS_KEEP_ORDER:
-      return absl::StrCat("the keys of the other ", n, " ranks keep the member order of ", comm);
-    case Evidence::MEMBER_LISTS:
-      return detail.members_size() < 2
-                 ? ""
-                 : absl::StrCat("list of the named rank: ranks ", detail.members(0), "; list of ",
-                                Counted(count, "other rank", "other ranks"), ": ranks ", detail.members(1));
     // GPUs and links.
     case Evidence::DONE_ELSEWHERE: {
       Ranks inside = ranks;
@@ -348,8 +341,6 @@ std::string EvidenceText(const Evidence& evidence) {
     // CUDA graphs.
     case Evidence::IN_GRAPH: return InGraphText(evidence);
     case Evidence::GRAPH_LAUNCHED: return LaunchedText(evidence);
-    case Evidence::OTHERS_LAUNCHED:
-      return absl::StrCat("the ", n, " other ranks that can be read launched their graph ", Times(detail.number()));
     case Evidence::INSIDE_GRAPH:
       return "all members launched that replay; the named operation is the first that may be stuck, because nothing "
              "records the progress inside a graph";

@@ -108,14 +108,6 @@ std::optional<Words> HostWords(const Finding& finding) {
           LookStep(finding),
           "If the job has just started, check whether this rank must send a group's unique id to the others."};
       break;
-    case REASON_FEWER_LAUNCHES:
-      words.what = absl::StrCat(Pick(finding, "launched its CUDA graph only ", "launched their CUDA graph only "),
-                                Counted(detail.count(), "time", "times"), ", and ", InNothing(finding));
-      words.rivals = {"a rank without data is stuck, and this one is doing other work"};
-      words.tells_apart = "the dumps of the ranks without data";
-      words.refuted_by = "a program in which this rank launches the graph less often by design";
-      words.advice = StackAdvice(finding);
-      break;
     case REASON_NEVER_ENTERED:
       words.what = never.empty() ? "never arrived" : never;
       if (!never.empty()) words.more = WhereOthersIssued(finding);

@@ -30,9 +30,6 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what = Pick(finding, "lost the part of its data that would show why other ranks wait for it",
                         "lost the part of their data that would show why other ranks wait for them");
       break;
-    case REASON_NO_DATA_OR_LOST:
-      words.what = "left no data, or lost the relevant part; all other ranks wait for one of them";
-      break;
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "left no data, and the other ranks wait for another process outside NCCL";
       words.rivals = {"the others wait for something else, in which the named ranks take no part"};

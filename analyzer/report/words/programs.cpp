@@ -87,19 +87,6 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.refuted_by = "one of the operations completing";
       words.advice = {"Compare its calls with those of a rank with the same role.", LookStep(finding)};
       break;
-    case REASON_WAITS_TOO_EARLY:
-      words.what = absl::StrCat("never called ", call, ", which ranks with the same role called");
-      words.more = {{"; ", absl::StrCat(Pick(finding, "it ", "they "),
-                                        detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
-                                                             "wait for their GPUs where the others did not wait")
-                                                      : "stopped before that call, or skipped it")}};
-      words.rivals = {"the process waits for non-NCCL GPU work that never finishes"};
-      words.tells_apart =
-          "the stacks of the named rank and of a rank with the same role, which show whether both are in the same "
-          "wait; a kernel trace of its GPU";
-      words.refuted_by = kEntered;
-      words.advice = {kBranch, "Look for a kernel that never finishes on the named rank's GPU."};
-      break;
     default: return std::nullopt;
   }
   return words;
