@@ -49,7 +49,9 @@ void CheckSet(const RankSet& message) {
   if (!ranks.ok()) return;
   Must(ranks->empty() || (ranks->front() >= 0 && ranks->back() <= kMostRank));
   Must(ranks->runs().size() <= static_cast<size_t>(message.first_size()));
-  const absl::StatusOr<Ranks> again = Ranks::From(ranks->ToMessage());
+  RankSet back;
+  ranks->To(&back);
+  const absl::StatusOr<Ranks> again = Ranks::From(back);
   Must(again.ok() && *again == *ranks);
 }
 
