@@ -233,7 +233,10 @@ void WaitGraph::Reverse() {
 std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes) const {
   std::vector<bool> waits(back.size());
   std::vector<uint32_t> next;
-  for (int32_t r : rank_indexes) next.push_back(HostNode(r));
+  for (int32_t r : rank_indexes) {
+    next.push_back(HostNode(r));
+    for (const Queue& queue : QueuesOf(r)) next.push_back(NodeOf(queue));
+  }
   while (!next.empty()) {
     const uint32_t at = next.back();
     next.pop_back();

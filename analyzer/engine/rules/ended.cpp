@@ -109,6 +109,7 @@ static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks
 
 void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
   if (facts.graph == nullptr) return;
+  std::vector<std::vector<int32_t>> blamed;
   for (Cause& c : *causes) {
     if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
         c.stall != Stall::kUnknown)
@@ -166,7 +167,12 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       c.nodes.push_back(WaitGraph::HostNode(r));
       for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
     }
+    blamed.push_back(c.ranks);
   }
+  // Ranks of the same role may also show that the call is extra.
+  std::erase_if(*causes, [&](const Cause& c) {
+    return c.reason == REASON_EXTRA && std::find(blamed.begin(), blamed.end(), c.ranks) != blamed.end();
+  });
 }
 
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns) {

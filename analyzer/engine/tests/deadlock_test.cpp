@@ -469,7 +469,26 @@ TEST(Deadlock, ProcessesOutsideNcclMayWaitToLaunch) {
   }
 }
 
-// A pair of which one rank exited does not show which of the two made a wrong number of calls. All other ranks do.
+// One replica ended. A rank of the other one made an extra call on the communicator of both before its next call, in
+// which its own replica waits for it.
+TEST(Deadlock, ReplicasThatEndedAreNotToBlameForAnExtraCall) {
+  Job job = Empty(8, {{"world", {0, 1, 2, 3, 4, 5, 6, 7}}, {"tp_0", {0, 1, 2, 3}}, {"tp_1", {4, 5, 6, 7}}});
+  for (int r = 0; r < 8; ++r) {
+    std::vector<Call>& program = job.ranks[static_cast<size_t>(r)].program;
+    program = {On(0, CallKind::kAllReduce), On(0, CallKind::kAllReduce), {}};
+    for (int step = 0; step < 6; ++step) {
+      if (r == 1 && step == 5) program.push_back(On(0, CallKind::kAllReduce));
+      program.push_back(On(r < 4 ? 1 : 2, CallKind::kAllReduce));
+      program.emplace_back();
+    }
+  }
+  Bundle b = job.Run();
+  for (Rank& r : b.ranks) r.process.life = r.rank < 4 ? Life::kRunning : Life::kExited;
+  Expect(Analyze(b), RANK_AHEAD, {1});
+}
+
+// A pair of which one rank exited does not show which of the two made a wrong number of calls. That all other ranks
+// ended makes an extra call likelier.
 TEST(Deadlock, IfAllOthersEndedTheLastRankOfAPairMadeAnExtraCall) {
   for (const bool ended : {true, false}) {
     Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"ends", {0, 3}}});
