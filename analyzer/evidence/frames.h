@@ -22,8 +22,8 @@ std::string PlaceText(std::string_view frame);
 bool IsSystemCallEntry(std::string_view text);
 
 // Returns the index of the user's code in a stack (innermost first); -1 if there is none. This is the innermost Python
-// frame outside libraries, or else the innermost Python frame. Without Python frames, it is the innermost native frame
-// outside the kernel and the C library.
+// frame outside libraries; if there is none, the innermost Python frame. Without Python frames, it is the innermost
+// native frame outside the kernel and the C library.
 int CodeFrame(const google::protobuf::RepeatedPtrField<Frame>& frames);
 // Returns the text of that frame without offset, at most 200 bytes; may be empty.
 std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames);

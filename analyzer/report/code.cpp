@@ -71,7 +71,7 @@ void SetCodeDifferences(const Bundle& bundle, Verdict* verdict) {
       known.insert(ranks.begin(), ranks.end());
       with_values += ranks.size();
     }
-    // If a process maps two files with this name, either of them may be the one with frames.
+    // If a process maps two files with this name, the frames may be in either of them.
     if (with_values > known.size()) continue;
     CodeDifference* out = verdict->add_code();
     out->set_kind(key.first);

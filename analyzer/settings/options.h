@@ -14,8 +14,8 @@
 
 namespace lockstep::settings {
 
-// Typed access by key ("late-after"). An unset option has the table's default, or else empty, 0 or no. A key that the
-// verb does not have, or whose kind is different, is a bug and ends the program.
+// Typed access by key ("late-after"). An unset option has the table's default; if there is none, it is empty, 0 or no.
+// A key that the verb does not have, or whose kind is different, is a bug and ends the program.
 class ParsedOptions {
  public:
   ParsedOptions(const Verb& verb, Merged merged, std::vector<std::string> operands)

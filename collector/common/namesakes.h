@@ -6,8 +6,8 @@
 // never communicate) also belong to one job, with two exceptions: a rank is alive in both, or one has a rank of the
 // other, whose ranks have all ended (the job was started again).
 //
-// Each program that merges reports separates and numbers jobs by itself, and forwards its number as JobIdentity.life.
-// Pure; not thread-safe.
+// Each program that merges reports separates and numbers jobs independently, and forwards its number as
+// JobIdentity.life. Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -89,8 +89,8 @@ void* AnswerNccl(const Request& request) noexcept {
   const HookedNccl* nccl = FindHookedNccl(request.name[0] == 'p' ? request.name + 1 : request.name);
   if (nccl == nullptr) return nullptr;
   if (request.handle == RTLD_NEXT) {
-    // For a tool that was preloaded before this library, the next definition is this library's export, if there is a
-    // definition at all.
+    // A tool that was preloaded before this library gets this library's export, but only if a later library defines the
+    // function.
     if (!LiesBefore(request.caller)) return nullptr;
     void* found = Ask(request, RTLD_NEXT);
     return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;

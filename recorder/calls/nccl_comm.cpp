@@ -59,7 +59,7 @@ void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) 
   }
 }
 
-// Surrounds an init call that returns its handle at once. A watchdog may use the handle in `out` while the call still
+// Wraps an init call that returns its handle at once. A watchdog may use the handle in `out` while the call still
 // waits for other ranks.
 template <typename Forward>
 int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
@@ -125,7 +125,7 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
   return plan;
 }
 
-// Surrounds an init call with a unique ID. If another thread is still creating the ring, this thread may stop waiting
+// Wraps an init call with a unique ID. If another thread is still creating the ring, this thread may stop waiting
 // for it. Then the communicator's identity is recorded when the call returns, because nothing reports it later.
 template <typename Forward>
 int MakeRoot(CallKind kind, const void* unique_id, int size, int rank, const NcclConfig* config, void** out,

@@ -21,7 +21,7 @@ bool HasEvents(uint32_t stream) noexcept;
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
-// The last operation whose start was recorded will not get an end.
+// Call this if the end of the last operation with a recorded start will not be recorded.
 void DropStart(uint32_t stream) noexcept;
 // The events were destroyed with their context.
 void ForgetStreamEvents(uint32_t stream) noexcept;

@@ -12,8 +12,7 @@ using ring::OpStage;
 
 uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
-// Sets the stage of queued operations to that of the group's end. Operations that failed by themselves keep their
-// stage.
+// Sets the stage of queued operations to that of the group's end. Operations that failed individually keep their stage.
 void Settle(uint8_t* stage, OpStage now) noexcept {
   if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
 }

@@ -19,8 +19,8 @@
 
 namespace lockstep::recorder {
 
-// glibc has had this function since 2.3.2, while pthread_atfork is linked into every program. Weak, because other C
-// libraries have only pthread_atfork.
+// glibc has exported this function since 2.3.2, but links pthread_atfork statically into every program. Weak, because
+// other C libraries have only pthread_atfork.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                                        void* object);
 
@@ -377,7 +377,7 @@ void FindGoneThreads() noexcept {
   }
 }
 
-// Finds something only if another process wrote into the file, or if the recorder has a bug.
+// Returns which part of the ring another process or a bug in the recorder has overwritten; null if none.
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {

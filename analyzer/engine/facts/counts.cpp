@@ -96,7 +96,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   return program;
 }
 
-// Returns whether a rank with these counts cannot be on the sibling's way through the program.
+// Returns whether a rank with these counts cannot be on the same path through the program as the sibling.
 bool Contradicts(const Counts& counts, const Counted& sibling) {
   for (const Counts& c : sibling.places) {
     // All older places are behind `c`.

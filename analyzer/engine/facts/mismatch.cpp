@@ -19,7 +19,7 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
-// Returns true if a call is wrong by itself, because its kind cannot have these sizes in that communicator. Returns
+// Returns true if a call is wrong in any case, because its kind cannot have these sizes in that communicator. Returns
 // false if not all members of the communicator are known, because its size is then unknown, too.
 bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
   const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;

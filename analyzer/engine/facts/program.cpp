@@ -366,7 +366,7 @@ int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
 }
 
 // The fellows are the members with which this rank would have made its sibling's call. Returns whether most of them
-// made the rank's own call after equally many of those calls. If so, they have their own number of rounds.
+// made the rank's own call after the same number of those calls. If so, they have their own number of rounds.
 bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
     return false;
@@ -400,7 +400,7 @@ struct AtIssue {
 };
 
 // Returns whether most members of the communicator made this rank's call at its number, although others (or the sibling
-// in its own communicator) did not. If so, the rank skipped and added no call.
+// in its own communicator) did not. If so, the rank neither skipped nor added a call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
   const auto [own, op, kind] = AtIssue(model, d);
   if (kind == kNoIndex || !IsCollective(op->kind)) return false;
@@ -494,8 +494,8 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If the members all continued alike, they have their own number of rounds or their own sizes. Then one of them
-      // shows the program.
+      // If all members continued in the same way, they have their own number of rounds or their own sizes. Then one of
+      // them shows the program.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();
@@ -579,7 +579,7 @@ class Family {
     return votes;
   }
 
-  // Returns whether both ranks continued alike after the calls before this one.
+  // Returns whether both ranks continued with the same kind of call after the last calls like `before`.
   bool WereAlike(const Program& a, const Program& b, const Token& before) const {
     constexpr int64_t kEarlier = 3;
     bool any = false;

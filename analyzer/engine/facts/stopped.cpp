@@ -15,8 +15,8 @@ using ring::IsPointToPoint;
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// A single witness may itself be the rank that left the program. If others also stopped beside the rank, processes
-// merely run ahead of their GPUs by different numbers of calls: so many times as many ranks must have continued.
+// A single witness may itself be the rank that left the program. If others stopped at the same place, processes
+// may only run ahead of their GPUs by different numbers of calls. So kManyPassed times as many ranks must have passed.
 constexpr int32_t kWitnessed = 2, kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
@@ -132,7 +132,7 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
     for (const size_t r : family) {
       const size_t own = model.ranks[r].in_flight.size();
       if (model.ranks[r].host != HostState::kUnknown || own > kMayFillQueue) continue;
-      // Only ranks with more calls in flight can be witnesses.
+      // Only ranks with more calls in flight can show that this rank stopped.
       const auto more = [&](size_t other) { return model.ranks[other].in_flight.size() > std::max<size_t>(own, 1); };
       if (std::count_if(asked.begin(), asked.end(), more) < kWitnessed) continue;
       StoppedHost host;

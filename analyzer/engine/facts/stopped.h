@@ -1,4 +1,4 @@
-// Finds processes that stopped by themselves although their GPU has waiting work. Other ranks with the same role
+// Finds processes that stopped on their own although their GPU has waiting work. Other ranks with the same role
 // continued past that place, although their GPUs have at least the same unfinished work. So the process did not stop
 // because of that work.
 #pragma once

@@ -14,7 +14,7 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Returns whether the GPU is known to hang by itself.
+// Returns whether the GPU is known to hang on its own.
 bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }

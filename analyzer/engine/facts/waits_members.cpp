@@ -187,8 +187,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
     if (IsBehind(queue, place)) {
-      // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
-      // nothing.
+      // The member is behind only if its earlier work does not finish either. If that work waits for
+      // nothing, it becomes a sink of the graph.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
     } else if (theirs->state == OpState::kEnqueued) {
       not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});

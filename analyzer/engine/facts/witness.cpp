@@ -91,7 +91,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const auto against = [](const int* votes) {
     return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
   };
-  // Compares the calls at this number in other communicators of the class, if ranks with the same program count alike.
+  // Compares the calls at this number in other communicators of the class, if ranks with the same program number them
+  // equally.
   int at_place[2] = {0, 0};
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     if (c == comm) continue;

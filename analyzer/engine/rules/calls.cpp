@@ -70,8 +70,8 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     c.kind = RANK_NOT_ARRIVED;
     c.reason = REASON_SKIPPED;
     c.cause = "code mismatch";
-    // Uses the number in the rank's own communicator, because ranks with the same role number the calls of that kind of
-    // communicator alike.
+    // Uses the number in the rank's own communicator, because ranks with the same role use the same numbers in that
+    // kind of communicator.
     const uint32_t comm = facts.model.CommOf(bundle.ranks[d.sibling_rank], *theirs);
     const Member* own = facts.model.MemberOfKind(d.rank, facts.model.comms[comm].kind);
     c.In(own != nullptr ? facts.model.CommOf(*own) : comm, theirs, d.sibling_rank);

@@ -1,4 +1,4 @@
-// Describes GPUs that hang by themselves, and members that are the only ones to complete an operation.
+// Describes GPUs that hang on their own, and members that are the only ones to complete an operation.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -95,7 +95,7 @@ class CircleLeavers {
       }
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
-    // Ranks that issued a call that many did not are ahead only if no few ranks lack a call that many issued.
+    // Ranks that are ahead count only if no minority missed a call that many issued.
     if (odd_.empty()) odd_ = std::move(ahead);
     // All other ranks have issued the calls that some ranks wait for.
     if (IsMinority(never)) odd_ = std::move(never);

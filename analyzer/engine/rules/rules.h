@@ -21,14 +21,14 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns);
 // Processes that ended without a clean exit while unobserved. Returns causes only if all processes have ended.
 std::vector<Cause> FromUnseenEnds(const Facts& facts);
-// Ranks that are stuck by themselves or left their program, although no rank waits for them yet. `known` are the causes
+// Ranks that are stuck on their own or left their program, although no rank waits for them yet. `known` are the causes
 // that others wait for.
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
 // Collectives that some members completed and others never issued, according to records that a framework wrote
 // afterwards.
 std::vector<Cause> FromAbsence(const Facts& facts);
 // For a job in which no rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that
-// do not, or else the ranks without data. Needs no wait graph.
+// do not; if there are none, the ranks without data. Needs no wait graph.
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
 // For a job of which only stacks are known. Returns the few ranks whose stacks are at a different place in the program.
 std::vector<Cause> FromStacks(const Facts& facts);

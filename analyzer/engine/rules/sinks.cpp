@@ -103,7 +103,7 @@ void DoubtRunning(const Facts& facts, Cause* c) {
 // Returns whether another cause may explain this one.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
-// Returns the ranks that are known to hang, each by itself.
+// Returns the ranks that are known to hang, each independently.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   std::set<int32_t> ranks;
   for (const Cause& c : causes) {

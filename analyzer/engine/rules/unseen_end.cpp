@@ -45,7 +45,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
   int64_t last = 0;
   for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
   for (Cause& c : *causes) {
-    // A stopped process does not continue by itself.
+    // A stopped process does not continue on its own.
     if (!FindingFactsOf(c.kind).rests_on_flight || (watched > 0 && c.reason == REASON_PROCESS_STOPPED)) continue;
     if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
         last - (c.op->enter_ns + bundle.ranks[c.op_rank].real_minus_mono_ns) >= late_after_ns) {

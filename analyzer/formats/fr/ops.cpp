@@ -222,8 +222,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.enter_ns = std::max<int64_t>(integer(Key::kTimeCreatedNs, 0), 0);
   op.started_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredStartedNs, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredCompletedNs, 0), 0);
-  // When the completion was noticed says little about when it happened, so the duration from events on the stream is
-  // used.
+  // A completion may be noticed long after it happened, so this uses the duration from events on the stream.
   const Value& duration = field(Key::kDurationMs);
   const double ms = duration.type == Type::kDouble ? duration.real
                     : duration.type == Type::kInt  ? static_cast<double>(duration.integer)

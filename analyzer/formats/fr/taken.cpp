@@ -49,8 +49,8 @@ bool TimedOut(const FileData& file) {
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
   constexpr int64_t kAtOnce = 5'000'000'000, kApart = 100'000'000;
-  // File times by themselves also differ if hosts' clocks differ. Times since the newest entry by themselves also
-  // differ if one host stopped early.
+  // File times alone also differ if hosts' clocks differ. Times since the newest entry alone also differ if one host
+  // stopped early.
   struct Range {
     int64_t least = INT64_MAX, most = INT64_MIN;
     void Add(int64_t value) {

@@ -122,7 +122,7 @@ class Loader {
     JoinLogs(std::move(logs.framework));
   }
 
-  // Adds ranks that left no dump, if logs show their calls or ends, and the stacks of ranks that did.
+  // Adds ranks without a dump, if logs show their calls or that they ended. Adds stacks to ranks with a dump.
   void JoinLogs(Bundle logs) {
     Bundle& dumps = records_.framework;
     dumps.ranks_expected = std::max(dumps.ranks_expected, logs.ranks_expected);

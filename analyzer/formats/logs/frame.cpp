@@ -85,8 +85,8 @@ size_t CutAt(const std::vector<std::string_view>& lines) {
   }
   if (most < kLeastColumns) return 0;
   if (least == most && 2 * filled > lines.size()) return most;
-  // A cut is inside a word, or at a blank. Lines of a program may have equal lengths, too, but then they also end and
-  // continue alike.
+  // A cut is inside a word, or at a blank. A program may also print lines of equal length, but then their ends and
+  // beginnings are also similar.
   size_t full = 0, cuts = 0, twice = 0;
   std::set<std::string> places;  // the text around each cut
   for (size_t i = 0; i + 1 < lines.size(); ++i) {

@@ -58,7 +58,7 @@ class Ranks {
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
   // Adds where a rank runs, as far as known. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
-  // Returns the ranks of this process or GPU, otherwise those of this host. `host` may be empty, `pci` empty, `pid` 0.
+  // Returns the ranks of this process or GPU, otherwise those of this host. Pass "" or 0 if unknown.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
   std::map<int32_t, fr::FileData> ranks;
@@ -91,7 +91,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports everything that says nothing about a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
+// Reports everything that does not concern a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
 // kernel and launchers, or a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 

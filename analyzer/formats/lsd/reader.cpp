@@ -483,7 +483,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     unpack(i, false);
     taken += chunks[i].count;
   }
-  // The oldest unfinished operation says most, because the rest waits behind it.
+  // The oldest unfinished operation is the most informative, because the rest waits behind it.
   size_t kept = 0;
   for (auto it = order.rbegin(); it != order.rend() && kept < 2 * plan.newest; ++it) {
     if (!chunks[*it].keep || pieces[*it].unpacked) continue;

@@ -17,7 +17,7 @@ absl::flat_hash_map<uint64_t, Flying> FlyingOf(const Bundle& bundle) {
       Flying& flying = found[comm];
       const bool pair = op.kind == ring::CallKind::kSend || op.kind == ring::CallKind::kRecv;
       const int64_t sequence = pair ? -1 : op.seq;
-      // A collective says more than sends and receives, whose numbers count per peer.
+      // Prefers collectives to sends and receives, which are numbered separately for each peer.
       if (flying.kind != ring::CallKind::kNone && sequence < flying.sequence) continue;
       if (flying.kind == ring::CallKind::kNone || sequence > flying.sequence) flying = {op.kind, sequence, 0, false};
       if (op.state == OpState::kStarted) ++flying.started;

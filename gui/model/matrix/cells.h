@@ -13,12 +13,12 @@ namespace lockstep::gui {
 // Communicator mode has a row for each member and a column for each collective of that communicator. Job mode has a row
 // for each rank of the document or of facts().missing(), ascending, with the last calls of each in its own order,
 // the newest at the right. The last column is the next call: kMissing if peers have made it and the rank is not
-// merely a victim, or else kOutside.
+// merely a victim, otherwise kOutside.
 //
 // A cell in flight is kWaiting if a member is known not to have issued it, or if the analysis found the rank waiting in
 // it (sends and receives; collectives that a member without data does not join). A call that peers issued and the
-// member did not is kMissing. A call that the member issued without a remaining record is kOverwritten. Members with
-// differing calls are kMismatch.
+// member did not is kMissing. A call that the member issued, but whose record was overwritten, is kOverwritten. Members
+// with differing calls are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
   int32_t comm = -1;

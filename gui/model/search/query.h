@@ -1,7 +1,8 @@
-// The search box's small language: words that must all match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
-// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which match a part of the name of a
-// host, communicator or operation, or a rank's number. A minus before a word excludes it; "quotes" keep words together.
-// Patterns match whole names with * and ?, plain words any part; case does not matter.
+// The search box's query language. All terms of a query must match:
+//   rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce state:missing seq>8800 seq:8800-8810 stage:3 class:cause
+//   lag>10
+// Patterns with * and ? match whole names. A plain word matches a rank's number, or any part of the name of a host,
+// communicator or operation. A minus excludes a term; "quotes" keep words together; case does not matter.
 #pragma once
 
 #include <QString>
