@@ -91,8 +91,8 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports everything that does not concern a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
-// kernel and launchers, or a log without any of these.
+// Reports everything that does not concern a rank's progress. Examples are stuck watchdogs, a lost store, and messages
+// of NCCL, the kernel and launchers. Also reports a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Returns all ranks, ascending. Appends problems. For `aborted_first`, see Records.
