@@ -42,7 +42,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   }
   if (!replaced) {
     sigaction(signal, &before, nullptr);
-    // A process sent the signal, perhaps this one. A real fault would occur again by itself.
+    // A process sent the signal, perhaps this one. A real fault occurs again without this.
     if (info->si_code <= 0) raise(signal);
   }
   errno = error;

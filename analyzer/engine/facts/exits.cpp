@@ -36,8 +36,8 @@ End EndOf(const Process& p) {
 
 bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal == SIGKILL; }
 
-// Returns whether a launcher killed what was left of the job: SIGKILL ended more processes than ended otherwise, none
-// runs, and on a host with both kinds of ends, no SIGKILL came first.
+// Returns whether a launcher killed what was left of the job. In that case, SIGKILL ended more processes than ended
+// otherwise, and no process runs. On a host with both kinds of ends, SIGKILL did not come first.
 bool RestWasKilled(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> first;  // killed, otherwise
   size_t killed = 0, otherwise = 0;

@@ -316,7 +316,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may lack its capture time or its clock. An operation of unknown age does not count as old if other
+    // A damaged file may have no capture time or no clock. An operation of unknown age does not count as old if other
     // members know its age.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);

@@ -19,7 +19,8 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// A dump may lack at most this many of the last completions, because the framework's watchdog has not noticed them yet.
+// At most this many of the last completions may be missing from a dump, because the framework's watchdog has not
+// noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
 // After this time, the watchdog has noticed a completion.
 constexpr int64_t kNoticed = 2'000'000'000;
@@ -248,8 +249,9 @@ std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes
   return waits;
 }
 
-// The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
-// those: the owner of the store's key, or the process missing from the barrier. Otherwise all of them are named.
+// The record does not show which process the rank waits for. If some stuck ranks do not wait outside NCCL, the process
+// belongs to one of those. It owns the store's key, or is missing from the barrier. Otherwise all stuck ranks are
+// named.
 bool WaitGraph::HoldFromOutside() {
   constexpr size_t kEnough = 64;  // maximum number of candidates; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
@@ -427,8 +429,8 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   return age >= 0 && age < kNoticed;
 }
 
-// A framework's watchdog checks at intervals, so a dump may lack the last completion or two. It lacks more only if the
-// GPU or the watchdog hangs.
+// A framework's watchdog checks at intervals, so the last completion or two may be missing from a dump. More are
+// missing only if the GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
@@ -529,7 +531,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   std::vector<Edge> out;
 
   // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
-  // is known to be elsewhere is not blocked by it, unless it uses CPU in unknown code: then it may be polling the GPU.
+  // is known to be elsewhere is not blocked by its GPU, unless the process uses CPU in unknown code. In that case, the
+  // process may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;

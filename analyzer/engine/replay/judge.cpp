@@ -327,8 +327,8 @@ class Trial {
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
   }
 
-  // Returns ranks that others wait for and that seem to wait for no rank. Their records may lack calls, because their
-  // backend does not record all of them.
+  // Returns ranks that others wait for and that seem to wait for no rank. Calls may be missing from their records,
+  // because their backend does not record all of them.
   std::vector<int32_t> IdleUntold(const Recorded& recorded, const Outcome& base) const {
     std::vector<int32_t> idle;
     for (size_t p = 0; p < recorded.seen; ++p) {

@@ -111,7 +111,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
       const CommView& view = facts.model.comms[comm];
       const Member* own_part = facts.model.MemberOfKind(wait.rank, view.kind);
       const Membership* alike = own_part == nullptr ? nullptr : &sibling.memberships[own_part->membership];
-      // The rank that waits has a different role, so it does not show what the missing rank had to do.
+      // The rank that waits has a different role, so its calls do not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
       const uint32_t membership = own_part->membership;
@@ -164,7 +164,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = EndedWell(rank);
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
-    // role continued with the same work unfinished, or if nothing is left that could block it.
+    // role continued with the same work unfinished, or if nothing could block the rank any more.
     const bool framework =
         rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
         (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));

@@ -112,8 +112,8 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-// Returns the cause at a queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives that already
-// have a cause, because every member of a collective is an end of the graph.
+// Returns the cause at a queue at the end of the graph; its GPU is stuck. `told`: stuck collectives that already have a
+// cause, because every member of a collective is an end of the graph.
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];

@@ -170,8 +170,8 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     const bool known = peer != nullptr && peer->rank_index >= 0;
     bool counted = false;
     if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
-    // If older records are gone, which receive matches a framework's send is only an assumption. Between just two
-    // ranks, that hardly matters.
+    // If older records were overwritten, Lockstep only assumes which receive matches a framework's send. Between just
+    // two ranks, that hardly matters.
     c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
     if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);

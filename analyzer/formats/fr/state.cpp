@@ -206,7 +206,8 @@ class StateJudge {
     rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start time that was written at completion is not the start, nor is a state that is never updated.
+      // A start time that was written at completion is not the start. A state that is never updated shows no start
+      // either.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_[raw_[i].backend])) rank_.start_recorded = true;
     }
@@ -308,8 +309,8 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not: for these, the count
-    // proves only those that the watchdog has also dropped.
+    // Collectives of a group complete in order. Sends and receives to different peers do not. For these, the count
+    // proves only the completion of those that the watchdog has also dropped.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
@@ -336,8 +337,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // An open group launches nothing on any communicator. It may have begun before its first batch if the counters also
-    // lack the calls there.
+    // An open group launches nothing on any communicator. The group may have begun before its first batch, if calls
+    // there are also missing from the counters.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];

@@ -26,8 +26,8 @@ constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "KeyboardInterrupt",
                                                "SystemExit"};
 
-// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer is gone or late. Releases before 2.0
-// have no types for these.
+// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer has ended or is late. Releases
+// before 2.0 have no types for these.
 constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
                                                "NCCL Error",
                                                "NCCL communicator was aborted",

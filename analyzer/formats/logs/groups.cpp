@@ -201,7 +201,7 @@ class Watchdogs {
   }
 
   // All ranks print the counters of the whole job's group. If no rank waits there, and several print nothing else,
-  // these lines do not show for which of them others wait: processes end before all watchdogs have caught their
+  // these lines do not show which of those ranks others wait for. Processes end before all watchdogs have caught their
   // timeouts.
   void DropIdle() {
     const auto waits = [&](const auto& group) {
@@ -572,7 +572,7 @@ void NameUntold(Ranks* ranks) {
 }
 
 // Returns whether two ranks wait in two groups that both are members of. Either they call them in different orders, or
-// the log lacks the earlier wait of one of them.
+// the earlier wait of one of them is missing from the log.
 bool WaitsCross(const Ranks& ranks) {
   constexpr size_t kMostCompared = 256;
   std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group

@@ -21,7 +21,7 @@ class AnswerView : public View {
  public:
   explicit AnswerView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;  // the selected words of the page, or else the rows of the picture
+  QString CopyText() const override;  // the selected words of the page, otherwise the rows of the picture
   QString Csv() const override;       // the calls of the picture
   bool Paint(QPainter* painter, const QSize& size) override;
 
