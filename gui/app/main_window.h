@@ -1,5 +1,5 @@
-// The window: tree on the left, verdict and pictures in the middle, details on the right, tables below. It owns the
-// navigator, the loader and the views, and connects them to the actions. It does not know what views draw.
+// The window: tree on the left, verdict and pictures in the middle, details on the right, tables below. The window owns
+// the navigator, the loader and the views, and connects them to the actions. It does not depend on what views draw.
 #pragma once
 
 #include <QDockWidget>

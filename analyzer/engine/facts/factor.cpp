@@ -102,7 +102,7 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
     // Things are sorted by kind, smallest first: a host precedes a switch that has no other host of the job. If several
-    // have equally few ranks, the first is used.
+    // things have equally few ranks, the first is used.
     if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
   }
   return best;

@@ -175,7 +175,7 @@ class Aligner {
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
-      // Ranks may exchange with different peers by design; only earlier calls show whether these two do.
+      // Ranks may exchange with different peers by design. Only earlier calls show whether these two ranks do.
       const bool collectives = IsCollective(a[i].op->kind) && IsCollective(b[j].op->kind);
       if (agreed < kMinAgreement && !(from_the_start && collectives)) return {};
       Divergence d;
@@ -519,7 +519,7 @@ class Family {
     }
   }
 
-  // This rank kept to the program: those that continued like the reference left it.
+  // This rank followed the program. The ranks that continued like the reference left the program.
   void AddThoseWhoTurned(const Program& own, const Aligner::Comparison& c, bool by_history) {
     const Votes votes = Ask(0, own, c);
     // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.

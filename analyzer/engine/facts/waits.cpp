@@ -31,8 +31,8 @@ bool MakesWithoutBlocking(const Rank& rank) {
   });
 }
 
-// Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. It is known only from its
-// tickets, which count the work put on the stream, from 1.
+// Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. The operation is known only from
+// the stream's tickets, which count the work put on the stream, from 1.
 void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
   for (uint32_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
@@ -78,8 +78,8 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are
-// assumed to run in the order of issue: a framework's streams wait for each other through unrecorded streams.
+// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are assumed
+// to run in the order of issue, because a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
@@ -133,8 +133,8 @@ void WaitGraph::FindLost(size_t rank_index) {
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = NextOf(ms);
-        // Operations missing from a truncated file were issued after all that it contains. If it contains an unfinished
-        // one, the GPU is executing that, and the lost ones are queued behind it.
+        // Operations missing from a truncated file were issued after all that it contains. If the file contains an
+        // unfinished operation, the GPU is executing that one, and the lost operations are queued behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
@@ -384,8 +384,8 @@ void WaitGraph::BuildQueue(uint32_t index) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // A GPU that reaches an operation starts it even if ranks are missing there. If it did not start it, its own
-      // earlier work blocks it, and no rank without data is needed as an explanation.
+      // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start the
+      // operation, its own earlier work blocks it. No rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
@@ -470,8 +470,8 @@ void WaitGraph::HoldByFaultyGpus() {
 }
 
 // Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
-// another rank in it, the two would have finished their part, so the true counterpart is a later one. In that case,
-// returns the node of the peer's queue.
+// another rank in that counterpart, the two ranks would have finished their part. So the true counterpart is a later
+// one. In that case, returns the node of the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);

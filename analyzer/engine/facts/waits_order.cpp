@@ -48,7 +48,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = *OldestIn(queue);
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // The time is not recorded. But a wait for a later operation was itself made later.
+  // The time of the wait is not recorded. But a wait for a later operation was itself made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;

@@ -27,8 +27,8 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   return false;
 }
 
-// Returns whether the rank's records would still contain the holder's operation: the holder issued it after a call that
-// the rank's records contain.
+// Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the
+// operation after a call that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   if (facts.bundle.ranks[rank_index].records_lost == 0) return true;
   for (const CommView& view : facts.model.comms) {

@@ -159,8 +159,8 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   return odd;
 }
 
-// Returns whether the two operations that these orders swap must run in the order in which they were issued. That is so
-// if they are on one stream. It is also so if a rank of each order completed earlier calls on both communicators.
+// Returns whether the two operations that these orders swap must run in the order in which they were issued. They must
+// if they are on one stream, or if a rank of each order completed earlier calls on both communicators.
 bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   const auto swapped = Swapped(a, b);
   if (!swapped) return false;

@@ -92,8 +92,8 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this operation and another at once may run them in a different order from its peers. That closes a
-// cycle only if each member is in such another operation, which all of its own members entered.
+// A GPU that runs this operation and another one at once may run them in a different order from its peers. That order
+// closes a cycle only if each member is in such another operation, and all members of that other operation entered it.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {

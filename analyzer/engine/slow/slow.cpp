@@ -90,8 +90,8 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // All leave together, so the rank that was in the collective for the shortest time arrived last. This compares no
-      // clocks.
+      // All members leave together, so the rank that was in the collective for the shortest time arrived last. No
+      // clocks are compared.
       const int64_t inside = t.Duration();
       if (inside < least) {
         second = least;
@@ -250,7 +250,7 @@ void Slowness::Fill(Verdict* verdict) const {
     steps->set_count(unjudged);
     steps->set_of(total);
   }
-  // The waits add up, but no rank is at fault. This is reported so that nobody blames the rank that was late in the
+  // The waits add up, but no rank is at fault. Reports the waits so that nobody blames the rank that was late in the
   // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;

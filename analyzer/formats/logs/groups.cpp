@@ -19,8 +19,8 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is a rank of the job. It is not if different processes print the
-// same number.
+// Decides whether "[Rank 3]" in lines without a group is a rank of the job. The number is not a rank of the job if
+// different processes print the same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {

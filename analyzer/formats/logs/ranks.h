@@ -46,7 +46,7 @@ class Ranks {
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
               const std::string& like = "");
-  // Adds a fact about the hang as a problem. These come before problems with reading.
+  // Adds a fact about the hang as a problem. Such facts come before problems with reading.
   void Tell(const std::string& path, std::string text, int32_t rank = -1, const std::string& like = "");
 
   int32_t world = 0;               // minimum number of ranks in the job
