@@ -1,6 +1,6 @@
-// The folded wait-for graph: ranks in the same state that wait for the same thing form a class. Classes are found by
-// refining a partition: first by each rank's operation, then by the classes that it waits for, until nothing changes.
-// This keeps waiting ranks apart from others, and creates no new cycle.
+// The folded wait graph. Ranks in the same state that wait for the same thing form a class. Classes are found by
+// refining a partition, first by each rank's operation, then by the classes that the rank waits for, until nothing
+// changes. This method keeps waiting ranks apart from others, and creates no new cycle.
 #include <algorithm>
 #include <map>
 #include <set>

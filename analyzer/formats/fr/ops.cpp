@@ -52,8 +52,8 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
-      // Shared structures may be visited again for every entry that refers to them. The limit keeps that from taking
-      // quadratic time in a file that consists only of references.
+      // Shared structures may be visited again for every entry that refers to them. The limit avoids quadratic time in
+      // a file that consists only of references.
       work_left_(4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count())) {}
 
 bool EntryReader::Spend(uint64_t work) {

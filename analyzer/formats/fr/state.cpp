@@ -92,7 +92,7 @@ class StateJudge {
     }
   }
 
-  // Finds calls without an entry. op_id counts every call of a group, so if entries are missing, it grows by more than
+  // Finds calls without an entry. op_id counts every call of a group. If entries are missing, op_id grows by more than
   // one between neighboring collectives. torchcomms numbers the calls of all groups together.
   void CountUnrecorded() {
     if (rank_.only_active) return;
@@ -147,8 +147,8 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
-  // noticed its start and end. These are often equal, so they give no duration.
+  // If the dump has durations, an operation without one (not requested yet) has only two times. They are when the
+  // watchdog noticed its start and its end. These are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -197,8 +197,8 @@ class StateJudge {
       retires_[backend] = retired[rank_.ops[i].membership] = true;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
-    // gloo and torchcomms never mark an operation as completed: it has completed once it is retired. With PyTorch's
-    // first NCCL backend, an operation that is retired but not completed has timed out.
+    // gloo and torchcomms never mark an operation as completed. Such an operation has completed once it is retired.
+    // With PyTorch's first NCCL backend, an operation that is retired but not completed has timed out.
     for (size_t i = 0; i < used.size(); i++) {
       any_ended |= completes[i] || retires_[i];
       retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty() || !gives_up[i]);
@@ -218,9 +218,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. Suppose a group's counters show unfinished operations older than its
-  // oldest entry. Then nothing has completed since the ring filled up, and the operations in flight were overwritten.
-  // (A counter may be slightly behind the GPU.)
+  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
+  // entry, nothing has completed since the ring filled up. In that case, the operations in flight were overwritten. (A
+  // counter may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers complete in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;

@@ -184,8 +184,8 @@ class Calls {
     }
   }
 
-  // Otherwise assumes the order that launchers use: host, GPU, process. Then either all ranks must be present, or all
-  // present ones must be on one host with one GPU each.
+  // Otherwise assumes the order that launchers use: host, GPU, process. In that case, either all ranks must be present,
+  // or all present ones must be on one host with one GPU each.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;

@@ -80,7 +80,7 @@ bool IsOfLibrary(std::string_view text) {
 }
 
 // Returns "RuntimeError: Connection closed by peer" for "RuntimeError: [/src/gloo/transport/tcp/pair.cc:561] Connection
-// closed by peer": a place in a library's source does not help a user.
+// closed by peer". A place in a library's source does not help a user.
 std::string WithoutSource(std::string_view text) {
   const size_t open = text.find(": [/"), close = text.find("] ", std::min(open, text.size()));
   if (close == std::string_view::npos) return std::string(text);

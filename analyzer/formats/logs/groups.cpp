@@ -154,8 +154,8 @@ class Watchdogs {
   }
 
  private:
-  // A process ends soon after its watchdog has caught a timeout. Suppose a rank has lines from before and after the
-  // call of the newest timed-out operation. Then the older lines are from an earlier attempt.
+  // A process ends soon after its watchdog has caught a timeout. If a rank has lines from before and after the call of
+  // the newest timed-out operation, the older lines are from an earlier attempt.
   int64_t NewestIssue() const {
     int64_t newest = 0;
     for (const FileFacts& file : files_) {
@@ -178,7 +178,7 @@ class Watchdogs {
   }
 
   // Releases that print a bare number count each process's own groups. If a number means different groups on different
-  // ranks, two ranks have the same position in it. Or their positions are not in the order of the ranks.
+  // ranks, two ranks have the same position in the group, or their positions are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // by group name: ranks by position
     std::set<std::string> drop;
@@ -360,8 +360,8 @@ class Watchdogs {
     }
   }
 
-  // Returns the number of members that the sizes of an operation imply: the output of an all-gather contains one input
-  // from each member. 0 if they imply none.
+  // Returns the number of members that the sizes of an operation imply. For example, the output of an all-gather
+  // contains one input from each member. 0 if the sizes imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
