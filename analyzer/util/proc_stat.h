@@ -1,4 +1,4 @@
-// Facts from /proc about a process and this machine. Every result is a snapshot: the process may be gone a moment
+// Facts from /proc about a process and this machine. Every result is a snapshot. The process may have ended a moment
 // later.
 #pragma once
 

@@ -142,8 +142,7 @@ class Folding {
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
-    // The path ends at a process that others wait for and that waits for no rank, whatever is still in its GPU's
-    // queue.
+    // The path ends at a process that others wait for and that waits for no rank, even if its GPU's queue is not empty.
     if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
         !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
         !in_circle_[from]) {

@@ -47,8 +47,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // A process that ended because of another one is judged by its last activity. A text reports that the process has
-  // ended because other processes missed it.
+  // A process that ended because of another one is judged by its last activity. A text reports such a process as ended
+  // because its peers missed it.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);

@@ -494,8 +494,8 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If all members continued in the same way, they have their own number of rounds or their own sizes. Then one of
-      // them shows the program.
+      // If all members continued in the same way, they have their own number of rounds or their own sizes. In that
+      // case, one of them shows the program.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();

@@ -155,8 +155,8 @@ class WaitGraph {
   // For the oldest operation in a queue, if its record was overwritten: returns whether counters show that the GPU is
   // executing it.
   bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
-  // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. Then no NCCL
-  // operation holds it up.
+  // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. In that case, no
+  // NCCL operation delays the GPU.
   bool NothingRuns(size_t rank_index) const;
   // Returns whether counters show that the GPU is in an operation without a record.
   bool RunsUnrecorded(size_t rank_index) const;

@@ -219,7 +219,7 @@ class Trial {
     const std::vector<uint32_t> candidates = Candidates(recorded, base, suspects);
     if (candidates.empty()) return Keep(5, Proof::NOT_PROVED, Proof::NO_OTHER_RANK, {}, &next);
     Ranks rivals, excluded;
-    // A different rank without data may just as well have kept its peers waiting.
+    // A different rank without data may equally have kept its peers waiting.
     for (auto p = static_cast<uint32_t>(recorded.seen); by_absence && p < recorded.ranks.size(); ++p) {
       if (LimitReached()) break;
       if (std::binary_search(suspects.begin(), suspects.end(), p)) continue;

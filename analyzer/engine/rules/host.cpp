@@ -151,7 +151,7 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
     const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
-  // The record of a first operation may be gone if the job continues on other communicators.
+  // The record of a first operation may have been overwritten if the job continues on other communicators.
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);

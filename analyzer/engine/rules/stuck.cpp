@@ -63,7 +63,8 @@ bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
 }
 
 // Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
-// over does not reach the other. Then that link is the cause, and other ranks wait because of these two.
+// over does not reach the other. In that case, the link between them is the cause, and other ranks wait because of
+// these two.
 void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(facts.model, front.comm, front.op->kind, front.op->seq);

@@ -31,7 +31,7 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
 }
 
 // Members leave a collective at about the same moment. How far a rank's end times deviate from that moment limits their
-// precision, whatever their source. Members on the rank's own clock show that best: between hosts, clock alignment adds
+// precision, whatever their source. Members on the rank's own clock show that best. Between hosts, clock alignment adds
 // its error.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
@@ -181,9 +181,9 @@ std::vector<Cause> Slowness::Find() {
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
   speeds_ = FindSpeeds(timing_, uses);
-  // Sends and receives of one group complete together, so one of them may wait for the partner of another. Suppose they
-  // are the only sign of a slow link, and point to no link. Then a rank that is late because of its own work is the
-  // likelier reason.
+  // Sends and receives of one group complete together, so one of them may wait for the partner of another. If they are
+  // the only sign of a slow link, and point to no link, a rank that is late because of its own work is the likelier
+  // reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {

@@ -495,8 +495,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// The writer stores entries oldest first; entries of other files are sorted by record. Then each operation gets its
-// position in its thread (without thread IDs: in the file).
+// The writer stores entries oldest first; entries of other files are sorted by record. Each operation then gets its
+// position in its thread. Without thread IDs, the position is the one in the file.
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });

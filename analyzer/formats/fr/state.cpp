@@ -147,8 +147,8 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) has only two times. They are when the
-  // watchdog noticed its start and its end. These are often equal, so they give no duration.
+  // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
+  // noticed its start and end. These times are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -487,7 +487,7 @@ class StateJudge {
       if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
         out.completed = kNone;
     }
-    // Entries and pg_status are not written at the same instant, so whatever either one proves is true.
+    // Entries and pg_status are not written at the same instant, so a fact that either one proves is true.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
     // Operations of a group may complete out of order, so this counts only those before the first unfinished one.
