@@ -66,7 +66,7 @@ void Add(const Rank& rank, const std::string& file, Mount* mount) {
 void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
   std::map<std::string, Mount> mounts;
   for (const Rank& rank : bundle.ranks) {
-    // A rank that waits for its peers saves nothing, whatever called the wait.
+    // A rank that waits for its peers saves nothing, no matter which code called the wait.
     if (ClassifyActivity(rank.process).stall != Stall::kCheckpoint ||
         PlaceOfProcess(rank.process).where == Whereabouts::kWaits)
       continue;

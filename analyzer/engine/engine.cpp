@@ -216,7 +216,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
     return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;
   };
-  // What nobody waits for yet is less likely the cause, but likelier than a guess.
+  // A fault that nobody waits for yet is less likely the cause, but likelier than a guess.
   const auto proven = [](const Cause& c) { return c.doubtful && c.grade < kAnyone ? 2 : c.beside ? 1 : 0; };
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     if (proven(a) != proven(b)) return proven(a) < proven(b);

@@ -20,8 +20,8 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict);
 // healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict);
 
-// Lists NCCL libraries that are newer than the recorder or have functions that it does not support, and names functions
-// that the job may have called without being recorded.
+// Lists NCCL libraries that are newer than the recorder, or that have functions that the recorder does not support.
+// Names the functions that the job may have called without a record.
 void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict);
 
 // Lists ranks whose rings are smaller than requested, or only in memory, because the file system was full.

@@ -29,8 +29,8 @@ struct Rule {
 };
 
 // Python frames, by file. From the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named loaders.
-// torch/_dynamo/eval_frame.py is missing on purpose, because it is on the stack of every compiled model, whether
-// compiling or not. The same applies to the frames that run compiled code (_inductor/output_code.py,
+// torch/_dynamo/eval_frame.py is missing on purpose. It is on the stack of every compiled model, even if the model is
+// not being compiled. The same applies to the frames that run compiled code (_inductor/output_code.py,
 // _functorch/_aot_autograd/runtime_wrappers.py).
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
@@ -78,10 +78,11 @@ inline constexpr Rule kPythonNames[] = {
     {"_store_based_barrier", Stall::kRendezvous},
 };
 
-// Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal
-// without the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that waits for the lock is in take_gil
-// of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes NCCL's unique ids through a
-// key-value store (TCPStore and the like), JAX through its coordination service, MPI programs by a broadcast.
+// Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14, in Modules/gcmodule.c and Python/gc.c.
+// Its name is collect before 3.9, and gc_collect_internal without the interpreter lock. A thread that waits for the
+// lock is in take_gil of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes NCCL's
+// unique ids through a key-value store (TCPStore and similar). JAX uses its coordination service, and MPI programs use
+// a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},
@@ -116,9 +117,8 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
-// Waits for other ranks or for the GPU, in addition to the functions of CUDA and HIP
-// (analyzer/engine/facts/gpu_wait.h): prefixes of native functions, and parts of frames. The driver's functions have no
-// names.
+// Waits for other ranks or for the GPU: prefixes of native functions, and parts of frames.
+// analyzer/engine/facts/gpu_wait.h has the functions of CUDA and HIP. The driver's functions have no names.
 inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
 inline constexpr absl::string_view kPeerWaits[] = {
     "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 // Cuts data from a file or a network to reasonable sizes: 2,048 threads of 512 frames, 64 GPUs, 256 lines of the
-// kernel's log, texts of 1,024 characters; an invalid index becomes 0.
+// kernel's log, texts of 1,024 characters. An invalid index becomes 0.
 void BoundEvidence(ProcessEvidence* evidence);
 
 // "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":

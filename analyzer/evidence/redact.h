@@ -1,6 +1,6 @@
 // Removes a site's own names of folders, files and functions from process evidence. Equal names get equal replacements,
-// so stacks still merge and places are recognized again. Public names (the C library, NCCL, CUDA, Python, PyTorch and
-// the like) stay, and so do the words that reveal an activity (analyzer/evidence/activity_rules.h). docs/security.md
+// so stacks still merge and places are recognized again. Public names stay (the C library, NCCL, CUDA, Python, PyTorch
+// and similar). The words that reveal an activity stay, too (analyzer/evidence/activity_rules.h). docs/security.md
 // ("Redaction") describes it for users.
 #pragma once
 
@@ -68,10 +68,10 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// The source of the key: the first redact.key (at least 16 bytes, readable only by its owner) in $LOCKSTEP_KEYS,
-// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random key, so
-// that equal names are equal only within this process. *from, if given, names the source for messages. PermissionDenied
-// if others may read a key.
+// Finds the key. The first choice is the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
+// /etc/lockstep/keys. The file must have at least 16 bytes, and only its owner may read it. The second choice is
+// `other`, a file that the same hosts share. The last is a random key, with which equal names are equal only within
+// this process. *from, if given, names the source for messages. PermissionDenied if others may read a key.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
 // Redacts all data about this host's processes that leaves this process. Call it before other threads start; without it

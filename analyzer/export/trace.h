@@ -64,7 +64,7 @@ std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
 
 // "AllReduce", or the framework's or NCCL's name for it; printable.
 std::string OperationName(const Bundle& bundle, const Op& op);
-// The state of a recorded operation: "completed", "in flight, not reached", .. It is never "never called".
+// The state of a recorded operation: "completed", "in flight, not reached", .. Never "never called".
 const char* StateName(OpState state);
 
 }  // namespace lockstep

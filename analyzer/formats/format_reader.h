@@ -49,7 +49,7 @@ struct Records {
   std::optional<Rank> aborted_first;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
   std::vector<std::string> unclaimed;  // files in no known format
-  // Files were read that show no rank's state, and a problem reports what they do show. There is a verdict
+  // The files that were read show no rank's state, and a problem reports what they do show. There is a verdict
   // nevertheless.
   bool explained = false;
 };

@@ -342,7 +342,7 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
 
 // Returns ranks whose dumps are from an earlier time. Either they never issued what another member completed with them,
 // and their last entries are older by more than the time it takes to dump a job. Or their dumps are older by that much,
-// and the other member was still making calls: then their unfinished operations are no evidence against them.
+// and the other member was still making calls. In that case, their unfinished operations are no evidence against them.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
   for (const Seen& s : list) {

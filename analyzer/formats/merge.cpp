@@ -86,8 +86,8 @@ uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
   return it->second;
 }
 
-// Sorts by program order in each thread, as Bundle requires, whatever the file's order. Operations that the rings had
-// overwritten are older and come first.
+// Sorts by program order in each thread, as Bundle requires, no matter how the file is sorted. Operations that the
+// rings had overwritten are older and come first.
 void SortOps(std::vector<Op>* ops) {
   const auto before = [](const Op& a, const Op& b) {
     if (a.recent_only != b.recent_only) return a.recent_only;

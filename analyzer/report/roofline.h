@@ -1,5 +1,5 @@
-// The highest bandwidth that an operation can reach, to compare with Speed::roofline_bus_bytes_per_s. It is absolute,
-// so a cluster that is slow as a whole also looks slow.
+// The highest bandwidth that an operation can reach, to compare with Speed::roofline_bus_bytes_per_s. The limit is
+// absolute, so a cluster that is slow as a whole also looks slow.
 #pragma once
 
 #include <cstdint>

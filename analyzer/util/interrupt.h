@@ -33,7 +33,7 @@ class InterruptWatch {
         const std::lock_guard lock(writing_);
         if (!unfinished_.empty()) unlink(unfinished_.c_str());
         if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
-          // The terminal is gone.
+          // The terminal no longer exists.
         }
         _exit(128 + number);
       }).detach();

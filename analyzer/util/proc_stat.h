@@ -1,4 +1,4 @@
-// Facts from /proc about a process and this machine. Every result is a snapshot: the process may be gone a moment
+// Facts from /proc about a process and this machine. Every result is a snapshot. The process may have ended a moment
 // later.
 #pragma once
 
@@ -22,7 +22,7 @@ struct ProcStat {
   bool ended() const { return state == 'Z' || state == 'X'; }
   int64_t StartedRealNs() const;  // by the wall clock
 };
-// Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread is gone.
+// Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread no longer exists.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);
 std::optional<ProcStat> ReadProcStat(pid_t pid);
 // The same from the contents of a stat file. Handles names with spaces and parentheses.

@@ -17,7 +17,7 @@ ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
 // The same with the verdict of that analysis.
 ViewFacts BuildViewFacts(const Bundle& bundle);
 
-// Adds merged stacks for ranks whose facts have none: those of threads with Python frames, or else all of them. Adds
+// Adds merged stacks for ranks whose facts have none: those of threads with Python frames, otherwise all of them. Adds
 // the reasons for missing stacks to facts->unknown.
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts);
 

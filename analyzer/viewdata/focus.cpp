@@ -70,8 +70,8 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Equal for ranks whose GPUs are in one operation of one class of communicators; they share a text. 0 if the rank
-  // has its own text.
+  // Equal for ranks whose GPUs are in one operation of one class of communicators. Such ranks share a text. 0 if the
+  // rank has its own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;
@@ -203,7 +203,7 @@ class Picture {
     return line;
   }
 
-  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. Its oldest
+  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. The rank's oldest
   // unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is there.
   Line SendsAndReceives(const Member& member, bool culprit) const {
     const Rank& rank = RankOf(member);

@@ -61,7 +61,7 @@ bool GpuRecorded(const Rank& rank) {
 
 int64_t Clamped(int64_t ns) { return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61); }
 
-// Sets the offset for each rank's times, from the alignment by shared operations, or else from the wall clocks.
+// Sets the offset for each rank's times, from the alignment by shared operations, otherwise from the wall clocks.
 void SetClocks(const ViewInput& in, ViewFacts* facts) {
   const AnalysisView& a = in.analysis;
   const Rank* reference = nullptr;
@@ -225,7 +225,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
     out.op = front.op;
     out.comm = front.comm;
     out.mismatch = front.mismatch;
-    // If the record of the current operation is gone, the graph's edge names the communicator.
+    // If the record of the current operation was overwritten, the graph's edge names the communicator.
     for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       if (out.op == nullptr && e.comm != kNoIndex) out.comm = e.comm;
     }
@@ -248,7 +248,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   if (front.creation)
     return absl::StrCat("waiting in the creation of ", front.comm == kNoIndex ? "a communicator" : comm());
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
-  // If this rank's record is gone, the operation may be another member's record.
+  // If this rank's record was overwritten, the operation may come from another member's record.
   const Rank& rank = bundle.ranks[r];
   const bool own = !rank.ops.empty() && front.op >= rank.ops.data() && front.op < rank.ops.data() + rank.ops.size();
   const std::string op = of_class && ring::IsPointToPoint(front.op->kind) ? ring::CallName(front.op->kind)

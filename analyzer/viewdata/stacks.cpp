@@ -59,7 +59,7 @@ Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kin
   return path;
 }
 
-// The training thread: the oldest thread with Python frames, or else the process's first. Other threads sleep in the
+// The training thread: the oldest thread with Python frames, otherwise the process's first. Other threads sleep in the
 // same places on every rank.
 const ThreadStack* ThreadOf(const Rank& rank) {
   const ThreadStack *python = nullptr, *first = nullptr;

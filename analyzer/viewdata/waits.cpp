@@ -1,6 +1,6 @@
-// The folded wait-for graph: ranks in the same state that wait for the same thing form a class. Classes are found by
-// refining a partition: first by each rank's operation, then by the classes that it waits for, until nothing changes.
-// This keeps waiting ranks apart from others, and creates no new cycle.
+// The folded wait graph. Ranks in the same state that wait for the same thing form a class. Classes are found by
+// refining a partition, first by each rank's operation, then by the classes that the rank waits for, until nothing
+// changes. This method keeps waiting ranks apart from others, and creates no new cycle.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -142,8 +142,7 @@ class Folding {
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
-    // The path ends at a process that others wait for and that waits for no rank, whatever is still in its GPU's
-    // queue.
+    // The path ends at a process that others wait for and that waits for no rank, even if its GPU's queue is not empty.
     if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
         !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
         !in_circle_[from]) {

@@ -77,7 +77,7 @@ void CompareWindow::Follow(int leader) {
   MainWindow* from = side(leader);
   MainWindow* to = side(1 - leader);
   if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
-  // Waits until both halves have settled: a half with a new document has lost its position, which must not be copied.
+  // Waits until both halves have settled. A half with a new document has lost its position, which must not be copied.
   if (!from->Settled() || !to->Settled()) return;
   following_ = true;
   const Place& was = to->navigator()->place();

@@ -1,5 +1,5 @@
-// The window: tree on the left, verdict and pictures in the middle, details on the right, tables below. It owns the
-// navigator, the loader and the views, and connects them to the actions. It does not know what views draw.
+// The window: tree on the left, verdict and pictures in the middle, details on the right, tables below. The window owns
+// the navigator, the loader and the views, and connects them to the actions. It does not depend on what views draw.
 #pragma once
 
 #include <QDockWidget>
@@ -70,7 +70,7 @@ class MainWindow : public QMainWindow {
   void SelectAnomaly(int anomaly);          // counted from 0
   const std::vector<View*>& views() const { return views_; }
   View* view(const QString& name) const;  // finds a view by its accessible name; null if there is none
-  View* CurrentView() const;              // the view with the focus, or else the current tab's
+  View* CurrentView() const;              // the view with the focus, otherwise the current tab's
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
   // Every view has the document, and the remembered position is shown.

@@ -68,7 +68,7 @@ void MainWindow::JoinActs() {
   on(Id::kOpenFolder,
      [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
-    // Asks for files if files are open, or else for a folder.
+    // Asks for files if files are open, otherwise for a folder.
     choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
       if (!paths.isEmpty()) Q_EMIT CompareWanted(paths);
     });
@@ -349,7 +349,7 @@ void MainWindow::StepRecord(int by) {
   if (record >= 0) {
     record += by;
   } else {
-    // Starts at the selected position in the communicator, or else at the rank's last operation.
+    // Starts at the selected position in the communicator, otherwise at the rank's last operation.
     record = count - 1;
     constexpr int64_t kLookBack = 100'000;
     for (int64_t i = count - 1; selection.seq_first >= 0 && i >= 0 && i > count - kLookBack; --i) {

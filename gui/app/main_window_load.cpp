@@ -224,7 +224,7 @@ void MainWindow::GiveNext() {
   Q_EMIT DocumentShown();
 }
 
-// Shows the answer if there is a verdict, or else the matrix of the ranks so far.
+// Shows the answer if there is a verdict, otherwise the matrix of the ranks so far.
 void MainWindow::ShowAnswer() {
   const bool was_chosen = tab_chosen_, reading = document_->verdict().verdict() == VERDICT_UNSPECIFIED;
   if (!reading || tabs_->currentIndex() == 0) tabs_->setCurrentIndex(reading ? 1 : 0);

@@ -6,8 +6,8 @@
 
 namespace lockstep::gui {
 
-// Finds communicators by identity, or else by a unique name; operations by rank, communicator and number. Drops what
-// `to` does not contain. With `same` (the same files, maybe more of them), keeps viewports; otherwise keeps only
+// Finds communicators by identity, otherwise by a unique name, and operations by rank, communicator and number. Drops
+// what `to` does not contain. With `same` (the same files, maybe more of them), keeps viewports; otherwise keeps only
 // selection, filters, mode and grouping.
 Place MapPlace(const Document& from, const Document& to, const Place& place, bool same);
 

@@ -131,7 +131,7 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
-// Returns false unless the whole picture was written: a full disk stores the start and reports no error.
+// Returns false unless the whole picture was written. A full disk stores only the start and reports no error.
 bool SavePng(const QPixmap& picture, const std::string& path) {
   QByteArray bytes;
   QBuffer buffer(&bytes);

@@ -17,7 +17,7 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;  // cancels; a thread that is still reading ends by itself, without a report
+  ~Loader() override;  // cancels; a thread that is still reading ends on its own, without a report
 
   void Open(const QStringList& paths);
   // Opened and Failed do not follow. Cancelled does, within 100 ms, even while a file is being read.

@@ -5,8 +5,8 @@ class QThreadPool;
 
 namespace lockstep::gui {
 
-// One per process, for work that ends within seconds or checks a cancel flag. It is not Qt's global pool: QPainter uses
-// that one for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
+// One per process, for work that ends within seconds or checks a cancel flag. Not Qt's global pool, because QPainter
+// fills shapes in that pool and waits for it (Qt 6.4, qdrawhelper.cpp). So the window would freeze behind our own work.
 QThreadPool& WorkPool();
 
 }  // namespace lockstep::gui

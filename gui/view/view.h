@@ -20,8 +20,8 @@ inline void Announce(QWidget* widget, const QString& name, const QString& descri
 }
 
 // A view shows one document at one navigator's position, and never calls another view. Created and used on the window's
-// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's). It returns by a
-// queued call, which checks that the document is still the same.
+// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's). The result comes
+// back in a queued call, which checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 

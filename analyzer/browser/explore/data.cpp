@@ -207,7 +207,8 @@ Json Mismatches(const ViewFacts& facts) {
   return out;
 }
 
-// For each node at which a stack may end, finds the node of the user's code on the way to it; -1 if there is none.
+// For each node at which a stack may end, finds the node of the user's code on the path to that node; -1 if there is
+// none.
 std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
   std::vector<int64_t> ending;  // indexed by node: ranks whose stacks end there

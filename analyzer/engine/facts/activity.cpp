@@ -98,7 +98,7 @@ struct Match {
   std::string frame;
 };
 
-// The innermost frame that a rule knows shows what the code is doing; its callers only show how it got there.
+// The innermost frame that matches a rule shows what the code is doing. Its callers only show how the code got there.
 Match InnermostPython(const std::vector<std::string>& stack) {
   for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
     std::string frame = stack[i];
@@ -219,8 +219,8 @@ ActivityView ClassifyActivity(const Process& process) {
   const std::string* file = open < process.written_files.size() ? &process.written_files[open] : nullptr;
 
   Detail detail;
-  // Some native frames take precedence: a garbage collection or a wait for the interpreter lock can occur at any Python
-  // line. So can a wait for another process.
+  // Some native frames take precedence. A garbage collection, a wait for the interpreter lock, or a wait for another
+  // process can occur at any Python line.
   if (native.stall == Stall::kRendezvous ||
       ((native.stall == Stall::kGarbageCollection || native.stall == Stall::kInterpreterLock) && !brief) ||
       (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {

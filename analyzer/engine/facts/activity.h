@@ -1,5 +1,6 @@
-// What a stuck process is doing, from samples taken outside it: its stacks, the kernel function it sleeps in, its open
-// files, its CPU use and I/O. The rules match names; missing data proves nothing.
+// Shows what a stuck process is doing, from samples taken outside it. A sample contains the process's stacks, the
+// kernel function that it sleeps in, its open files, its CPU use and its I/O. The rules match names; missing data
+// proves nothing.
 #pragma once
 
 #include <cstdint>

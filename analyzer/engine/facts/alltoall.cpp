@@ -95,7 +95,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }
-  // Finds a member whose sizes differ from those of several others, which all match each other.
+  // Finds a member whose sizes differ from those of several others. Those others all match each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
     Detail* detail = found.Begin(odd == sender, Evidence::SIZES_OF_OTHERS);
     detail->set_flag(odd == sender);

@@ -22,8 +22,8 @@ struct SplitVerdict {
   }
 };
 
-// Returns whether this send or receive of the member is part of an all-to-all: its group sends to and receives from all
-// other members of a communicator with at least three.
+// Returns whether this send or receive of the member is part of an all-to-all. In an all-to-all, the call's group sends
+// to and receives from all other members of a communicator with at least three.
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op);
 
 // Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` although their counts differ. Both

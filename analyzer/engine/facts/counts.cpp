@@ -48,8 +48,8 @@ Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::Cal
 // Reads the rank's counts at up to `most` places; nothing if it is in two communicators of one kind.
 std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
-  // In a framework's file, counters precede entries. So a file that is truncated in its entries still shows the rank's
-  // place, but not how it got there.
+  // In a framework's file, counters precede entries. So if the file is truncated in its entries, it still shows the
+  // rank's place, but not how the rank got there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;
@@ -66,7 +66,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (rank.source == Source::kFlightRecorder) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
     } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
-      // An exchange among many leaves out peers for which there is no data, so its program does not tell the counts.
+      // An exchange among many ranks omits peers for which there is no data, so its program does not show the counts.
       for (const PeerCount& p : ms.peers) {
         add(m, CallKind::kSend, p.peer, p.sends);
         add(m, CallKind::kRecv, p.peer, p.recvs);

@@ -16,10 +16,10 @@ namespace lockstep {
 // needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
-// Takes a rank's send or receive in flight that has no counterpart. Returns whether it was meant for another member,
-// which waits for such a call of this rank. That is so if the peer and that member both issued a collective that the
-// rank issued after the call. It is also so if the peer itself waits (`peer_waits`), and the two ranks have only this
-// call for each other, although both exchanged with others.
+// Takes a rank's send or receive in flight that has no counterpart. Returns whether the call was meant for another
+// member, which waits for such a call of this rank. Either of two facts is enough. First, the peer and that member both
+// issued a collective that the rank issued after the call. Second, the peer itself waits (`peer_waits`), and the two
+// ranks have only this call for each other, although both exchanged with others.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits);
 
 }  // namespace lockstep

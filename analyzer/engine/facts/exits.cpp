@@ -36,8 +36,8 @@ End EndOf(const Process& p) {
 
 bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal == SIGKILL; }
 
-// Returns whether a launcher killed what was left of the job: SIGKILL ended more processes than ended otherwise, none
-// runs, and on a host with both kinds of ends, no SIGKILL came first.
+// Returns whether a launcher killed what was left of the job. In that case, SIGKILL ended more processes than ended
+// otherwise, and no process runs. On a host with both kinds of ends, SIGKILL did not come first.
 bool RestWasKilled(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> first;  // killed, otherwise
   size_t killed = 0, otherwise = 0;
@@ -189,7 +189,7 @@ std::vector<bool> FindConsequences(const Model& model) {
   if (dead == 0) return consequence;
   const Builder builder(model);
   // A process that aborts in its own code was not waiting. A process that waited for a rank without data gave up
-  // because of that rank: a watchdog ends a process whose operation takes too long.
+  // because of that rank. A watchdog ends a process whose operation takes too long.
   auto gave_up_waiting = [&](size_t r) {
     return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) ||
            EndedByWatchdog(model, r).waited_ns >= 0;
@@ -230,7 +230,8 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = end_of(r);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) {
-      // Launchers also end processes with SIGKILL. Then the one that was killed first was not waiting for the others.
+      // Launchers also end processes with SIGKILL. In that case, the process that was killed first was not waiting for
+      // the others.
       consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
       continue;
     }

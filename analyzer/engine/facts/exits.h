@@ -26,8 +26,8 @@ constexpr int64_t kEndedTogether = 50'000'000;
 // crashed.
 std::vector<bool> FindConsequences(const Model& model);
 
-// The end of a process by a watchdog: the process aborted after one of its threads had been in an operation for at
-// least a minute. Its end is a consequence of what it waited for.
+// The end of a process by a watchdog. The process aborted after one of its threads had been in an operation for at
+// least a minute. The process ended because of what it waited for.
 struct WatchdogEnd {
   // Time from the call of the oldest operation in flight to the process's end. -1 if no watchdog ended the process.
   int64_t waited_ns = -1;

@@ -21,8 +21,8 @@ constexpr int32_t kRailHosts = 3;
 
 // Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and
 // their network ports. The number is the GPU's index. If all ranks of a host have the same index (each sees one GPU),
-// it is the position of the GPU's PCI address among all addresses of the job, because hosts of one kind have the same
-// ones. Without addresses, it is the rank's number on its host.
+// the number is the position of the GPU's PCI address among all addresses of the job. Hosts of one kind have the same
+// addresses. Without addresses, the number is the rank's number on its host.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
       indexes;  // host -> indexes of its GPUs, ranks with a known index
@@ -102,7 +102,7 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
     // Things are sorted by kind, smallest first: a host precedes a switch that has no other host of the job. If several
-    // have equally few ranks, the first is used.
+    // things have equally few ranks, the first is used.
     if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
   }
   return best;
@@ -245,7 +245,7 @@ bool StuckPair(const Cause& c) {
          ring::IsPointToPoint(c.op->kind);
 }
 
-// Returns the ranks of each stuck operation. Pairs of neighbors in one pipeline form one set: a batch of sends and
+// Returns the ranks of each stuck operation. Pairs of neighbors in one pipeline form one set. A batch of sends and
 // receives ends as a whole, so any of them may delay the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;

@@ -182,8 +182,8 @@ class Finder {
                         [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
-  // Joins two creations of one size whose members would fill each other's free places: one communicator, created with
-  // two unique ids. The larger part counts as the right one.
+  // Joins two creations of one size whose members would fill each other's free places. They are one communicator,
+  // created with two unique ids. The larger part counts as the right one.
   void JoinStrays(std::vector<PendingCreation>* found) const {
     std::map<std::pair<int32_t, std::string>, std::vector<size_t>> alike;
     for (size_t i = 0; i < found->size(); ++i) {

@@ -95,8 +95,8 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   // The largest class contains the call that most members issued.
   std::vector<Alike> classes;
   const auto larger = [](const Alike& a, const Alike& b) { return a.size() > b.size(); };
-  // A log contains fewer facts, so its call may agree with several calls that differ. It then counts for the most
-  // common one.
+  // A log contains fewer facts, so its call may agree with several calls that differ. In that case, the log's call
+  // counts for the most common of these calls.
   for (const bool whole : {true, false}) {
     for (const Seen& s : calls) {
       if ((s.op->dtypes != kNoIndex || s.op->count >= 0) != whole) continue;
@@ -129,7 +129,7 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
 }
 
 // Finds an all-to-all in which all members together send more or less than they receive. If only one member sends a
-// different number than it receives, it is the odd one.
+// different number than it receives, that member is wrong.
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
   uint64_t in = 0, sent = 0;  // unsigned, because hostile records may exceed the signed range

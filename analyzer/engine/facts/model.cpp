@@ -47,8 +47,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // A process that ended because of another one is judged by its last activity. A text reports it gone because others
-  // missed it.
+  // A process that ended because of another one is judged by its last activity. A text reports such a process as ended
+  // because its peers missed it.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
@@ -316,7 +316,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may lack its capture time or its clock. An operation of unknown age does not count as old if other
+    // A damaged file may have no capture time or no clock. An operation of unknown age does not count as old if other
     // members know its age.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);

@@ -1,6 +1,6 @@
-// The bundle in the form that the analysis needs: how far each rank is in each communicator, and what it has in flight
-// in which order. Built once and read by every later stage. Holds references into the bundle, which must outlive it.
-// Several threads may read it, but only one may look up counterparts of sends and receives, because those tables are
+// The bundle in the form that the analysis needs. Shows how far each rank is in each communicator, and what it has in
+// flight, in order. Built once and read by every later stage. Holds references into the bundle, which must outlive it.
+// Several threads may read it. Only one thread may look up counterparts of sends and receives, because those tables are
 // built on first use.
 #pragma once
 
@@ -163,8 +163,8 @@ class Model {
     return op.membership < longest.size() && age <= longest[op.membership];
   }
 
-  // Returns true if the operation completed so shortly before the rank's data was taken that other members, whose data
-  // may be from an earlier moment, may have completed it since then.
+  // Returns true if the operation completed just before the rank's data was taken. Other members' data may be from an
+  // earlier moment, so they may have completed the operation since then.
   bool JustCompleted(const Rank& rank, const Op& op) const {
     if (bundle.known_stalled || op.state != OpState::kCompleted || op.completed_ns <= 0) return false;
     if (rank.captured_ns <= 0 || rank.set_back) return false;

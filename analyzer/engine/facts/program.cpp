@@ -175,7 +175,7 @@ class Aligner {
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
-      // Ranks may exchange with different peers by design; only earlier calls show whether these two do.
+      // Ranks may exchange with different peers by design. Only earlier calls show whether these two ranks do.
       const bool collectives = IsCollective(a[i].op->kind) && IsCollective(b[j].op->kind);
       if (agreed < kMinAgreement && !(from_the_start && collectives)) return {};
       Divergence d;
@@ -347,11 +347,11 @@ std::span<const Token> From(const Model& model, const Program& program, const To
 }
 
 // How the other ranks of a role continued after the last call before a difference. Members of its communicator made
-// that call together. Elsewhere, only ranks that also continued like this rank after the earlier calls are counted,
-// because the rest have their own numbers of rounds. The members of such a communicator make its calls together, so
-// they count as one witness.
+// that call together. Ranks of other communicators count only if they also continued like this rank after the earlier
+// calls, because the rest have their own numbers of rounds. The members of such a communicator make its calls together,
+// so they count as one vote.
 struct Votes {
-  size_t own = 1, reference = 0;  // witnesses that continued like the rank that differs, and like the reference
+  size_t own = 1, reference = 0;                         // votes for the rank that differs, and for the reference
   size_t fellows_own = 0, fellows_reference = 0;         // how many of them are members
   const Program* fellow = nullptr;                       // a member that continued like the rank that differs
   std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
@@ -451,8 +451,8 @@ class Family {
     found_.push_back(d);
   }
 
-  // If only two ranks differ, each is evidence against the other. Then the ranks that wait for one of them decide, or
-  // else their earlier calls.
+  // If only two ranks differ, each is evidence against the other. In that case, the ranks that wait for one of them
+  // decide, otherwise their earlier calls.
   void ComparePair() {
     const Aligner::Comparison c = aligner_.Compare(programs_[0], programs_[1]);
     if (c.same) return;
@@ -494,8 +494,8 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If all members continued in the same way, they have their own number of rounds or their own sizes. Then one of
-      // them shows the program.
+      // If all members continued in the same way, they have their own number of rounds or their own sizes. In that
+      // case, one of them shows the program.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();
@@ -519,7 +519,7 @@ class Family {
     }
   }
 
-  // This rank kept to the program: those that continued like the reference left it.
+  // This rank followed the program. The ranks that continued like the reference left the program.
   void AddThoseWhoTurned(const Program& own, const Aligner::Comparison& c, bool by_history) {
     const Votes votes = Ask(0, own, c);
     // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.

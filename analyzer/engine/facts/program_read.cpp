@@ -125,8 +125,8 @@ class Reader {
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
-      // A framework numbers all records of a rank consecutively. If a damaged file lacks some, or some were not loaded,
-      // the program did not skip those calls.
+      // A framework numbers all records of a rank consecutively. If some are missing from a damaged file, or were not
+      // loaded, the program did not skip those calls.
       lost |= op.after_gap || (rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1);
       record = op.record_id;
       if (!Reads(rank, op) || op.thread != thread) continue;

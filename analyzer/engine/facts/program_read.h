@@ -32,8 +32,8 @@ struct Program {
 // has one program for each thread that issues operations. Threads are identified by their calls, not by their number.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);
 
-// For each communicator: whether a rank aborted it before creating others. It then belongs to an earlier run of the job
-// in the same processes, and each rank's last calls on it are not compared.
+// For each communicator: whether a rank aborted it before creating others. Such a communicator belongs to an earlier
+// run of the job in the same processes. Each rank's last calls on it are not compared.
 std::vector<bool> FindGivenUp(const Model& model);
 
 }  // namespace lockstep

@@ -17,7 +17,8 @@ using ring::IsPointToPoint;
 // rank of a pipeline has two peers, no matter how many calls a group contains (for example, one that it never ended).
 constexpr size_t kPeersOfExchange = 3;
 
-// Finds communicators whose members all exchange with each other in groups, judged by the newest groups of each rank.
+// Finds communicators whose members all exchange with each other in groups. Looks only at the newest groups of each
+// rank.
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {

@@ -168,7 +168,8 @@ class Split {
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
     }
-    // If a member moved into every second communicator, none is exact. Then use sizes between those seen.
+    // If a member moved into every second communicator, no communicator is exact. In that case, uses sizes between
+    // those seen.
     if (!sizes.empty()) {
       const auto middle = static_cast<int64_t>((entries_.size() + children_.size() / 2) / children_.size());
       for (const auto& [stride, count] : strides) {

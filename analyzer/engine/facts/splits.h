@@ -1,5 +1,5 @@
-// Finds ranks that created different communicators from those of similar ranks: they passed a different color or key to
-// a split, or a different list of members. All communicators of a split have equally many members, equally far apart in
+// Finds ranks whose communicators differ from those of similar ranks. Such a rank passed a different color or key to a
+// split, or a different list of members. All communicators of a split have equally many members, equally far apart in
 // the parent. If all but a few ranks fit this pattern, the exceptions are wrong, although each communicator alone looks
 // healthy.
 #pragma once

@@ -15,8 +15,9 @@ using ring::IsPointToPoint;
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// A single witness may itself be the rank that left the program. If others stopped at the same place, processes
-// may only run ahead of their GPUs by different numbers of calls. So kManyPassed times as many ranks must have passed.
+// A single rank that continued (a witness) may itself be the rank that left the program. If others stopped at the same
+// place, processes may only run ahead of their GPUs by different numbers of calls. So kManyPassed times as many ranks
+// must have passed that place.
 constexpr int32_t kWitnessed = 2, kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
@@ -43,8 +44,8 @@ class Comparer {
 
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
   // if there is none. Earlier calls of the witness prove nothing, because the rank may have taken another path to that
-  // work. Nor does a call that no member of the rank's own communicator made, because that communicator has its own
-  // number of rounds. Sets `same` to whether both have the same unfinished work.
+  // work. A call that no member of the rank's own communicator made proves nothing either, because that communicator
+  // has its own number of rounds. Sets `same` to whether both have the same unfinished work.
   const Op* WentPast(size_t witness, size_t rank, bool* same) const {
     *same = false;
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;

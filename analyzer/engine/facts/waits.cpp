@@ -19,7 +19,8 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// A dump may lack at most this many of the last completions, because the framework's watchdog has not noticed them yet.
+// At most this many of the last completions may be missing from a dump, because the framework's watchdog has not
+// noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
 // After this time, the watchdog has noticed a completion.
 constexpr int64_t kNoticed = 2'000'000'000;
@@ -30,8 +31,8 @@ bool MakesWithoutBlocking(const Rank& rank) {
   });
 }
 
-// Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. It is known only from its
-// tickets, which count the work put on the stream, from 1.
+// Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. The operation is known only from
+// the stream's tickets, which count the work put on the stream, from 1.
 void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
   for (uint32_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
@@ -77,8 +78,8 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are
-// assumed to run in the order of issue: a framework's streams wait for each other through unrecorded streams.
+// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are assumed
+// to run in the order of issue, because a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
@@ -132,8 +133,8 @@ void WaitGraph::FindLost(size_t rank_index) {
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = NextOf(ms);
-        // Operations missing from a truncated file were issued after all that it contains. If it contains an unfinished
-        // one, the GPU is executing that, and the lost ones are queued behind it.
+        // Operations missing from a truncated file were issued after all that it contains. If the file contains an
+        // unfinished operation, the GPU is executing that one, and the lost operations are queued behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[&ms - rank.memberships.data()];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
@@ -248,8 +249,9 @@ std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes
   return waits;
 }
 
-// The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
-// those: the owner of the store's key, or the process missing from the barrier. Otherwise all of them are named.
+// The record does not show which process the rank waits for. If some stuck ranks do not wait outside NCCL, the process
+// belongs to one of those. It owns the store's key, or is missing from the barrier. Otherwise all stuck ranks are
+// named.
 bool WaitGraph::HoldFromOutside() {
   constexpr size_t kEnough = 64;  // maximum number of candidates; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
@@ -382,8 +384,8 @@ void WaitGraph::BuildQueue(uint32_t index) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // A GPU that reaches an operation starts it even if ranks are missing there. If it did not start it, its own
-      // earlier work blocks it, and no rank without data is needed as an explanation.
+      // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start the
+      // operation, its own earlier work blocks it. No rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
@@ -427,8 +429,8 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   return age >= 0 && age < kNoticed;
 }
 
-// A framework's watchdog checks at intervals, so a dump may lack the last completion or two. It lacks more only if the
-// GPU or the watchdog hangs.
+// A framework's watchdog checks at intervals, so the last completion or two may be missing from a dump. More are
+// missing only if the GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
@@ -468,8 +470,8 @@ void WaitGraph::HoldByFaultyGpus() {
 }
 
 // Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
-// another rank in it, the two would have finished their part, so the true counterpart is a later one. In that case,
-// returns the node of the peer's queue.
+// another rank in that counterpart, the two ranks would have finished their part. So the true counterpart is a later
+// one. In that case, returns the node of the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
@@ -529,7 +531,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   std::vector<Edge> out;
 
   // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
-  // is known to be elsewhere is not blocked by it, unless it uses CPU in unknown code: then it may be polling the GPU.
+  // is known to be elsewhere is not blocked by its GPU, unless the process uses CPU in unknown code. In that case, the
+  // process may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;

@@ -1,6 +1,7 @@
-// Which rank waits for which. The nodes are: each rank's process, which must issue calls; each in-order queue of its
-// GPU, which must finish what was issued; each collective in flight, so that its members are examined only once; and
-// each rank without data that others wait for. Takes time linear in the operations in flight and their members.
+// The wait graph shows which rank waits for which. Each rank's process is a node, because it must issue calls. Each
+// in-order queue of its GPU is a node, because it must finish what was issued. Each collective in flight is a node, so
+// that its members are examined only once. Each rank without data that others wait for is a node, too. Takes time
+// linear in the operations in flight and their members.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +67,8 @@ struct Queue {
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
-  // Overwritten operations that are older than the units, known only from counters: communicator and number of the
-  // collectives, at least one of which is in flight. If `overwritten` is set and this is empty, other operations were
+  // Overwritten operations that are older than the units. Only counters show them: the communicator and number of the
+  // collectives. At least one of these is in flight. If `overwritten` is set and this is empty, other operations were
   // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
@@ -122,7 +123,8 @@ class WaitGraph {
   std::vector<std::vector<uint32_t>> back;  // reversed edges
   std::vector<Queue> queues;                // sorted by rank, then by first use
   std::vector<StoppedHost> stopped;         // indexed by rank index
-  // Strongly connected components that have no outgoing edges and contain a waiting node. Each is ascending.
+  // The ends of the graph: others wait for them, and they wait for nobody outside. These are the strongly connected
+  // components that have no outgoing edges and contain a waiting node. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
 
@@ -142,18 +144,19 @@ class WaitGraph {
   };
 
   // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
-  // by now: it is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
+  // by now. A completion is noticed if the collective is older than a watchdog's interval. It is also noticed if more
+  // operations are in flight behind the collective than can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   void MakeQueues();
   void FindLost(size_t rank_index);
-  // Returns 0 if the operation is not lost here; 1 if it is at the front of a queue of the rank; 2 if it is behind the
-  // front.
+  // Returns 0 if the operation is not lost here, 1 if it is the oldest in a queue of the rank, and 2 if an older one is
+  // ahead of it.
   int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const;
-  // For an operation at the front of a queue whose record was overwritten: returns whether counters show that the GPU
-  // is executing it.
+  // For the oldest operation in a queue, if its record was overwritten: returns whether counters show that the GPU is
+  // executing it.
   bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
-  // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. Then no NCCL
-  // operation holds it up.
+  // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. In that case, no
+  // NCCL operation delays the GPU.
   bool NothingRuns(size_t rank_index) const;
   // Returns whether counters show that the GPU is in an operation without a record.
   bool RunsUnrecorded(size_t rank_index) const;

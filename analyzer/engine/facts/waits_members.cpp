@@ -63,7 +63,7 @@ bool WaitGraph::LogIsSilent(const Member& member) const {
   return model_.bundle.ranks[r].only_active && member.membership == kNoIndex && !model_.ranks[r].in_flight.empty();
 }
 
-// Returns whether the rank was read only in part and lacks the counters that would show how far it got.
+// Returns whether the rank was read only in part, without the counters that would show how far it got.
 bool WaitGraph::RecordEnds(const Member& member) const {
   const Rank& rank = model_.bundle.ranks[member.rank_index];
   return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
@@ -187,8 +187,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
     if (IsBehind(queue, place)) {
-      // The member is behind only if its earlier work does not finish either. If that work waits for
-      // nothing, it becomes a sink of the graph.
+      // The member is behind only if its earlier work does not finish either. If that work waits for nothing, that work
+      // becomes a sink of the graph.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
     } else if (theirs->state == OpState::kEnqueued) {
       not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});

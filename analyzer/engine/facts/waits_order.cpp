@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-// For a queue that did not start its oldest operation: adds what it waits for on its own GPU, which is the streams that
-// it was made to wait for. If such a wait leads through unrecorded streams, adds what was issued earlier on another
-// stream instead.
+// For a queue that did not start its oldest operation. Adds edges to the streams of the same GPU that the queue was
+// made to wait for. If such a wait leads through unrecorded streams, adds what was issued earlier on another stream
+// instead.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -48,7 +48,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = *OldestIn(queue);
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // The time is not recorded. But a wait for a later operation was itself made later.
+  // The time of the wait is not recorded. But a wait for a later operation was itself made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;

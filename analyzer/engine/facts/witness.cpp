@@ -1,5 +1,5 @@
-// Finds the odd member if members disagree without a majority, by comparing them with the members of other
-// communicators of the class.
+// Finds the wrong member if members disagree without a majority. Compares the members with those of other communicators
+// of the class.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -23,9 +23,9 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && SameName(a, b);
 }
 
-// Returns whether equal sequence numbers mean equal calls in two communicators: the calls just before `seq` are equal,
-// as far as both members recorded them. They differ in replicas with different numbers of micro-batches or sequence
-// lengths.
+// Returns whether equal sequence numbers mean equal calls in two communicators. This requires that the calls just
+// before `seq` are equal, as far as both members recorded them. Those calls differ in replicas with different numbers
+// of micro-batches or sequence lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
   bool compared = seq <= 1;
@@ -114,9 +114,9 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   }
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
-  // As a last resort, counts occurrences anywhere in communicators of this class: calls with different names by name,
-  // others by their arguments. Sizes prove nothing if nearly every call has its own, or if a record contains only the
-  // newest calls.
+  // As a last resort, counts occurrences anywhere in communicators of this class. Calls with different names are
+  // counted by name, others by their arguments. Sizes prove nothing if nearly every call has its own, or if a record
+  // contains only the newest calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};

@@ -219,7 +219,7 @@ class Trial {
     const std::vector<uint32_t> candidates = Candidates(recorded, base, suspects);
     if (candidates.empty()) return Keep(5, Proof::NOT_PROVED, Proof::NO_OTHER_RANK, {}, &next);
     Ranks rivals, excluded;
-    // A different rank without data may just as well have kept its peers waiting.
+    // A different rank without data may equally have kept its peers waiting.
     for (auto p = static_cast<uint32_t>(recorded.seen); by_absence && p < recorded.ranks.size(); ++p) {
       if (LimitReached()) break;
       if (std::binary_search(suspects.begin(), suspects.end(), p)) continue;
@@ -327,8 +327,8 @@ class Trial {
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
   }
 
-  // Returns ranks that others wait for and that seem to wait for no rank. Their records may lack calls, because their
-  // backend does not record all of them.
+  // Returns ranks that others wait for and that seem to wait for no rank. Calls may be missing from their records,
+  // because their backend does not record all of them.
   std::vector<int32_t> IdleUntold(const Recorded& recorded, const Outcome& base) const {
     std::vector<int32_t> idle;
     for (size_t p = 0; p < recorded.seen; ++p) {

@@ -1,5 +1,6 @@
-// Judges a verdict by replay. The verdict is proved under three conditions. The recorded calls alone hang in the
-// simulator; the job completes if the suspect is corrected; and the same correction of any other rank does not help.
+// Judges a verdict by replay. The verdict is proved under three conditions. First, the recorded calls alone hang in the
+// simulator. Second, the job completes if the suspect is corrected. Third, the same correction of any other rank does
+// not help.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ struct Call {
   uint32_t queue = kOwnQueue;  // calls in one queue run in order; kOwnQueue: the call is in no queue
   uint32_t unit = 0;           // adjacent calls with equal numbers other than 0 start together
   bool blocked = false;        // the GPU reaches neither this call nor later ones in its queue
-  bool by_host = false;        // `blocked` only because its process is gone or stopped
+  bool by_host = false;        // `blocked` only because its process has ended or is stopped
   bool unfinished = false;     // according to the record
   const Op* op = nullptr;      // its arguments; null if unknown, which agrees with all others
   // Set by Arrange:
@@ -92,7 +92,7 @@ class Variant {
   absl::flat_hash_map<uint32_t, Program> changed_;
 };
 
-// Calls that match: one collective, or a send and its receive.
+// A meeting is a set of calls that match: one collective, or a send and its receive.
 struct Meeting {
   uint32_t comm = 0;
   int32_t sender = -1, receiver = -1;  // members; -1: a collective

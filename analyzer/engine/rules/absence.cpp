@@ -27,8 +27,8 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   return false;
 }
 
-// Returns whether the rank's records would still contain the holder's operation: the holder issued it after a call that
-// the rank's records contain.
+// Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the
+// operation after a call that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   if (facts.bundle.ranks[rank_index].records_lost == 0) return true;
   for (const CommView& view : facts.model.comms) {
@@ -83,7 +83,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
         if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
-        // It arrived there although the record lacks the call, or the record begins later.
+        // The member arrived there although the call is missing from the record, or the record begins later.
         if (list[m] == 0 ? member.arrived >= seq || member.oldest > seq : member.arrived > seq) continue;
         cause.ranks.push_back(member.rank_index);
       }
@@ -106,7 +106,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         }
         break;
       }
-      // The ranks of a running job are not read at the same moment: a rank that was read first has not reached recent
+      // The ranks of a running job are not read at the same moment. A rank that was read first has not reached recent
       // operations.
       if (first == nullptr || proof == nullptr || facts.model.Young(facts.bundle.ranks[holder], *first)) continue;
       // If ranks completed a later operation with the holder, they abandoned this operation, too. For example, they

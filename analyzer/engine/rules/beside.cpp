@@ -19,8 +19,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// A fault found in addition to a cause that explains the waits is listed after it, with lower confidence: the two may
-// be independent.
+// A fault found in addition to a cause that explains the waits is listed after that cause, with lower confidence,
+// because the two may be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
 int64_t Issued(const Facts& facts, const Member& m) { return facts.model.MembershipOf(m).issued; }
@@ -39,7 +39,7 @@ std::vector<const Member*> FurthestOfEach(const Facts& facts) {
 }
 
 // Returns a member of one of the rank's communicators that issued a collective which the rank did not. If the rank had
-// continued like that member, it would have issued it, too. Null if there is none.
+// continued like that member, the rank would have issued that collective, too. Null if there is no such member.
 const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member*>& furthest, int32_t rank_index) {
   for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     const Member* ahead = furthest[ms.comm];
@@ -75,8 +75,8 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
 }
 
 // A rank without data may be a victim, stuck in an earlier operation that another rank delays. But a rank with the same
-// role that waits for the missing rank has passed those operations in its own communicators. If they are over in the
-// missing rank's communicators, too, or wait only for that rank, nothing held the missing rank.
+// role that waits for the missing rank has passed those operations in its own communicators. If those operations are
+// over in the missing rank's communicators, too, or wait only for that rank, nothing delayed the missing rank.
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   const auto& [own, waits] = silent;
   if (own.empty()) return false;                    // part of the rank's data exists; the rest is lost
@@ -111,7 +111,7 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
       const CommView& view = facts.model.comms[comm];
       const Member* own_part = facts.model.MemberOfKind(wait.rank, view.kind);
       const Membership* alike = own_part == nullptr ? nullptr : &sibling.memberships[own_part->membership];
-      // The rank that waits has a different role, so it does not show what the missing rank had to do.
+      // The rank that waits has a different role, so its calls do not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
       const uint32_t membership = own_part->membership;
@@ -131,8 +131,8 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
                       facts.model.PeerIssued(z, reverse, me) >= op.seq);
         } else {
           // A framework counts sends and receives by batch, not by pair. So the peer must have reached the same place
-          // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
-          // waits for that rank.
+          // as the peer of the rank with the same role. The peer must have nothing in flight with the missing rank,
+          // unless the peer waits for that rank.
           const Member& counterpart = facts.model.comms[alike->comm].members[op.root_or_peer];
           const Membership& theirs = facts.model.MembershipOf(z);
           const bool seen = counterpart.recorded();
@@ -164,7 +164,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = EndedWell(rank);
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
-    // role continued with the same work unfinished, or if nothing is left that could block it.
+    // role continued with the same work unfinished, or if nothing could block the rank any more.
     const bool framework =
         rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
         (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));

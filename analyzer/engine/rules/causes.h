@@ -19,8 +19,8 @@ constexpr size_t kManyAgainstOne = 3;
 // missing.
 constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 
-// Returns whether the rank began a group, or a framework's batch, and never ended it: a thread is in the group and in
-// no call (sinks.cpp).
+// Returns whether the rank began a group, or a framework's batch, and never ended it. In that case, a thread is in the
+// group and in no call (sinks.cpp).
 bool LeftGroupOpen(const Rank& rank);
 
 // Nodes of the wait graph (host.cpp, gpu.cpp, stuck.cpp, no_data.cpp).
@@ -31,8 +31,8 @@ Cause NotBegunCause(const Facts& facts, uint32_t node);
 // The node is a rank without data that others wait for.
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node);
 Cause NoDataCause(const Facts& facts, int32_t global_rank);
-// For ranks that wait in unknown operations of these communicators: if some members left no data, names those instead,
-// because the operations may wait for them.
+// For ranks that wait in unknown operations of these communicators. If some members left no data, names those members
+// instead, because the operations may wait for them.
 void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c);
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node);
 // Returns whether the operation waits for a member that no record shows, although all ranks that it could be left data.
@@ -44,8 +44,8 @@ std::string GpuErrorOf(const Rank& rank);
 
 // Cycles in the wait graph (cycle.cpp, left.cpp, counts.cpp).
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink);
-// Returns whether others wait for the nodes of the sink only because one rank used the wrong peer; if so, `c` names
-// that rank.
+// Returns whether others wait for the nodes of the sink (WaitGraph::sinks) only because one rank used the wrong peer.
+// If so, `c` names that rank.
 bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c);
 // Returns the few ranks that never issued the operation in which many wait, or none.
 std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink);
@@ -66,7 +66,7 @@ std::vector<Cause> Explain(const Facts& facts, const Mismatch& m);
 std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node);
 // If no rank is known to delay the others, returns the ranks whose record of the current operation was overwritten.
 std::vector<Cause> FromOverwritten(const Facts& facts);
-// Sinks that are ranks without data, which are most likely victims themselves.
+// Sinks of the wait graph that are ranks without data, and are most likely victims themselves.
 std::set<uint32_t> SilentVictims(const Facts& facts);
 // Facts about a rank without data: its communicators, and the ranks in them that wait only for it.
 struct Silent {

@@ -24,8 +24,8 @@ Cause FromCounts(const Facts& facts) {
   return c;
 }
 
-// If one rank's counts never occur in the program of its role, that rank closed the cycle, even if others of the cycle
-// seem to have skipped a call.
+// If one rank's counts never occur in the program of its role, that rank closed the cycle. Other ranks of the cycle may
+// only seem to have skipped a call.
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
@@ -39,7 +39,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);
-  // If the counts of all of them are odd, the counts do not tell which of them closed the cycle.
+  // If the counts of all of them are unusual, the counts do not show which rank closed the cycle.
   if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among ||
       !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
     return;

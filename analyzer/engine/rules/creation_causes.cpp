@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-// If all members are in the creation, it counts as normal for this long: at the start of a large job it may take
-// minutes.
+// If all members are in the creation, it counts as normal for this long. At the start of a large job, a creation may
+// take minutes.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
@@ -196,8 +196,8 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     found.push_back(Unexplained(facts, *unexplained));
   }
   for (Cause& c : found) {
-    // The wait graph already names this rank, because others wait for it, but only in this creation. This finding says
-    // more.
+    // The wait graph already names this rank, because others wait for it, but only in this creation. The finding about
+    // the creation contains more.
     for (const Cause& known : *causes) {
       if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
     }

@@ -159,8 +159,8 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   return odd;
 }
 
-// Returns whether the two operations that these orders swap must run in the order in which they were issued. That is so
-// if they are on one stream. It is also so if a rank of each order completed earlier calls on both communicators.
+// Returns whether the two operations that these orders swap must run in the order in which they were issued. They must
+// if they are on one stream, or if a rank of each order completed earlier calls on both communicators.
 bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   const auto swapped = Swapped(a, b);
   if (!swapped) return false;
@@ -253,8 +253,8 @@ bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   });
 }
 
-// GPUs run operations in an order other than the order of issue. If only one does, and the others have not issued what
-// it runs, there is another explanation: work outside NCCL keeps its stream from the operation.
+// GPUs run operations in an order other than the order of issue. If only one GPU does, and the others have not issued
+// what it runs, there is another explanation. Work outside NCCL keeps that GPU's stream from the operation.
 Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
   const uint32_t node = circle.launch_order.front();
   const int32_t r = facts.graph->RankOf(node);
@@ -402,7 +402,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     const Left left = exchanges ? Left() : FewestThatLeft(facts.model, circle.ranks, circle.collectives);
     c = left.ranks.empty() ? PlainCause(facts, circle, std::move(c)) : LeftCause(facts, orders, left, std::move(c));
   }
-  // Calls that a log does not mention, or whose entry is gone, may still have been issued.
+  // Calls that a log does not mention, or whose entry was overwritten, may still have been issued.
   const auto cut = [&](int32_t r) { return OldestBatchIsCut(facts.bundle.ranks[r]); };
   if (circle.silent || std::ranges::any_of(circle.ranks, cut)) {
     c.grade = std::min(c.grade, GRADE_OPEN);

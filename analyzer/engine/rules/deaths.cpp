@@ -99,8 +99,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
 }
 
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known) {
-  // If a cause is known, a later death is a consequence of it. That a rank left no data is not one. Where only
-  // processes are known, FromStacks compares ends with what the other ranks are doing.
+  // If a cause is known, a later death is a consequence of that cause. A rank without data is not such a cause. Where
+  // only processes are known, FromStacks compares ends with what the other ranks are doing.
   const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
   if (!std::all_of(known.begin(), known.end(), no_data) || ProcessesLookedAt(facts.bundle)) return {};
   const auto host_of = [](const Rank& rank) { return absl::StrCat(rank.host, "/", rank.boot_id); };

@@ -152,7 +152,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
     // If there are only two, either may be at fault; other communicators of that kind decide. If there are none, and
-    // all other ranks have ended, an extra call of one is a little likelier than a skipped call of the other.
+    // all other ranks have ended, an extra call by one rank is a little likelier than a skipped call by the other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
     const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1);
     if (undecided && !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0]))) continue;

@@ -16,8 +16,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Returns whether the rank may wait in a call that is not recorded: calls without entries are counted, or the process
-// made a group without any entry (for example, to send and receive).
+// Returns whether the rank may wait in a call that is not recorded. Either calls without entries are counted, or the
+// process made a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
   const auto any = [&rank](auto&& test) { return std::any_of(rank.memberships.begin(), rank.memberships.end(), test); };
   return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
@@ -60,8 +60,8 @@ bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
   return false;
 }
 
-// Returns whether the process may be in a launch that waits for space in its GPU's queue: its GPU has unfinished
-// work, nothing shows its stack, and another such rank is outside NCCL as well.
+// Returns whether the process may be in a launch that waits for space in its GPU's queue. In that case, its GPU has
+// unfinished work, nothing shows its stack, and another such rank is outside NCCL as well.
 bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
   const auto outside = [&](size_t r) {
     return facts.model.ranks[r].host == HostState::kElsewhere && facts.bundle.ranks[r].process.stack.empty() &&
@@ -151,7 +151,7 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
     const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
-  // The record of a first operation may be gone if the job continues on other communicators.
+  // The record of a first operation may have been overwritten if the job continues on other communicators.
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);

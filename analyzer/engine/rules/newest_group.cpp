@@ -1,6 +1,6 @@
-// With backends whose groups have no names (gloo), a dump contains one fact about groups: the number of members of the
-// newest group that the process created. It reveals ranks that created a different group from their peers', or have not
-// created it yet.
+// With backends whose groups have no names (gloo), a dump contains one fact about groups. This is the number of members
+// of the newest group that the process created. The number reveals ranks that created a different group from their
+// peers', or have not created it yet.
 #include <algorithm>
 #include <cstdint>
 #include <map>

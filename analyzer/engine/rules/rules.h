@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// The causes that others wait for in the wait graph; empty if there is no graph.
+// The causes at the ends of the wait graph (WaitGraph::sinks); empty if there is no graph.
 std::vector<Cause> FromSinks(const Facts& facts);
 // Calls that disagree, were skipped or were added, although no rank waits for them.
 std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known);
@@ -39,8 +39,8 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts);
 std::vector<Cause> FromMissing(const Facts& facts);
 // Signature hashes that differ although no record shows a different call.
 std::vector<Cause> FromHashes(const Facts& facts);
-// Lowers the confidence in a cause that names killed processes of several hosts: a launcher kills what is left of a
-// job, and the clocks of several hosts do not show which end came first.
+// Lowers the confidence in a cause that names killed processes of several hosts. A launcher kills what is left of a
+// job, and the clocks of several hosts do not show which process ended first.
 void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);
@@ -72,10 +72,10 @@ void JoinStorage(std::vector<Cause>* causes);
 // Merges a GPU that reported a CUDA error with its own hanging process into one finding about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 
-// Handles data whose capture time is unknown for every rank. The job may have been running: a healthy job that is
+// Handles data whose capture time is unknown for every rank. The job may have been running. A healthy job that is
 // killed leaves the same rings as a hung one, and so does a copied dump. So causes based on operations in flight become
-// hypotheses, and say so. They remain causes if a record shows activity at least `late_after_ns` after the operation at
-// issue was entered. The same applies to processes without recorded calls that were watched only for a few seconds.
+// hypotheses. They remain causes if a record shows activity at least `late_after_ns` after the operation at issue was
+// entered. The same applies to processes without recorded calls that were watched only for a few seconds.
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes);
 
 Finding ToFinding(const Facts& facts, const Cause& cause);

@@ -22,9 +22,9 @@ std::set<uint32_t> WaitedIn(const Facts& facts, uint32_t node) {
 }  // namespace
 
 // On the most used communicators (tensor parallelism), ranks exchange data several times in each layer, so a stopped
-// rank's peers wait for it there. Suppose peers wait in this way for some of the ranks without data. Then the other
-// ranks without data are most likely where their own peers are. These peers must have completed all operations with
-// them and wait elsewhere.
+// rank's peers wait for it there. If peers wait in this way for some of the ranks without data, the other ranks without
+// data are most likely where their own peers are. These peers must have completed all operations with them and wait
+// elsewhere.
 std::set<uint32_t> SilentVictims(const Facts& facts) {
   struct Waited {
     uint32_t node;

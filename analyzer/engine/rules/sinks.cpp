@@ -112,8 +112,8 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-// Returns the cause at a queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives that already
-// have a cause, because every member of a collective is an end of the graph.
+// Returns the cause at a queue at the end of the graph; its GPU is stuck. `told`: stuck collectives that already have a
+// cause, because every member of a collective is an end of the graph.
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
@@ -235,9 +235,9 @@ void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   for (const int32_t rank : silent) rival->add_ranks(rank);
 }
 
-// An operation that all members are in and that does not complete is explained by a member that is known to hang. It is
-// also explained by sends and receives that matched with different sizes, because the calls of their group complete
-// together. Certain causes explain doubtful ones.
+// Drops operations that all members are in and that do not complete, if another cause explains them. A member that is
+// known to hang explains them. Sends and receives that matched with different sizes do, too, because the calls of their
+// group complete together. Certain causes explain doubtful ones.
 void DropExplained(std::vector<Cause>* causes) {
   const std::set<int32_t> still = KnownToHang(*causes);
   const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });

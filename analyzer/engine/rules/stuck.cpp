@@ -63,7 +63,8 @@ bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
 }
 
 // Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
-// over does not reach the other. Then that link is the cause, and other ranks wait because of these two.
+// over does not reach the other. In that case, the link between them is the cause, and other ranks wait because of
+// these two.
 void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(facts.model, front.comm, front.op->kind, front.op->seq);
@@ -92,8 +93,8 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this operation and another at once may run them in a different order from its peers. That closes a
-// cycle only if each member is in such another operation, which all of its own members entered.
+// A GPU that runs this operation and another one at once may run them in a different order from its peers. That order
+// closes a cycle only if each member is in such another operation, and all members of that other operation entered it.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {
@@ -170,8 +171,8 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     const bool known = peer != nullptr && peer->rank_index >= 0;
     bool counted = false;
     if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
-    // If older records are gone, which receive matches a framework's send is only an assumption. Between just two
-    // ranks, that hardly matters.
+    // If older records were overwritten, Lockstep only assumes which receive matches a framework's send. Between just
+    // two ranks, that hardly matters.
     c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
     if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr Grade kMedium = GRADE_WEAK;
 
-// Returns whether it is unknown when the data was taken: the process is gone, or was recorded on another boot or host.
-// Or it is a framework's dump whose file lost its time.
+// Returns whether it is unknown when the data was taken. Either the process has ended, or it was recorded on another
+// boot or host, or the data is a framework's dump whose file lost its time.
 bool NobodySaw(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder) return rank.captured_ns == 0 && !rank.only_active;
   return EndUnseen(rank) ||

@@ -16,7 +16,7 @@ constexpr size_t kMostJudged = 128, kMostOthers = 4096;
 constexpr size_t kLeastSiblings = 3;
 
 // Returns the 75th percentile. Operations often follow each other without work in between, so half of the meetings may
-// show no lateness at all, while occasional delays do not reach a quarter of them.
+// show no lateness at all. Occasional delays affect less than a quarter of the meetings.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());
@@ -100,7 +100,7 @@ class HabitFinder {
   }
 
  private:
-  // Returns the operation with which a rank attends a meeting, if its time shows when the rank arrived; otherwise null.
+  // Returns the rank's operation in a meeting, if the operation's time shows when the rank arrived; otherwise null.
   const TimedOp* Coming(const Attendance& who) const {
     const TimedOp& t = timing_.At(who);
     return t.start_ns == 0 || !follows_[who.rank][who.timed] ? nullptr : &t;
@@ -116,7 +116,7 @@ class HabitFinder {
       ++measured;
       longest = std::max(longest, t->Duration());
     }
-    // If only some members were measured, the first of these to arrive may itself be late.
+    // If only some members were measured, the first of those to arrive may itself be late.
     if (measured < 2 || measured * 4 < later->size() * 3 || longest > kLongestOperationNs) return;
     for (const Attendance& who : timing_.Of(meeting)) {
       const TimedOp* t = Coming(who);

@@ -15,7 +15,8 @@ namespace lockstep {
 // A rank is late by habit if it arrives later than this many times the usual lateness.
 constexpr int64_t kClearlyLater = 4;
 
-// A rank's lateness on the communicator on which it meets others most often.
+// A rank's lateness on the communicator on which it makes most collectives. A meeting is one collective that all
+// members make together.
 struct Habit {
   uint32_t comm = kNoIndex;  // kNoIndex if too little was recorded
   uint32_t meetings = 0;     // number of compared meetings

@@ -48,8 +48,8 @@ struct RankPace {
   int64_t least_own_ns = 0;
   bool durations_only = false;
   int64_t step_ns = 0;  // usual length of a step; if own_ns is empty, of the whole record
-  // For each class of communicator: how much more time each step spends in its operations than the same step does on
-  // most ranks of the role.
+  // For each class of communicator: the extra time that each step spends in its operations, compared with the same step
+  // on most ranks of the role.
   std::vector<std::pair<uint32_t, std::vector<int64_t>>> waits_ns;
   uint32_t operations = 0;  // timed operations per step
 };

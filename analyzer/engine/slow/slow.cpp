@@ -31,7 +31,7 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
 }
 
 // Members leave a collective at about the same moment. How far a rank's end times deviate from that moment limits their
-// precision, whatever their source. Members on the rank's own clock show that best: between hosts, clock alignment adds
+// precision, whatever their source. Members on the rank's own clock show that best. Between hosts, clock alignment adds
 // its error.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
@@ -90,8 +90,8 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // All leave together, so the rank that was in the collective for the shortest time arrived last. This compares no
-      // clocks.
+      // All members leave together, so the rank that was in the collective for the shortest time arrived last. No
+      // clocks are compared.
       const int64_t inside = t.Duration();
       if (inside < least) {
         second = least;
@@ -181,9 +181,9 @@ std::vector<Cause> Slowness::Find() {
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
   speeds_ = FindSpeeds(timing_, uses);
-  // Sends and receives of one group complete together, so one of them may wait for the partner of another. Suppose they
-  // are the only sign of a slow link, and point to no link. Then a rank that is late because of its own work is the
-  // likelier reason.
+  // Sends and receives of one group complete together, so one of them may wait for the partner of another. If they are
+  // the only sign of a slow link, and point to no link, a rank that is late because of its own work is the likelier
+  // reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {
@@ -250,7 +250,7 @@ void Slowness::Fill(Verdict* verdict) const {
     steps->set_count(unjudged);
     steps->set_of(total);
   }
-  // The waits add up, but no rank is at fault. This is reported so that nobody blames the rank that was late in the
+  // The waits add up, but no rank is at fault. Reports the waits so that nobody blames the rank that was late in the
   // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;

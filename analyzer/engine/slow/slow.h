@@ -1,6 +1,6 @@
 // Finds what slows down a job that makes progress. A slow rank's own work takes longer than that of ranks with the same
 // role, and others wait for it. A slow communicator's transfers take longer than those of similar ones, although all
-// members have arrived. No rank is blamed for differences below the uncertainty of the times, or that affect a
+// members have arrived. No rank is blamed for differences that are below the uncertainty of the times, or that affect a
 // different rank each time.
 #pragma once
 

@@ -205,8 +205,8 @@ Crossing WhereSlow(const Model& model, const Things& things, const std::vector<L
   return FindCrossing(model.bundle, things, bad, good);
 }
 
-// Returns what a training step loses: the time lost on the communicator that loses most, divided by the number of
-// steps. -1 if that is too little to report.
+// Returns what a training step loses. This is the time lost on the communicator that loses most, divided by the number
+// of steps. -1 if that is too little to report.
 int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const std::vector<Slow>& slow,
                    const LinkUse& worst) {
   std::map<uint32_t, int64_t> lost_by_comm;
@@ -283,8 +283,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
                                  std::vector<Bandwidth>* bandwidths) {
   const Sorted sorted = SortUses(timing, uses, bandwidths);
   const std::vector<Slow>& slow = sorted.slow;
-  // If more than half of the communicators of a kind are slow, the others may be exceptionally fast, so a link is not
-  // the cause.
+  // If more than half of the communicators of a kind are slow, the others may just be fast. So a link is not the cause.
   if (slow.empty() || slow.size() > sorted.well.size() + slow.size() / 2 + 2) return {};
   const Slow& worst =
       *std::max_element(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.lost_ns < b.lost_ns; });

@@ -1,5 +1,5 @@
-// Finds ranks whose own work takes longer than that of ranks with the same role: by steps, by places in them, or by how
-// they arrive at operations.
+// Finds ranks whose own work takes longer than that of ranks with the same role. Compares steps, places in steps, or
+// arrivals at operations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -276,7 +276,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
   };
   std::map<uint32_t, Among> among_others;  // straggler -> collectives with others, and those in which it came last
   for (const Meeting& meeting : timing_.meetings) {
-    // Each named rank is judged by itself: the second slowest rank on a host is slow even though the slowest one is
+    // Each named rank is judged on its own. The second slowest rank on a host is slow even though the slowest one is
     // there, too.
     int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
@@ -322,9 +322,9 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // A rank with slow work arrives last again and again. A few long waits do not have this effect, although they may
     // occur in each of a few steps. Examples are a communicator that is created again, or another job on the host. With
-    // enough steps, arriving last once per step is evidence by itself. A straggler must arrive last in at least half of
-    // its slow steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like a
-    // long step, but it delays no other rank.
+    // enough steps, arriving last once per step is evidence on its own. A straggler must arrive last in at least half
+    // of its slow steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like
+    // a long step, but it delays no other rank.
     const bool few = pace.own_ns.size() < kFewSteps;
     const Among& among = among_others[s.rank];
     // All its steps, or those since it became slow.
@@ -349,8 +349,8 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   });
 }
 
-// Finds pairs in which both ranks are equally slow: others certainly wait for one of them, and those that wait for the
-// other left no data.
+// Finds pairs in which both ranks are equally slow. Other ranks certainly wait for one of the two. Ranks that wait for
+// the other one left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
   constexpr int64_t kAlike = 4;  // GPUs on one hot host may differ by up to this factor
   const size_t seen = kept->size();

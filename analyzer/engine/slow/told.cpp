@@ -96,8 +96,8 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
       measured +=
           paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    // A rank late by habit is late relative to the first of the group. That one may be as slow as the ranks that arrive
-    // with it.
+    // A rank late by habit is late relative to the first of the group. The first rank may be as slow as the ranks that
+    // arrive with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
     const std::pair kind(members.size(), timing_.model.comms[comm].kind);

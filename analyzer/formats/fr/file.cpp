@@ -59,7 +59,7 @@ class DumpReader {
     const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
     entries_.ReadEntries(entries);
-    // JSON omits an empty list. A pickle lacks the list if it was requested without collectives.
+    // JSON omits an empty list. A pickle that was requested without collectives has no such list.
     const bool included = Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;

@@ -34,12 +34,13 @@ FileName ParseFileName(std::string_view path, size_t shared);
 // Returns the folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
-// Returns the rank in the name of a single file: the number after the word "rank", or else the last number; -1 if there
-// is none.
+// Returns the rank in the name of a single file: the number after the word "rank", otherwise the last number. -1 if
+// there is none.
 int32_t RankInName(std::string_view path);
 
-// Returns the host in the file name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
-// (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty if there is none.
+// Returns the host in the file name; empty if there is none. The host is between "rank_" and the rank
+// (nccl_trace_rank_node02_5), or before "_dump_" (node02_dump_5). It may also follow the rank if it begins with "node"
+// or "host" (rank_5_node02.pkl).
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 
 }  // namespace lockstep::fr

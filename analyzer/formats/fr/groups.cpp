@@ -281,7 +281,8 @@ class Merger {
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
   // Links groups by order, because they are numbered and named in the order of creation. Does nothing if entries of
-  // ranks that created the same groups contradict that, because names may then have been assigned in a different order.
+  // ranks that created the same groups contradict that order. In that case, names may have been assigned in a different
+  // order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -403,7 +404,7 @@ class Merger {
     } else if (siblings.seen) {
       counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
     } else if (group.same_enqueued == status.enqueued) {
-      // There is no evidence of which counter it is. Completed collectives have the same number on all ranks; sends and
+      // Nothing shows which counter this is. Completed collectives have the same number on all ranks; sends and
       // receives usually do not.
       counter = 1;
     }

@@ -12,9 +12,9 @@ namespace lockstep::fr {
 // is the index in Rank::memberships of used group u in file f. `files` contains only usable files, one for each rank,
 // in ascending order.
 //
-// Identity: a group is identified by its name and its set of members in pg_config; a group with the same name but
-// different members is a different group. If a pg_config lists ranks but not the file's own rank, its numbers are ranks
-// within the group, and pg_config is ignored for all files. If entries refer to a group that is in no pg_config, its
+// A group is identified by its name and its set of members in pg_config. A group with the same name but different
+// members is a different group. If a pg_config lists ranks but not the file's own rank, its numbers are ranks within
+// the group. In that case, pg_config is ignored for all files. If entries refer to a group that is in no pg_config, its
 // members are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar
 // groups completes the members.
 //
@@ -22,8 +22,9 @@ namespace lockstep::fr {
 // such entries and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation
 // in every process: names count all groups, and pg_ids count the process's own. So both ascend together, and pg_config
 // and pg_status list the same groups. Order is used only if the counts are equal and every pair known from entries
-// agrees. Otherwise a single remaining group is matched by elimination. Or it is matched through ranks with the same
-// pg_ids and descriptions whose entries show the match, if none disagrees. Everything else remains kUnknown.
+// agrees. Otherwise a single remaining group is matched by elimination. A group may also be matched through other ranks
+// with the same pg_ids and descriptions. Their entries must show the match, and none may disagree. Everything else
+// remains kUnknown.
 void MergeGroups(std::vector<FileData>* files, Bundle* bundle,
                  std::vector<std::vector<uint32_t>>* operation_memberships);
 

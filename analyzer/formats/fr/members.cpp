@@ -46,8 +46,8 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
   return found;
 }
 
-// Handles groups with one description whose users know their positions: members are equally far apart in all of them.
-// Returns false if the positions show no such distance.
+// Handles groups with one description whose users know their positions. Members are equally far apart in all of these
+// groups. Returns false if the positions show no such distance.
 bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*>& siblings) {
   int32_t distance = 0, size = 0;
   absl::flat_hash_set<int32_t> taken;

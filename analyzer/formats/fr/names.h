@@ -23,9 +23,10 @@ struct OpName {
 // Returns true for bytes that no writer puts into a name: control characters or invalid UTF-8. Such text is damaged.
 bool IsGarbled(std::string_view text);
 
-// Parses "nccl:all_reduce" and the like. If there is a backend, it must be named like a collective library: a known
-// word, a known word with digits ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"), custom, or custom_...
-// Rejects names with any other backend. An unknown operation of an accepted backend becomes kOtherCollective.
+// Parses "nccl:all_reduce" and similar names. If there is a backend, its name must be like that of a collective
+// library. Accepts a known word, with or without digits ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"),
+// custom, and custom_... Rejects names with any other backend. An unknown operation of an accepted backend becomes
+// kOtherCollective.
 OpName ParseOpName(std::string_view profiling_name);
 
 // Returns whether the file belongs to PyTorch itself, in an installation or in its source tree.

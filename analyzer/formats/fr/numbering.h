@@ -9,9 +9,9 @@
 namespace lockstep::fr {
 
 // torchcomms numbers the operations of all of a process's groups together, so two members number one operation
-// differently. That is the case if the numbers have no gaps although the entries belong to several groups. Then
-// renumbers each group from 1. This needs the process's first entries: if a file has lost them, all its operations are
-// removed and it gets a problem. Other files stay unchanged.
+// differently. In that case, the numbers have no gaps although the entries belong to several groups. Renumbers each
+// group from 1. This requires the process's first entries. If a file has lost them, removes all its operations and adds
+// a problem to the file. Other files stay unchanged.
 void NumberByGroup(std::vector<RawOp>* raw, FileData* file);
 
 }  // namespace lockstep::fr

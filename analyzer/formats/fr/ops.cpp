@@ -52,8 +52,8 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
-      // Shared structures may be visited again for every entry that refers to them. The limit keeps that from taking
-      // quadratic time in a file that consists only of references.
+      // Shared structures may be visited again for every entry that refers to them. The limit avoids quadratic time in
+      // a file that consists only of references.
       work_left_(4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count())) {}
 
 bool EntryReader::Spend(uint64_t work) {
@@ -407,8 +407,8 @@ void EntryReader::ReadTypes(const Value& list, Types* types) {
   });
 }
 
-// Returns the types of inputs and outputs, as in "Float -> Half": each side once if all its types are the same, else
-// separated by commas.
+// Returns the types of inputs and outputs, as in "Float -> Half". If all types of a side are the same, the type appears
+// once; otherwise commas separate the types.
 uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
   if (!in.given && !out.given) return kNoIndex;
   const Types* sides[2] = {&in, &out};
@@ -495,8 +495,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// The writer stores entries oldest first; entries of other files are sorted by record. Then each operation gets its
-// position in its thread (without thread IDs: in the file).
+// The writer stores entries oldest first; entries of other files are sorted by record. Each operation then gets its
+// position in its thread. Without thread IDs, the position is the one in the file.
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });

@@ -1,5 +1,5 @@
-// A restricted pickle reader. It knows only the opcodes of protocols 2 to 5 that carry data, and none that can name or
-// call code.
+// A restricted pickle reader. It accepts only the opcodes of protocols 2 to 5 that carry data, and none that can name
+// or call code.
 #pragma once
 
 #include <string_view>

@@ -92,7 +92,7 @@ class StateJudge {
     }
   }
 
-  // Finds calls without an entry. op_id counts every call of a group, so if entries are missing, it grows by more than
+  // Finds calls without an entry. op_id counts every call of a group. If entries are missing, op_id grows by more than
   // one between neighboring collectives. torchcomms numbers the calls of all groups together.
   void CountUnrecorded() {
     if (rank_.only_active) return;
@@ -148,7 +148,7 @@ class StateJudge {
   }
 
   // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
-  // noticed its start and end. These are often equal, so they give no duration.
+  // noticed its start and end. These times are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -197,8 +197,8 @@ class StateJudge {
       retires_[backend] = retired[rank_.ops[i].membership] = true;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
-    // gloo and torchcomms never mark an operation as completed: it has completed once it is retired. With PyTorch's
-    // first NCCL backend, an operation that is retired but not completed has timed out.
+    // gloo and torchcomms never mark an operation as completed. Such an operation has completed once it is retired.
+    // With PyTorch's first NCCL backend, an operation that is retired but not completed has timed out.
     for (size_t i = 0; i < used.size(); i++) {
       any_ended |= completes[i] || retires_[i];
       retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty() || !gives_up[i]);
@@ -206,7 +206,8 @@ class StateJudge {
     rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start time that was written at completion is not the start, nor is a state that is never updated.
+      // A start time that was written at completion is not the start. A state that is never updated shows no start
+      // either.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_[raw_[i].backend])) rank_.start_recorded = true;
     }
@@ -217,9 +218,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. Suppose a group's counters show unfinished operations older than its
-  // oldest entry. Then nothing has completed since the ring filled up, and the operations in flight were overwritten.
-  // (A counter may be slightly behind the GPU.)
+  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
+  // entry, nothing has completed since the ring filled up. In that case, the operations in flight were overwritten. (A
+  // counter may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers complete in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -308,8 +309,8 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not: for these, the count
-    // proves only those that the watchdog has also dropped.
+    // Collectives of a group complete in order. Sends and receives to different peers do not. For these, the count
+    // proves only the completion of those that the watchdog has also dropped.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
@@ -336,8 +337,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // An open group launches nothing on any communicator. It may have begun before its first batch if the counters also
-    // lack the calls there.
+    // An open group launches nothing on any communicator. The group may have begun before its first batch, if calls
+    // there are also missing from the counters.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -486,7 +487,7 @@ class StateJudge {
       if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
         out.completed = kNone;
     }
-    // Entries and pg_status are not written at the same instant, so whatever either one proves is true.
+    // Entries and pg_status are not written at the same instant, so a fact that either one proves is true.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
     // Operations of a group may complete out of order, so this counts only those before the first unfinished one.

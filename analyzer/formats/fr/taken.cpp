@@ -9,7 +9,8 @@ namespace lockstep::fr {
 namespace {
 
 // A file written this soon after its newest entry was written when the dump was taken; a later one may be a copy. The
-// newest entry is the last in record order. Its time may be earlier than others' if the clock was set back.
+// newest entry is the last in record order. The time of that entry may be earlier than others' if the clock was set
+// back.
 constexpr int64_t kTakenWithin = 60'000'000'000;
 // File times are coarser than entries' times: kernel ticks, whole seconds in a tar archive, two seconds in a zip
 // archive.

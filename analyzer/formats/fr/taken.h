@@ -29,7 +29,8 @@ void TellByUnnoticedEnds(std::vector<FileData>* files);
 
 // For dumps without captured_ns. A watchdog notices a completion within a second or two. If only some ranks have
 // recorded a completion, the job was dumped while it ran, so captured_ns becomes the time of the newest entry. Does
-// nothing if a rank without it also lacks a later call or is behind in several groups, because it may be stuck.
+// nothing if a rank without the completion is also missing a later call, or is behind in several groups, because that
+// rank may be stuck.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr

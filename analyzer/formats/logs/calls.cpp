@@ -184,8 +184,8 @@ class Calls {
     }
   }
 
-  // Otherwise assumes the order that launchers use: host, GPU, process. Then either all ranks must be present, or all
-  // present ones must be on one host with one GPU each.
+  // Otherwise assumes the order that launchers use: host, GPU, process. In that case, either all ranks must be present,
+  // or all present ones must be on one host with one GPU each.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -245,8 +245,8 @@ class Calls {
     return placed == by_order_.end() ? -1 : placed->second;
   }
 
-  // Returns whether calls have numbers that are equal on all ranks: opCount if it grows with each call, otherwise their
-  // order, if all records begin at the same call.
+  // Returns whether calls have numbers that are equal on all ranks. The number is opCount if it grows with each call.
+  // Otherwise it is the calls' order, if all records begin at the same call.
   bool Numbered(const std::vector<Part>& parts, bool* by_count) const {
     const NcclComm* first = nullptr;
     bool same_beginning = true;

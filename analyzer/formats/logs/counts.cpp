@@ -185,8 +185,8 @@ std::string CountsText(const RasComm& comm) {
   return absl::StrCat("on communicator ", comm.id, ", ", absl::StrJoin(texts, ", "));
 }
 
-// Reports ranks that do not answer ncclras, or whose state differs from the others'. They are numbered within a
-// communicator, and the calls that they are in are unknown.
+// Reports ranks that do not answer ncclras, or whose state differs from the others'. These ranks are numbered within a
+// communicator, and their current calls are unknown.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
   std::set<std::string> told;  // because several reports repeat it
   for (const RasOdd& odd : file.ras.odd) {

@@ -137,8 +137,8 @@ class Ends {
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
     std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
-    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one. It is
-    // unknown whether it ended before or after another rank's exception.
+    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one. The
+    // log does not show whether that process ended before or after another rank's exception.
     if (killed_.killed != nullptr) {
       const auto own = own_.find(killed_.rank);
       alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;

@@ -26,8 +26,8 @@ constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "KeyboardInterrupt",
                                                "SystemExit"};
 
-// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer is gone or late. Releases before 2.0
-// have no types for these.
+// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer has ended or is late. Releases
+// before 2.0 have no types for these.
 constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
                                                "NCCL Error",
                                                "NCCL communicator was aborted",
@@ -80,7 +80,7 @@ bool IsOfLibrary(std::string_view text) {
 }
 
 // Returns "RuntimeError: Connection closed by peer" for "RuntimeError: [/src/gloo/transport/tcp/pair.cc:561] Connection
-// closed by peer": a place in a library's source does not help a user.
+// closed by peer". A place in a library's source does not help a user.
 std::string WithoutSource(std::string_view text) {
   const size_t open = text.find(": [/"), close = text.find("] ", std::min(open, text.size()));
   if (close == std::string_view::npos) return std::string(text);

@@ -19,8 +19,8 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is a rank of the job. It is not if different processes print the
-// same number.
+// Decides whether "[Rank 3]" in lines without a group is a rank of the job. The number is not a rank of the job if
+// different processes print the same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -154,8 +154,8 @@ class Watchdogs {
   }
 
  private:
-  // A process ends soon after its watchdog has caught a timeout. Suppose a rank has lines from before and after the
-  // call of the newest timed-out operation. Then the older lines are from an earlier attempt.
+  // A process ends soon after its watchdog has caught a timeout. If a rank has lines from before and after the call of
+  // the newest timed-out operation, the older lines are from an earlier attempt.
   int64_t NewestIssue() const {
     int64_t newest = 0;
     for (const FileFacts& file : files_) {
@@ -178,7 +178,7 @@ class Watchdogs {
   }
 
   // Releases that print a bare number count each process's own groups. If a number means different groups on different
-  // ranks, two ranks have the same position in it. Or their positions are not in the order of the ranks.
+  // ranks, two ranks have the same position in the group, or their positions are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // by group name: ranks by position
     std::set<std::string> drop;
@@ -201,7 +201,7 @@ class Watchdogs {
   }
 
   // All ranks print the counters of the whole job's group. If no rank waits there, and several print nothing else,
-  // these lines do not show for which of them others wait: processes end before all watchdogs have caught their
+  // these lines do not show which of those ranks others wait for. Processes end before all watchdogs have caught their
   // timeouts.
   void DropIdle() {
     const auto waits = [&](const auto& group) {
@@ -360,8 +360,8 @@ class Watchdogs {
     }
   }
 
-  // Returns the number of members that the sizes of an operation imply: the output of an all-gather contains one input
-  // from each member. 0 if they imply none.
+  // Returns the number of members that the sizes of an operation imply. For example, the output of an all-gather
+  // contains one input from each member. 0 if the sizes imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
@@ -572,7 +572,7 @@ void NameUntold(Ranks* ranks) {
 }
 
 // Returns whether two ranks wait in two groups that both are members of. Either they call them in different orders, or
-// the log lacks the earlier wait of one of them.
+// the earlier wait of one of them is missing from the log.
 bool WaitsCross(const Ranks& ranks) {
   constexpr size_t kMostCompared = 256;
   std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group

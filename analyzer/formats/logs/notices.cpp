@@ -50,7 +50,7 @@ std::string_view WordBefore(std::string_view text, size_t* at) {
 }  // namespace
 
 Notice WarningOf(const NcclPlace& place) {
-  // NCCL's messages if the process at the other end of a connection is gone.
+  // NCCL's messages if the process at the other end of a connection has ended.
   constexpr std::string_view kOfOthers[] = {"Connection closed by ", "Connection reset by peer", "Connection refused",
                                             "Broken pipe",           "Socket recv failed",       "Socket send failed",
                                             "Proxy Call to rank ",   "Got completion from peer "};

@@ -46,7 +46,7 @@ class Ranks {
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
               const std::string& like = "");
-  // Adds a fact about the hang as a problem. These come before problems with reading.
+  // Adds a fact about the hang as a problem. Such facts come before problems with reading.
   void Tell(const std::string& path, std::string text, int32_t rank = -1, const std::string& like = "");
 
   int32_t world = 0;               // minimum number of ranks in the job
@@ -91,8 +91,8 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports everything that does not concern a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
-// kernel and launchers, or a log without any of these.
+// Reports everything that does not concern a rank's progress. Examples are stuck watchdogs, a lost store, and messages
+// of NCCL, the kernel and launchers. Also reports a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Returns all ranks, ascending. Appends problems. For `aborted_first`, see Records.

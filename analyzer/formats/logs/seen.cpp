@@ -119,8 +119,8 @@ void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
                  peers.size() > kMostShown ? absl::StrCat(", and to ", peers.size() - kMostShown, " more peers") : ""));
 }
 
-// Reports errors of processes, GPUs, hosts and links. They identify no culprit, because the cause of most is in another
-// line.
+// Reports errors of processes, GPUs, hosts and links. These errors identify no culprit, because the cause of most is in
+// another line.
 void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;

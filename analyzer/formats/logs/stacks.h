@@ -22,9 +22,9 @@ struct PrintedStack {
   int64_t line = 0;  // line number of the stack's first line; 0 if the stack does not come from lines
 };
 
-// Parses a log line by line. A file may contain the stacks of several processes, separated by py-spy's "Process 12:
-// ..", eu-stack's "PID 12 - process", gdb's thread numbers, or the rank before each line. If a process has several
-// stacks, the last one counts.
+// Parses a log line by line. A file may contain the stacks of several processes. They are separated by py-spy's
+// "Process 12: ..", eu-stack's "PID 12 - process", gdb's thread numbers, or the rank before each line. If a process has
+// several stacks, the last one counts.
 class StackReader {
  public:
   // `rank` and `local`: from the line's prefix; -1 if it has none.

@@ -92,7 +92,7 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     last = op;
     last_addresses = at;
   }
-  // Many sources lack these columns altogether.
+  // Many sources have none of these columns.
   DropZeros(c.mutable_group());
   DropZeros(c.mutable_ticket_delta());
   DropZeros(c.mutable_result());

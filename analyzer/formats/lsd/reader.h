@@ -32,8 +32,8 @@ struct LsdNeed {
   int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// Which of one rank's operations to load: at least this many of the newest, all unfinished ones (the oldest, if there
-// are many), and the needs. Rank::not_loaded and Membership::not_loaded count the others.
+// Which of one rank's operations to load: at least `newest` of the newest, all unfinished ones (the oldest, if there
+// are many), and `needs`. Rank::not_loaded and Membership::not_loaded count the others.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;

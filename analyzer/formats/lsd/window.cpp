@@ -193,7 +193,7 @@ class Chooser {
   }
 
   // An operation that one member issued and another did not may be in progress, no matter what the GPU reported. The
-  // first of these shows the rank's position; the newest are loaded anyway.
+  // first of these operations shows the rank's position; the newest ones are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {

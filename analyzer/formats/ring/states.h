@@ -11,8 +11,8 @@ bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
 // Returns the state of an operation with CPU stage `stage`, on `stream` (null if none or unknown).
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks);
 
-// Sets Membership::started and completed of every communicator from the states of its collectives: the highest number
-// up to which all are known to have started or completed. Both stay kUnknown if the markers do not show it.
+// Sets Membership::started and completed of every communicator from the states of its collectives. Each is the highest
+// number up to which all are known to have started or completed. Both stay kUnknown if the markers do not show it.
 void DeriveProgress(Rank* rank);
 
 }  // namespace lockstep

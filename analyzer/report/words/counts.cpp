@@ -1,4 +1,4 @@
-// Ranks whose counters differ. Counters remain when the records are gone.
+// Ranks whose counters differ. Counters remain after the records are overwritten.
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/words/reasons.h"

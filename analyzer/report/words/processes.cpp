@@ -163,7 +163,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       break;
     default: return std::nullopt;
   }
-  // If the recording does not show how the processes ended, they have no state to tell them apart.
+  // If the recording does not show how the processes ended, they have no state that distinguishes them.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) {
       words.what = "ended differently";

@@ -162,7 +162,7 @@ bool IsOfGpu(Rival::Kind kind) {
   return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OWN_GPU;
 }
 
-// Below this confidence, a finding with several ranks includes a fact that would tell them apart.
+// Below this confidence, a finding with several ranks includes a fact that would distinguish them.
 constexpr double kSure = 0.9;
 
 }  // namespace

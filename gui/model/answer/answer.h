@@ -30,7 +30,8 @@ struct AnswerSite {
   std::string operation, place;  // operation is empty if the site is not a call, but where the rank's code currently is
   bool culprit = false;
 };
-// Returns where named ranks and others made the call in question, or else where their code is; named ranks first.
+// Returns where named ranks and others made the call in question, otherwise where their code is. Named ranks come
+// first.
 std::vector<AnswerSite> SitesOf(const Document& document, int finding);
 
 // Returns what a click on the picture selects; `column` -1 for the whole row.

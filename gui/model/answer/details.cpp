@@ -162,7 +162,7 @@ void Maker::Frames(const QString& label, const std::vector<std::string>& frames)
   }
 }
 
-// Adds the stacks from the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
+// Adds the stacks from the process's own evidence, otherwise the merged stacks that contain the rank. Innermost frame
 // first.
 void Maker::Stacks(int row) {
   Begin("Stacks");

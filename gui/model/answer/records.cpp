@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kKept = 8;  // number of ranks
 
-// Returns where the rank's file is now: the incident may have moved after its index was created.
+// Returns where the rank's file is now. The incident may have moved after its index was created.
 std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
   std::error_code error;
   if (std::filesystem::is_regular_file(recorded, error)) return recorded;

@@ -23,8 +23,8 @@ class Records : public QObject {
   ~Records() override;
 
   void SetDocument(DocumentPtr document);
-  // Returns the bundle with only this rank (and the communicators of its file), or null; then Ready or Unavailable
-  // follows. Its ops are in the index's order.
+  // Returns the bundle with only this rank (and the communicators of its file), or null. After null, Ready or
+  // Unavailable follows. The bundle's ops are in the index's order.
   std::shared_ptr<const Bundle> Get(int32_t rank);
   // Returns the known facts of one operation in display order: "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..
   static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);

@@ -16,8 +16,8 @@ struct BandwidthShare {
 
 // `points` has a share for each point of the series. The best is the larger of the series' value and the best point;
 // NaN and negative values count as 0. A rank is an outlier if its median is below the ranks' median by more than a
-// tenth of it and more than four times their usual deviation. It is also one if its worst operation had less than half
-// of its own median.
+// tenth of it and more than four times their usual deviation. A rank is also an outlier if its worst operation had less
+// than half of its own median.
 struct BandwidthShares {
   double best_bytes_per_s = 0;
   double median_share = 0;  // over all ranks

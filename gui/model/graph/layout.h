@@ -43,8 +43,8 @@ struct WaitGraph {
 };
 
 // Accepts hostile facts and drops invalid references. If there are more than `most` classes, combines those of one kind
-// in one communicator into one node, or if that is still too many, those of one kind and distance from the causes.
-// Draws at most 2,000 arrows.
+// in one communicator into one node. If that is still too many, combines those of one kind and distance from the
+// causes. Draws at most 2,000 arrows.
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
 
@@ -55,8 +55,8 @@ QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
   // Layer 0 is on the left: nodes that wait for no other. An arrow leads from a higher layer to a lower one; only the
-  // nodes of a cycle share a layer. -1: its wait is unknown and nothing waits for it; such nodes are in rows below the
-  // drawing.
+  // nodes of a cycle share a layer. -1 if the node's wait is unknown and nothing waits for the node; such nodes are in
+  // rows below the drawing.
   std::vector<int> layer;
   std::vector<QRectF> rect;  // one per node; none overlap
   struct Path {

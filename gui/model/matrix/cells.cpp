@@ -433,7 +433,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
     }
     return range;
   }
-  // Each rank has the same collective in a different column, so it is searched only for a few rows.
+  // Each rank has the same collective in a different column, so the search covers only a few rows.
   constexpr size_t kMostFound = 256;
   auto column_of = [&](int place, int64_t record) {
     const int64_t column = matrix.columns - 1 - (document.OpCount(place) - record);

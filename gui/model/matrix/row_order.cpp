@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Returns the communicator by which people identify a rank: the one that it waits in, or else that of its last
+// Returns the communicator by which people identify a rank: the one that the rank waits in, otherwise that of its last
 // operation.
 int32_t CommOfRank(const Document& document, int row) {
   if (const WaitClass* wait = document.WaitOf(row); wait != nullptr && wait->comm() >= 0) return wait->comm();

@@ -34,7 +34,8 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
     *to = std::clamp(static_cast<int>(std::floor(request.y0 + (row + 1) * per_pixel)), *from, last);
   };
 
-  // Does not start if far too many operations are expected: reading the lanes costs as much as drawing them from bins.
+  // Does not start if far too many operations are expected, because reading the lanes costs as much as drawing them
+  // from bins.
   const double share = std::clamp((request.x1 - request.x0) / static_cast<double>(timeline.span_ns()), 0.0, 1.0);
   double expected = 0;
   for (int i = first; i < last; ++i) {

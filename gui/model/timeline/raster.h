@@ -29,9 +29,9 @@ struct TimelineRaster {
   }
 };
 
-// Uses the operations if `budget` of them suffice; else the bins, if they are as fine as pixels or `coarse` allows it;
-// else returns null. In a raster from bins, lanes that show only a part of a rank stay empty. Also returns null if
-// *cancel becomes true.
+// Uses the operations if `budget` of them suffice. Otherwise uses the bins, if they are as fine as pixels or `coarse`
+// allows it. Otherwise returns null. In a raster from bins, lanes that show only a part of a rank stay empty. Also
+// returns null if *cancel becomes true.
 std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
                                                   const RasterRequest& request, int64_t budget, bool coarse,
                                                   const std::atomic<bool>* cancel = nullptr);

@@ -148,7 +148,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   const IndexReader& index = d.index();
   const auto rows = static_cast<size_t>(d.rank_count());
 
-  // The facts' time span, or else that of the ranks' own tables.
+  // The facts' time span, otherwise that of the ranks' own tables.
   int64_t first = d.facts().first_ns(), last = d.facts().last_ns();
   if (first >= last || first == 0) {
     first = INT64_MAX;

@@ -74,7 +74,7 @@ class Timeline {
   int PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const;
 
   // Both functions fill `width` bytes (TimelineLook) for begin..end; existing values stay if they are worse. Coarse
-  // uses the bins of rows[0..count): its resolution is bin_ns, whatever the rows contain.
+  // uses the bins of rows[0..count). Its resolution is bin_ns, no matter what the rows contain.
   void Coarse(const int32_t* rows, size_t count, double begin, double end, int width, uint8_t* out) const;
   // Uses the operations themselves. Reads at most *budget of them and subtracts their number. Returns false if the
   // budget was too small.

@@ -21,7 +21,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The verdict's word, as a badge. The word is the message; the color only helps.
+// The verdict's word, as a badge. The color adds no information to the word.
 class Badge : public QLabel {
  public:
   explicit Badge(QWidget* parent) : QLabel(parent) {

@@ -7,7 +7,7 @@
 
 namespace lockstep::gui {
 
-// The headline of the report. A click, or Enter, selects its cells. It is as tall as the sentence needs.
+// The headline of the report. A click, or Enter, selects its cells. The panel is as tall as the sentence needs.
 class VerdictPanel : public View {
   Q_OBJECT
 

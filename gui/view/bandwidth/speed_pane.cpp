@@ -59,7 +59,8 @@ void DrawMark(QPainter* painter, const QPointF& at, int series, const QColor& co
 
 }  // namespace
 
-// The vertical axis. If `top` is 0, it shows shares of the possible speed; otherwise bytes per second up to `top`.
+// The vertical axis. If `top` is 0, the axis shows shares of the possible speed; otherwise bytes per second up to
+// `top`.
 struct SpeedPane::Axis {
   double top = 0;
   double Of(const SpeedRow& row, double rate) const {

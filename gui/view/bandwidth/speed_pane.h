@@ -1,5 +1,5 @@
-// The second picture in the bandwidth tab: bus bandwidth over message size, and below it over the hosts of one
-// operation, as shares of the possible speed.
+// The second picture in the bandwidth tab. At the top is bus bandwidth by message size. Below it is bus bandwidth by
+// host, for one operation. Both are shares of the possible speed.
 #pragma once
 
 #include <QPointF>

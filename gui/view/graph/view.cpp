@@ -159,7 +159,8 @@ QRectF WaitGraphView::NodeRect(int node) const {
   return QRectF(rect.topLeft() * scale_ + offset_, rect.size() * scale_);
 }
 
-// Shows everything if it is readable; otherwise the causes and what waits for them, and the user scrolls to the rest.
+// Shows everything if that is readable. Otherwise shows the causes and what waits for them, and the user scrolls to the
+// rest.
 void WaitGraphView::Fit() {
   fitted_ = true;
   const QRectF scene = SceneRect();

@@ -137,8 +137,8 @@ void PaintHistogram(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (int x = 0; x < rect.width(); ++x) {
     const int first = pixels.first[static_cast<size_t>(x)];
     if (first < 0) continue;
-    // Shows the column with the fewest done and the one with the most at fault, so that an edge or a fault of one
-    // column is visible.
+    // Shows the column that the fewest ranks completed, and the one with the most faults. So an edge or a fault of a
+    // single column stays visible.
     MatrixData::Column worst = data.columns[static_cast<size_t>(first)];
     for (int c = first + 1; c < pixels.end[static_cast<size_t>(x)]; ++c) {
       const MatrixData::Column& column = data.columns[static_cast<size_t>(c)];

@@ -437,7 +437,7 @@ void MatrixView::changeEvent(QEvent* event) {
 void MatrixView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
   Impl& d = *impl_;
-  // Keys need a cursor: at the selection, or else at the end of the visible part.
+  // Keys need a cursor: at the selection, otherwise at the end of the visible part.
   if (!d.cursor.has_value() && d.lines() > 0 && d.columns() > 0 && event->reason() != Qt::MouseFocusReason) {
     const std::optional<LineBox> box = d.SelectedBox();
     MoveCursor(box.has_value() ? Cell{box->line_first, box->column_first} : d.NearestCell(d.layout.body.topRight()));

@@ -47,7 +47,8 @@ void TreePane::Impl::ShowSelection() {
   QModelIndex index;
   if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.front());
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
-  // A clicked item that selects the same stays current: a rank occurs below its host and in each of its communicators.
+  // A clicked item that leaves the selection unchanged stays current. A rank occurs below its host and in each of its
+  // communicators.
   const QModelIndex current = tree->currentIndex();
   const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
                     model->SelectionOf(current.siblingAtColumn(0)) == selection;

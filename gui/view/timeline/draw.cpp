@@ -504,7 +504,7 @@ void TimelinePane::DrawRelease(QPainter* painter, const Frame& frame, int64_t* b
   }
   for (const FlowPlace& place : places) {
     if (!place.known) {
-      // It did not arrive, or its record is gone.
+      // The rank did not arrive, or its record was overwritten.
       painter->setPen(QPen(frame.theme.alarm, 2));
       painter->setBrush(Qt::NoBrush);
       const QPointF at(std::clamp(place.enter, frame.plot.left() + 6.0, frame.plot.right() - 6.0), place.y);
