@@ -44,7 +44,7 @@ std::string NamePart(const std::string& text, size_t most) {
   return text.empty() ? "_" : absl::StrReplaceAll(FileNameFrom(text, most), {{".", "_"}});
 }
 
-// Returns the rank number from the launcher, or else the index in the largest communicator.
+// Returns the rank number from the launcher, otherwise the index in the largest communicator.
 int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;
@@ -198,7 +198,7 @@ void HostSource::Adopt(FoundRing found) {
   if (user.share.MayNow(at->adopted_ns)) user.share.Now([&] { Read(at); });
 }
 
-// Returns false if the ring is gone, or cannot be read now.
+// Returns false if the ring no longer exists, or cannot be read now.
 bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::ReadOptions options;
   options.digest_only = true;

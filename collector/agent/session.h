@@ -76,7 +76,7 @@ class AgentSession {
   void Receive(const wire::Message& message, int64_t mono_ns);
   // Call at next(), and at once after a process exited or evidence became ready. Cheap if nothing is due.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // Call before this process exits. Reports each job once more, so that the end of a job does not look like a silent
+  // Call before this process exits. Reports each job one last time. Otherwise the end of a job would look like a silent
   // agent.
   void Leave(int64_t mono_ns, int64_t real_ns);
   int64_t next() const { return next_; }

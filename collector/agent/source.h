@@ -55,9 +55,9 @@ class AgentSource {
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
   // Starts the work of an EVIDENCE, EVERYTHING or EXAMINE request; must not block. Whole rings go into the chunk store
-  // as HOST.evidence.lsd or HOST.lsd; the latter contains all ranks and replaces the former. EVIDENCE and EXAMINE are
-  // answered through NextEvidence. The same request may come again after a reconnection: running work continues, and
-  // finished work is repeated only if its results left the store.
+  // as HOST.evidence.lsd or HOST.lsd. HOST.lsd contains all ranks and replaces HOST.evidence.lsd. EVIDENCE and EXAMINE
+  // are answered through NextEvidence. The same request may come again after a reconnection: running work continues,
+  // and finished work is repeated only if its results left the store.
   virtual void Gather(const CollectRequest& request) = 0;
   // Returns the next piece of evidence. The last one of a request has `last` set, even if nothing was found.
   virtual bool NextEvidence(HostEvidence* out) = 0;

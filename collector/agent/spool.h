@@ -51,7 +51,7 @@ struct SpoolFile {
 class Spool : public ChunkStore {
  public:
   // Takes over the files of an earlier agent. Fails if the folder cannot be used (another owner, another agent, disk
-  // errors); the message says how to fix it.
+  // errors). The message explains how to fix it.
   static absl::StatusOr<std::unique_ptr<Spool>> Open(const SpoolOptions& options);
 
   // Returns a new path in FOLDER/work, for PutFile.

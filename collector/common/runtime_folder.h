@@ -13,11 +13,11 @@ namespace lockstep {
 std::string RuntimeFolderPath();
 // Folders of services, created by root or init, in search order: /run/lockstep-collector, /run/lockstep (agent).
 std::vector<std::string> ServiceFolders();
-// Returns RuntimeFolderPath and creates it if missing (0700; root's /run/lockstep 0755, because everybody may read
-// endpoints and the path of a public key). Fails if it has another owner, is a link, or others can write to it; the
-// message says how to fix it.
+// Returns RuntimeFolderPath and creates the folder if missing. Its mode is 0700, but root's /run/lockstep has 0755,
+// because everybody may read endpoints and the path of a public key. Fails if the folder has another owner, is a link,
+// or others can write to it. The message explains how to fix it.
 absl::StatusOr<std::string> MakeRuntimeFolder();
-// Performs only the check, for any folder.
+// Performs only the checks of MakeRuntimeFolder, for any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
 
 // Returns "ipc://FOLDER/NAME", or why no socket can be created there.
@@ -32,8 +32,9 @@ struct CollectorPlace {
 };
 // The file is readable by all users who can enter the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
-// Trusts the caller's own folder, root's, and those of services, if only their owner can write there. NotFound without
-// such a file; PermissionDenied if it is unreadable; FailedPrecondition if folder or file cannot be trusted or parsed.
+// Trusts the caller's own folder, root's, and those of services, if only their owner can write there. Returns NotFound
+// if there is no file, PermissionDenied if it is unreadable, and FailedPrecondition if the folder or the file cannot be
+// trusted or parsed.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
 // Removes the file if it still contains this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);

@@ -1,8 +1,8 @@
-// The command of --on-verdict. It gets each verdict as JSON on standard input, and its main facts as variables, has a
-// time limit, and never runs more than once at a time for a job. A command that fails is started again a few times,
-// with growing pauses. For one incident it succeeds at most once, however often the collector is killed and restarted.
-// This works because the command's own process creates the incident's mark before it begins. The site decides what the
-// command does. Success and failure are logged.
+// The command of --on-verdict. The command gets each verdict as JSON on standard input, and the verdict's main facts as
+// variables. It has a time limit. For one job, at most one command runs at a time. A command that fails is started
+// again a few times, with growing pauses. For one incident the command succeeds at most once, even if the collector is
+// killed and restarted. To ensure this, the command's own process creates the incident's mark file before it begins.
+// The site decides what the command does. Success and failure are logged.
 #pragma once
 
 #include <condition_variable>
@@ -45,8 +45,8 @@ struct ToldVerdict {
 class VerdictHook {
  public:
   explicit VerdictHook(HookOptions options);
-  // Waits for running commands, and for verdicts without a mark, which nobody would deliver later, at most for the
-  // limit.
+  // Waits, at most for the limit, for running commands and for verdicts without a mark file, which no later process
+  // would deliver.
   ~VerdictHook();
   // Starts the command. If it is already running for this job, keeps the verdict until it ends; only the newest verdict
   // is kept.

@@ -118,10 +118,11 @@ class Detector {
   void Late(int64_t now, const LateInput& report);
   // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Returns the time since which abnormal exits have been consequences of a hang: a wait was past its limit, and its
-  // known, idle root did not cause the first exit. 0 if they are not.
+  // Returns the time since which abnormal exits have been consequences of a hang; 0 if they are not. They are if a wait
+  // was past its limit and its known, idle root did not cause the first exit.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
-  // Returns whether to judge the job now, before a launcher restarts it, because such exits have just begun.
+  // Returns whether to judge the job now, before a launcher restarts it, because exits that follow a hang have just
+  // begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
   // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
@@ -138,7 +139,7 @@ class Detector {
   // Requests digests of every rank when a rank becomes late, when a process exited abnormally, or when the named ranks
   // have moved. Repeats the request at growing intervals.
   Wish Wanted(int64_t now) const;
-  // Returns whether a wait exceeds its limit, or is for a rank or host that is gone.
+  // Returns whether a wait exceeds its limit, or is for a rank that exited or a host that is silent.
   bool Suspicious(int64_t now) const;
   // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks` is true if the
   // analysis used digests of every rank, not only of the roots.
@@ -146,8 +147,8 @@ class Detector {
   // The same without storing the answer. May be called again with better data before the verdict is published.
   Decision Consider(int64_t now, const RootFinding& finding);
   // Returns a decision if the root's communicators, or the ranks of the declared hang, have been moving again for a
-  // second. `progress_ns` is the time when these ranks last made progress; INT64_MIN if unknown. A wait that ended by
-  // itself was normal, so the next one may take twice as long.
+  // second. `progress_ns` is the time when these ranks last made progress; INT64_MIN if unknown. A wait that ended on
+  // its own was normal, so the next one may take twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung
@@ -156,7 +157,7 @@ class Detector {
   const Decision& declared() const { return declared_; }
   const RootFinding& finding() const { return finding_; }  // the finding that was judged last
   const DetectorLimits& limits() const { return limits_; }
-  // The longest known wait; 0 if there is none.
+  // The duration of the longest known wait; 0 if no rank waits.
   int64_t LongestWait(int64_t now) const;
 
   static constexpr uint32_t kToldLates = 16;

@@ -22,7 +22,7 @@ struct EndingFacts {
 // - The first abnormal exit (a signal, a status other than 0, or unknown) is a cause.
 // - Later abnormal exits are consequences if they look like one. Under a launcher, this is every exit except a crash
 //   signal (such as SIGSEGV) more than a second later. Without a launcher, it is a status other than 0, and SIGABRT,
-//   because programs give up like this when a peer is gone. No launcher kills ranks there, so another SIGKILL is a
+//   because programs stop in these ways if a peer exits. No launcher kills ranks there, so another SIGKILL is a
 //   separate cause.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 

@@ -67,7 +67,7 @@ class HostProgress {
   void Observe(int64_t now, const std::vector<RingView>& rings);
   // Returns communicators with changes since the last call; with `everything`, all of them (for a new collector).
   // Selects the eight hash points with the roundest numbers since the last call, so that members on other hosts choose
-  // the same ones. Communicators that are gone come first.
+  // the same ones. Communicators without members on this host come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -119,7 +119,7 @@ class MergedProgress {
 
   // A child is a direct peer: an agent or a relay. Takes O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
-  // Call this if the child is gone permanently, or its ranks now report through another child. Its members become
+  // Call this if the child has left permanently, or if its ranks now report through another child. Its members become
   // unknown. A silent child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
   // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. The cost

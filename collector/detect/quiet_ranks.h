@@ -1,5 +1,5 @@
-// Finds waits for a GPU that no ring shows. A thread waits in a kernel launch while the launch queue is full, and the
-// recorder does not record launches. Without GPU progress markers, only the stacks show such a wait.
+// Finds waits for a GPU that no ring shows. While the launch queue is full, a thread waits in a kernel launch, and the
+// recorder does not record launches. Without GPU progress markers, only the stacks show that the thread waits.
 #pragma once
 
 #include <cstdint>

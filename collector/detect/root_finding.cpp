@@ -120,8 +120,8 @@ bool WaitsBehindNccl(const Rank& rank) {
   return by_stack && behind(*by_stack);
 }
 
-// Returns how long the rank has been in one wait for its GPU while NCCL work is, or may be, unfinished there. Returns
-// -1 without such a wait.
+// Returns how long the rank's CPU has waited for its own GPU without progress, while NCCL work on that GPU is, or may
+// be, unfinished. Returns -1 if the rank is not in such a wait.
 int64_t BlockedFor(const Rank& rank, const RankMotion& motion, const std::vector<int64_t>& completed) {
   bool host_wait = false;
   InWait(rank, &host_wait);

@@ -59,8 +59,8 @@ struct RootFinding {
   // How long samples have shown every live process idle, except those that wait in a recorded call. INT64_MAX if all
   // wait; -1 if this is unknown for any.
   int64_t rest_ns = -1;
-  // How long every rank has been in one wait for its GPU behind NCCL's work; -1 if one is not in such a wait, or if
-  // this is unknown.
+  // Every rank has been blocked for at least this long in a wait of its CPU for its own GPU, while NCCL work on that
+  // GPU is, or may be, unfinished. -1 if any rank is not in such a wait, or if the time is unknown.
   int64_t blocked_ns = -1;
   // Size of the stuck operation; without a finding, that of the largest last operation of any communicator. 0 if
   // unknown.

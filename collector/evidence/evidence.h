@@ -34,8 +34,8 @@ struct EvidenceOptions {
 
 // Gathers evidence about one process, in the background. Work that could hang or crash (ptrace, foreign ELF files,
 // NVML) runs in children that are killed at the deadline; the report names what is missing. Not thread-safe; jobs are
-// independent. Only this object may reap the children: if the caller waits for any child, it must leave these alone, or
-// reports lose the reason for a failure.
+// independent. Only this object may reap the children: if the caller waits for any child, it must exclude these.
+// Otherwise reports lose the reason for a failure.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
@@ -68,13 +68,13 @@ class EvidenceJob {
 // Gathers all evidence in one call, for threads that may block.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Copies the report and its stacks into the analysis's view of the process. The process's main thread represents it if
-// that runs Python, or else thread `main_tid` (in the process's own numbering; 0 for no particular one). A second
-// report on the same process becomes `stack_later`.
+// Copies the report and its stacks into the analysis's view of the process. The process's main thread represents the
+// process if that thread runs Python. Otherwise thread `main_tid` does (in the process's own numbering; 0 for no
+// particular one). A second report on the same process becomes `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
-// Reads the last hour of this host's kernel log after processes exit: only that log shows which ones the kernel killed
-// for lack of memory. AddLogAfterEnd replaces earlier facts.
+// Reads the last hour of this host's kernel log after processes exit. Only that log shows which processes the kernel
+// killed because memory ran out. AddLogAfterEnd replaces earlier facts.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 

@@ -17,8 +17,9 @@ std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t b
 // "2026-11-21T20:47:07.1+00:00 host kernel: text". `now_ns` provides the year for lines without one.
 std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns);
 
-// Adds this host's log of the last `window_ns`, or the reason why it cannot be read: from /dev/kmsg, or else from the
-// end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests; null for these.
+// Adds this host's log of the last `window_ns`, or the reason why it cannot be read. The source is /dev/kmsg. If that
+// is unreadable, the source is the end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests;
+// null means the paths above.
 struct HardwareLogPaths {
   const char* kmsg = "/dev/kmsg";
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};

@@ -16,8 +16,8 @@ namespace lockstep {
 class StackTree {
  public:
   // A tree contains at most this many different stacks, each with at most kMostFrames frames (deeper ones lose their
-  // middle). Beyond that, it drops the stacks with the largest hashes and keeps their ranks in one set, so the choice
-  // does not depend on the order of merges.
+  // middle). Beyond that, the tree drops the stacks with the largest hashes and keeps their ranks in one set. So the
+  // choice does not depend on the order of merges.
   explicit StackTree(size_t most_stacks = 4096) : most_stacks_(most_stacks) {}
   static constexpr size_t kMostFrames = 128;
   static constexpr size_t kMostFrameText = 256;

@@ -23,8 +23,8 @@ void SetVariable(Environment* environment, const std::string& name, const std::s
 // Prepends `library` to LD_PRELOAD.
 void PrependPreload(Environment* environment, const std::string& library);
 
-// Returns the absolute path of liblockstep.so: LOCKSTEP_LIBRARY, or else ../lib/ next to the running program. Fails if
-// it is missing, or if its path contains a space or a colon, which separate names in LD_PRELOAD.
+// Returns the absolute path of liblockstep.so: LOCKSTEP_LIBRARY, otherwise the library in ../lib/ next to the running
+// program. Fails if it is missing, or if its path contains a space or a colon, which separate names in LD_PRELOAD.
 absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
 // Sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for one rank on this host.
@@ -39,8 +39,9 @@ int RingKib(int ranks, const std::string& folder);
 // The same for a given amount of free memory in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, or else the element before the
-// node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty if neither is set.
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH if set. Otherwise the element
+// before the node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls that element a switch. Empty if
+// neither is set.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };

@@ -1,5 +1,5 @@
-// Reduces a disposable child's rights to those of a process's owner, who may have created the files that it opens in
-// order to mislead it.
+// Reduces a disposable child's rights to those of a process's owner. That owner may have created the files that the
+// child opens, in order to mislead it.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 namespace lockstep {
 
 // Permanently gives up for this process: root, all capabilities, supplementary groups, core dumps, and writing to
-// regular files. If it was root, this process then has the user and group of process `pid`. Returns the reason if that
-// fails, or else "".
+// regular files. If it was root, this process then has the user and group of process `pid`. Returns the reason for a
+// failure, or "" on success.
 std::string TakeOwnersRights(pid_t pid);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Facts about processes from /proc. Every result is a snapshot: the process may be gone a moment later.
+// Facts about processes from /proc. Every result is a snapshot: the process may exit a moment later.
 #pragma once
 
 #include <sys/types.h>

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog, which
-// use a little CPU and print an occasional line.
+// Returns true if the process used more CPU and I/O than threads that only watch. Such threads, for example a
+// framework's watchdog, use a little CPU and print an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
@@ -20,9 +20,9 @@ class ProcessSampler {
   // Writes into *process: the state letter, CPU and I/O since an earlier call, the wait channel, threads in
   // uninterruptible sleep, and files open for writing. CPU and I/O are unknown if its threads often wait for a core and
   // get almost no CPU. Without better evidence, also writes the kernel stacks of that earlier call (`stack`) and of now
-  // (`stack_later`). Writes nothing if the process is gone.
+  // (`stack_later`). Writes nothing if the process has exited.
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
-  // Call if the process made progress: earlier samples no longer count.
+  // Call this when the process has made progress, so that earlier samples no longer count.
   void Forget(Process* process);
   // Returns since when samples a second or more apart have seen the process idle (monotonic); 0 if it was active or not
   // sampled twice.

@@ -12,10 +12,11 @@ struct RingFolder {
   int lock_fd = -1;  // holds the "in use" lock; close-on-exec. Closing all copies releases the folder.
 };
 
-// Creates a folder under `wanted` (the user's LOCKSTEP_DIR). If that is empty, uses /dev/shm, or else TMPDIR or /tmp if
-// that is also a tmpfs: with a ring on a disk, training would wait for write-back. Uses the first parent with room for
-// a ring, or else the first one; rings are then in their process's memory, with only links in the folder. Also removes
-// the folders of runs that were killed together with their keeper. Fails with a list of the parents that were tried.
+// Creates a folder under `wanted` (the user's LOCKSTEP_DIR). If that is empty, uses /dev/shm, then TMPDIR or /tmp if
+// that is also a tmpfs. With a ring on a disk, training would wait for write-back. Uses the first parent with space for
+// a ring. If none has space, uses the first parent; each process then keeps its ring in its own memory, and the folder
+// contains only links. Also removes the folders of runs that were killed together with their keeper. Fails with a list
+// of the parents that were tried.
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted);
 
 // What a parent folder must provide.

@@ -1,6 +1,6 @@
 // The keeper: a small process between `lockstep run` and the job. It starts the ranks and reaps all processes of the
-// job (it is their subreaper). If `lockstep run` disappears for any reason, the keeper ends the job's processes and
-// removes the ring folder.
+// job (it is their subreaper). If `lockstep run` ends for any reason, the keeper ends the job's processes and removes
+// the ring folder.
 #pragma once
 
 #include <signal.h>
@@ -50,7 +50,7 @@ class Keeper {
   // Calls Finish() if the owner did not.
   ~Keeper();
 
-  // Readable if there is an event, or if the keeper is gone.
+  // Readable if there is an event, or if the keeper has exited.
   int fd() const { return fd_; }
   pid_t pid() const { return pid_; }
   // Returns the next event; nullopt if there is none. Sets `gone` if the keeper itself has exited.

@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-// Returns whether `name` in the open folder `folder` is such a link. Its target may be gone.
+// Returns whether `name` in the open folder `folder` is such a link. Its target may no longer exist.
 bool IsMemoryRingLink(int folder, const std::string& name);
 
 // Opens the ring behind the link `name` in the open folder `folder`, with O_PATH. The link is untrusted: only a memory
 // file with exactly this name is accepted. The PID in the link is the process's own, which may differ here. The result
-// is not ok if the ring is gone or access is refused.
+// is not ok if the ring no longer exists or access is refused.
 UniqueFd OpenMemoryRing(int folder, const std::string& name);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace lockstep {
 
 // Verifies the claims of a ring, which is untrusted. The process must have the claimed PID, PID namespace and start
 // time, and belong to the ring's owner. It must have the file mapped (if the maps are readable). Returns nullopt if
-// there is no such process any more, or its namespace is not visible from here.
+// that process no longer exists, or if its namespace is not visible from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
 // A process exit, as observed from outside.

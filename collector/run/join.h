@@ -26,7 +26,7 @@ struct JoinOptions {
   std::string agent;        // the program; empty for lockstep-agent next to this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has created so far; they tell it apart from other jobs with the same name.
+  // Communicators that the job has created so far. They distinguish the job from others with the same name.
   std::function<std::vector<uint64_t>()> kin;
 };
 
@@ -34,7 +34,7 @@ struct JoinOptions {
 class Join {
  public:
   // Starts the agent. Finds the agent's keys like `lockstep agent`, and the keys for listening like `lockstep top`.
-  // Without the latter, only the collector reports the verdict.
+  // Without the keys for listening, only the collector reports the verdict.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
 

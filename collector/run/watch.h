@@ -68,8 +68,8 @@ class Watch {
   // Returns the declared verdict.
   VerdictKind declared() const { return declared_; }
 
-  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded` says why rings
-  // are missing.
+  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded` is the reason why
+  // rings are missing.
   void Finish(const std::string& unrecorded);
 
  private:

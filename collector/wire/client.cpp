@@ -29,7 +29,7 @@ constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAIL
                         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |
                         ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED;
 
-// One connection, from its first packet to its end. A link never reconnects by itself.
+// One connection, from its first packet to its end. A link never reconnects on its own.
 struct Link {
   void* socket = nullptr;
   void* monitor = nullptr;

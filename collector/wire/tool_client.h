@@ -1,5 +1,5 @@
-// How tools (dump, top) find the collector and authenticate: by options, or else by the address that this host's agent
-// or collector wrote into its runtime folder.
+// How tools (dump, top) find the collector and authenticate: by options, otherwise by the address that this host's
+// agent or collector wrote into its runtime folder.
 #pragma once
 
 #include <cstdint>

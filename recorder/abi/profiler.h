@@ -192,8 +192,8 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant), so
-// only the member for the event's type is read.
+// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant).
+// Therefore only the member for the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;

@@ -1,5 +1,5 @@
-// Reads memory at an address that the program passed and that may not be mapped, such as a string in a configuration,
-// or the variable of a handle that NCCL fills in later.
+// Reads memory at an address that the program passed and that may not be mapped. Examples are a string in a
+// configuration, and the variable of a handle that NCCL fills in later.
 #pragma once
 
 #include <stddef.h>

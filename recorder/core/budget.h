@@ -1,7 +1,7 @@
 // The cost of recording, which the recorder measures itself at one call in kSampleEvery. If the cost exceeds the
 // budget, steps reduce it: first no GPU progress markers, then no updates of CUDA tables, then no recording. Each step
-// and its time are written into the header's note. Nothing here waits; if two threads try to take a step at once, one
-// of them gives up.
+// and its time are written into the header's note. Nothing here waits: if two threads try to take a step at once, only
+// one of them takes it.
 #pragma once
 
 #include <stdint.h>

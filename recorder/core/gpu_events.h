@@ -27,7 +27,7 @@ void DropStart(uint32_t stream) noexcept;
 void ForgetStreamEvents(uint32_t stream) noexcept;
 void ForgetAllEvents() noexcept;  // in a forked child, which does not have the thread
 
-// Starts the thread once; it finds its work by itself. Does nothing in other modes.
+// Starts the thread once. The thread finds its work on its own. Does nothing in other modes.
 void StartPolling() noexcept;
 // Keeps the thread out of the driver until the matching call, so that the caller can work in the meantime. Returns
 // false if the thread hangs in the driver.

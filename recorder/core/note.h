@@ -1,4 +1,4 @@
-// The note in the ring's header, which tells users which settings could not be applied.
+// The note in the ring's header. It shows users which settings could not be applied.
 #pragma once
 
 namespace lockstep::recorder {

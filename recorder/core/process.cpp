@@ -451,7 +451,7 @@ CallSite FindCallSite(const void* caller) noexcept {
   return {0, 0};
 }
 
-// The only action at exit: records that the process ended by itself.
+// The only action at exit: records that the process ended on its own.
 __attribute__((destructor)) static void MarkCleanExit() {
   if (Load(g.word) != kRecording || g.map.header == nullptr) return;
   if (g.map.header->pid != ProcessId())

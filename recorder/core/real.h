@@ -34,7 +34,7 @@ struct RealFunction {
   const void* host = nullptr;      // the last caller outside NCCL
   void* in_copy[kMaxNcclCopies] = {};
   void* twin = nullptr;  // pncclX of the loaded library
-  uint32_t noted = 0;    // whether a note says that the loaded NCCL has no such function
+  uint32_t noted = 0;    // a note already reports that the loaded NCCL does not have this function
 };
 
 // Returns null, and adds a note to the ring, if no loaded library defines the function. If a process has two NCCL

@@ -27,8 +27,9 @@ struct PythonLayout {
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // How a frame is marked as called from C code. Either every frame is (one C call each), or the oldest frame of a call
-  // has a flag (3.11), or the C call has an extra frame (3.12), whose owner is `first_shim` or above.
+  // How the interpreter marks a frame that C code called. kEveryFrame: every frame is one C call. kFlag: the oldest
+  // frame of a call has a flag (3.11). kShim: the C call has an extra frame (3.12), whose owner is `first_shim` or
+  // above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;
@@ -43,8 +44,9 @@ struct PythonLayout {
 
 // Returns the layout of Python 3.`minor`; nullopt if unknown, or only available from the process (3.14).
 std::optional<PythonLayout> LayoutOf(int minor);
-// Reads the layout from the process's memory, from 3.13 on. Returns nullopt if it is missing or invalid, or for a build
-// without the interpreter lock (*free_threaded), whose frames run code that no code object contains.
+// Reads the layout from the process's memory, from 3.13 on. Returns nullopt if the layout is missing or invalid. Also
+// returns nullopt for a build without the interpreter lock (*free_threaded), because its frames run code that no code
+// object contains.
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded);
 
 }  // namespace lockstep

@@ -60,7 +60,7 @@ struct CaptureOptions {
 struct Capture {
   std::vector<ThreadCapture> threads;  // the main thread first
   size_t total = 0;                    // number of threads
-  int error = 0;                       // errno if ptrace was refused for the whole process, or else 0
+  int error = 0;                       // errno if ptrace was refused for the whole process, otherwise 0
 };
 
 // Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. However

@@ -24,8 +24,8 @@ class Unwinder {
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
-  // Addresses of the frames, innermost first, at most `limit`. `problem` says why the stack is cut off; empty if it is
-  // complete.
+  // Addresses of the frames, innermost first, at most `limit`. `problem` is the reason why the stack is cut off; empty
+  // if it is complete.
   struct Addresses {
     std::vector<uint64_t> pcs;  // these addresses already point into the calling instruction
     bool truncated = false;

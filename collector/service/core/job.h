@@ -130,7 +130,7 @@ struct Job {
   std::map<std::pair<std::string, uint64_t>, uint32_t> parts;
   std::set<std::string> complete;                    // hosts from which all parts have arrived
   std::vector<DigestHole> holes;                     // data that was missing from the last round of all ranks
-  std::shared_ptr<DigestRound> round;                // the current round, or else the last one
+  std::shared_ptr<DigestRound> round;                // the current round; the last one if none is running
   std::vector<std::pair<Address, uint64_t>> asking;  // clients that are waiting for a requested dump
   bool asked_everything = false;
   bool dump_wanted = false;

@@ -36,7 +36,7 @@ struct IncidentState {
   std::string redacted;  // level from RedactionOf(); not stored with the state
   std::string name, folder;
   JobIdentity identity;
-  std::vector<uint64_t> comms;  // some of the job's communicators, which tell it apart from others with the same name
+  std::vector<uint64_t> comms;  // some of the job's communicators, to distinguish it from others with the same name
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not yet requested
   bool everything = false;
   bool declared = false;       // not a manual dump, so the command of --on-verdict runs

@@ -48,7 +48,7 @@ bool SaysNotFound(std::string_view errors) {
   return false;
 }
 
-// Writes the host's dump to `path`. Returns "" on success, or else the error.
+// Writes the host's dump to `path`. Returns "" on success, otherwise the error.
 std::string AskTarget(const Target& target, const std::vector<std::string>& what, int64_t limit_ns,
                       const std::string& path) {
   if (!target.refused.empty()) return target.refused;

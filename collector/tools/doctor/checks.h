@@ -14,7 +14,7 @@ namespace lockstep::doctor {
 
 // configuration_check.cpp: the configuration files that apply.
 
-// `problem` says why the doctor itself could not use them; OK if it could.
+// `problem` is the reason why the doctor itself could not use them; OK if it could.
 std::vector<Check> ConfigurationChecks(const absl::Status& problem);
 
 // recorder_checks.cpp: whether recording works: the library, a probe process that calls NCCL under it, the ring that it

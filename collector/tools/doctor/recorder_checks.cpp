@@ -45,7 +45,7 @@ std::string RingFolder(const Environment& environment) {
   return set.empty() ? absl::StrCat("/dev/shm/lockstep-", geteuid()) : set;
 }
 
-// Returns `path` itself if it exists, or else its nearest existing parent.
+// Returns `path` itself if it exists, otherwise its nearest existing parent.
 std::string Existing(std::string path) {
   while (path.size() > 1 && access(path.c_str(), F_OK) != 0) {
     const size_t slash = path.rfind('/');
