@@ -139,7 +139,7 @@ class Detector {
   // Requests digests of every rank when a rank becomes late, when a process exited abnormally, or when the named ranks
   // have moved. Repeats the request at growing intervals.
   Wish Wanted(int64_t now) const;
-  // Returns whether a wait exceeds its limit, or is for a rank that exited or a host that is silent.
+  // Returns whether a wait is late, a process exited abnormally, or ranks wait after a process exited.
   bool Suspicious(int64_t now) const;
   // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks` is true if the
   // analysis used digests of every rank, not only of the roots.

@@ -18,8 +18,8 @@ std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t b
 std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns);
 
 // Adds this host's log of the last `window_ns`, or the reason why it cannot be read. The source is /dev/kmsg. If that
-// is unreadable, the source is the end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests;
-// null means the paths above.
+// is unreadable, the source is the end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests.
+// A null entry in `files` is skipped; `kmsg` must not be null.
 struct HardwareLogPaths {
   const char* kmsg = "/dev/kmsg";
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};
