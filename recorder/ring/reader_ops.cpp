@@ -220,6 +220,7 @@ void ReadOverflow(Reading* reading, const std::vector<ThreadCell>& cells) {
     const OpSlot& slot = second[i];
     if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.thread >= cells.size()) continue;
     const ThreadCell& cell = cells[slot.thread];
+    if (cell.tid == 0) continue;  // its thread took the cell after the table was read
     AddSlot(*reading, slot, {slot.thread, cell.ops, cell.groups, cell.created_ticks}, &reading->out->ops);
   }
 }

@@ -1,5 +1,7 @@
 #include "recorder/testing/torn.h"
 
+#include <algorithm>
+
 namespace lockstep::recorder::torn {
 
 using ring::CallKind;
@@ -49,8 +51,8 @@ void Checker::Op(const OpSnapshot& op, const Snapshot& snapshot, bool recent) {
     const bool receive = op.kind == CallKind::kRecv, send = op.kind == CallKind::kSend;
     if (!receive) Expect(op.send_address == SendAddress(key), say("send address"), op.seq);
     if (!send) Expect(op.recv_address == RecvAddress(key), say("receive address"), op.seq);
-    const auto& thread = snapshot.threads;
-    Expect(op.thread < thread.size(), say("thread"), op.seq);
+    const auto is_own = [&](const ring::ThreadSnapshot& thread) { return thread.index == op.thread; };
+    Expect(std::any_of(snapshot.threads.begin(), snapshot.threads.end(), is_own), say("thread"), op.seq);
     if (op.group == 0) Expect(op.caller == Caller(key), say("caller"), op.seq);
   }
   if (returned) {
