@@ -50,6 +50,25 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
 }
 
+// For a verdict that names no rank, unless a rank made calls until shortly before its data was taken.
+void SayWhetherItRuns(const std::vector<Rank>& ranks, bool doubted, Verdict* verdict) {
+  constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
+  int64_t least = INT64_MAX;                 // age of the newest record
+  int64_t unmarked = 0;
+  for (const Rank& rank : ranks) {
+    unmarked += rank.source != Source::kFlightRecorder && rank.gpu_marks == ring::GpuMarks::kOff;
+    if (rank.captured_ns == 0) continue;
+    int64_t newest = 0;
+    for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+    least = std::min(least, rank.captured_ns - newest);
+  }
+  if (least <= kMoves && !doubted) return;
+  verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+  Detail* detail = AddNotSeen(NotSeen::STILL_RUNNING, {}, verdict);
+  if (least > kMoves && least != INT64_MAX) detail->set_duration_ns(least);
+  if (unmarked > 0) detail->set_count(unmarked);
+}
+
 }  // namespace
 
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
@@ -65,21 +84,16 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   }
   if (frameworks && model.bundle.known_stalled) AddNotSeen(NotSeen::CREATIONS, {}, verdict);
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
-    constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
-    int64_t newest = 0, taken = 0;
     bool retired = true;  // all operations ended, or are no longer watched
     for (const Rank& rank : ranks) {
-      taken = std::max(taken, rank.captured_ns);
       retired &=
           rank.ends_untold && std::all_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; });
-      for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
     }
-    if (taken == 0 || retired || taken - newest > kMoves) {
-      verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
-      Detail* detail = AddNotSeen(NotSeen::STILL_RUNNING, {}, verdict);
-      if (taken != 0 && taken - newest > kMoves) detail->set_duration_ns(taken - newest);
-    }
+    SayWhetherItRuns(ranks, retired, verdict);
   }
+  const bool lives = std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return !EndedWell(r); });
+  if (model.bundle.known_stalled && lives && verdict->verdict() == VERDICT_HEALTHY)
+    SayWhetherItRuns(ranks, true, verdict);
   // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU
   // threads have waited distinguishes them.
   int64_t least = INT64_MAX;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/testing/job.h"
 
@@ -197,6 +198,25 @@ TEST(Engine, HealthyJobHasNoFinding) {
     const Verdict v = Analyze(job.Run());
     EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << Describe(v);
     EXPECT_EQ(v.findings_size(), 0);
+  }
+}
+
+TEST(Engine, AJobThatStandsStillIsNotCalledHealthy) {
+  for (bool marks : {true, false}) {
+    Job job(2, 2, 2, kSteps);
+    job.full_marks = marks;
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) r.process.life = Life::kRunning;
+    b.known_stalled = true;
+    for (Rank& r : b.ranks) r.gpu_marks = marks ? ring::GpuMarks::kFull : ring::GpuMarks::kOff;
+    const Verdict v = Analyze(b);
+    EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA) << Describe(v);
+    EXPECT_EQ(v.findings_size(), 0);
+    const std::string blind = absl::StrJoin(v.blind(), "; ");
+    EXPECT_NE(blind.find("whether the job is still running"), std::string::npos) << blind;
+    EXPECT_EQ(blind.find("GPU progress markers are off") != std::string::npos, !marks) << blind;
+    b.known_stalled = false;
+    EXPECT_EQ(Analyze(b).verdict(), VERDICT_HEALTHY);
   }
 }
 

@@ -130,8 +130,11 @@ std::string NotSeenText(const NotSeen& not_seen) {
           detail.has_duration_ns()
               ? absl::StrCat("the newest record is ", SecondsText(detail.duration_ns()), " older than the dumps")
               : "the age of the newest record is unknown",
-          ". It may have ended, or it may hang where nothing is recorded: in a barrier or store outside NCCL, in the "
-          "creation of a communicator, or in a data loader. The ranks' stacks would show it");
+          ". It may have ended, or it may hang where nothing is recorded: ",
+          detail.count() > 0 ? "on a GPU, because GPU progress markers are off, " : "",
+          "in a barrier or store outside NCCL, in the creation of a communicator, or in a data loader. The ranks' "
+          "stacks "
+          "would show it");
     case NotSeen::GPUS_WITHOUT_MARKS:
       return absl::StrCat("not known what the GPUs are doing: every process has waited for its own GPU for ",
                           SecondsText(detail.duration_ns()),
