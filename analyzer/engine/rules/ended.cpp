@@ -147,7 +147,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
     std::sort(ahead.begin(), ahead.end());
-    // If a backend does not record sends and receives, idle ranks may wait for a member without data.
+    // If a backend does not record sends and receives, ranks that look idle may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
@@ -157,11 +157,12 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1);
     if (undecided && !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0]))) continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
-    c.Add(Evidence::ENDED_BEFORE, {})
-        .CountOf(behind.size(), facts.model.comms[comm].members.size())
-        .On(facts.bundle, comm)
-        .Flag(exited)
-        .Number(c.op->seq - 1);
+    if (exited || !untold)
+      c.Add(Evidence::ENDED_BEFORE, {})
+          .CountOf(behind.size(), facts.model.comms[comm].members.size())
+          .On(facts.bundle, comm)
+          .Flag(exited)
+          .Number(c.op->seq - 1);
     if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(r));

@@ -8,6 +8,23 @@
 #include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
+namespace {
+
+// In such a backend, a call that differs from those of ranks with the same role, and from the rank's own earlier ones,
+// makes the peers' processes fail. So it is the rank's last call.
+std::vector<Cause> FromLastCalls(const Facts& facts) {
+  std::vector<Cause> causes;
+  for (const Divergence& d : facts.divergences) {
+    const Rank& rank = facts.bundle.ranks[d.rank];
+    if (d.type != Divergence::Type::kChanged || !rank.ends_untold || d.own == nullptr || d.own != &rank.ops.back())
+      continue;
+    causes.push_back(FromDivergence(facts, d));
+    causes.back().grade = std::min(causes.back().grade, GRADE_WEAK);
+  }
+  return causes;
+}
+
+}  // namespace
 
 // With such a backend, an idle rank may be waiting for the rank without data, or may have failed together with it. One
 // faulty rank whose file is missing for that reason is more likely than a fault elsewhere plus a lost file.
@@ -36,6 +53,9 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     std::erase_if(*causes, idle);
     for (Cause& c : *causes) c.beside &= !differs(c);
     return;
+  }
+  if (std::all_of(causes->begin(), causes->end(), idle)) {
+    if (std::vector<Cause> changed = FromLastCalls(facts); !changed.empty()) *causes = std::move(changed);
   }
   for (Cause& c : *causes) {
     if (!idle(c)) continue;

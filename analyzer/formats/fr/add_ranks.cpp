@@ -1,11 +1,13 @@
 #include "analyzer/formats/fr/add_ranks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/fr/groups.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep::fr {
@@ -37,6 +39,42 @@ void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
   if (*index != kNoIndex) *index = table[*index];
 }
 
+// Whether all members of the communicator had to issue this operation before it completed, as its state says it did.
+bool TookEveryMember(const Op& op) {
+  return op.state == OpState::kCompleted && op.membership != kNoIndex && NeedsEveryMember(op.kind);
+}
+
+// If a backend does not record how operations end, one that failed looks complete. A rank whose last operation lacked a
+// member waited in it until a peer's connection closed.
+void ReopenFailed(Bundle* bundle) {
+  // What ranks completed and went on from. A member that did not issue it has an older dump, which proves nothing.
+  std::vector<int64_t> passed(bundle->comms.size(), kNone), issued_by_all(bundle->comms.size(), INT64_MAX);
+  for (const Rank& rank : bundle->ranks) {
+    for (size_t i = 0; i + 1 < rank.ops.size(); ++i) {
+      const Op& op = rank.ops[i];
+      if (!TookEveryMember(op)) continue;
+      int64_t& newest = passed[rank.memberships[op.membership].comm];
+      newest = std::max(newest, op.seq);
+    }
+  }
+  for (const Rank& rank : bundle->ranks) {
+    const bool old = std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                                 [&](const Membership& m) { return m.issued >= 0 && m.issued < passed[m.comm]; });
+    if (old || rank.damaged) continue;
+    for (const Membership& m : rank.memberships) {
+      if (m.issued >= 0) issued_by_all[m.comm] = std::min(issued_by_all[m.comm], m.issued);
+    }
+  }
+  for (Rank& rank : bundle->ranks) {
+    if (!rank.ends_untold || rank.ops.empty() || !TookEveryMember(rank.ops.back())) continue;
+    Op& last = rank.ops.back();
+    Membership& m = rank.memberships[last.membership];
+    if (last.seq <= issued_by_all[m.comm]) continue;
+    last.state = OpState::kIncomplete;
+    m.completed = std::min(m.completed, last.seq - 1);
+  }
+}
+
 }  // namespace
 
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems) {
@@ -61,6 +99,7 @@ void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>*
     }
   });
   for (FileData& file : files) bundle->ranks.push_back(std::move(file.rank));
+  ReopenFailed(bundle);
 }
 
 }  // namespace lockstep::fr

@@ -308,18 +308,19 @@ class Ends {
 
   // Reports ends that do not show which process failed first.
   void Report() {
-    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !calls_differ_ &&
+    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT &&
         !out_.waited.contains(reported_.rank)) {
       Rank& aborted = out_.aborted_first.emplace();
       aborted.rank = reported_.rank;
       aborted.path = reported_.file->path;
       aborted.source = Source::kFlightRecorder;
       Put(reported_, &aborted);
-      out_.Tell(reported_.file->path,
-                absl::StrCat("the launcher saw rank ", reported_.rank,
-                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, and "
-                             "no line shows whether this rank waited; add the lines before its end"),
-                reported_.rank);
+      if (!calls_differ_)
+        out_.Tell(reported_.file->path,
+                  absl::StrCat("the launcher saw rank ", reported_.rank,
+                               " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
+                               "and no line shows whether this rank waited; add the lines before its end"),
+                  reported_.rank);
     }
     if (reported_.worker != nullptr && reported_.worker->alike > 0 && reported_.worker->exit_code == -SIGKILL)
       out_.Tell(reported_.file->path,
