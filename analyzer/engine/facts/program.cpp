@@ -34,6 +34,12 @@ constexpr size_t kMostCounted = 16;
 // time is evidence.
 constexpr size_t kContexts[] = {8, 32, 128, 512};
 
+bool SameSite(const Op& a, const Op& b) {
+  if (a.caller != 0 && b.caller != 0) return a.caller == b.caller && a.caller_object == b.caller_object;
+  if (a.call_site != kNoIndex && b.call_site != kNoIndex) return a.call_site == b.call_site;
+  return true;
+}
+
 uint64_t PlaceKey(const Token& t) {
   // Sends and receives are numbered per peer and direction, collectives per communicator.
   const uint64_t lane = t.exchange                   ? 99 * 65536
@@ -56,14 +62,7 @@ class Aligner {
   }
 
   // The same call from the same place in the code, if both places are known.
-  bool SamePlace(const Token& a, const Token& b) const {
-    if (!SameCall(a, b)) return false;
-    if (a.op->caller != 0 && b.op->caller != 0) {
-      return a.op->caller == b.op->caller && a.op->caller_object == b.op->caller_object;
-    }
-    if (a.op->call_site != kNoIndex && b.op->call_site != kNoIndex) return a.op->call_site == b.op->call_site;
-    return true;
-  }
+  bool SamePlace(const Token& a, const Token& b) const { return SameCall(a, b) && SameSite(*a.op, *b.op); }
 
   // Returns how many consecutive calls agree from here on. The end of a record agrees with everything.
   size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
@@ -122,6 +121,7 @@ class Aligner {
 
   // Returns which of two programs others expect here: 0 the first, 1 the second, -1 unknown.
   int WhoStayed(int32_t first, int32_t second, const Comparison& c) const {
+    if (const int alike = MadeAlike(first, second, (*c.a)[c.i], (*c.b)[c.j]); alike >= 0) return alike;
     const bool first_left = WentElsewhere(first, *c.a, c.i, (*c.b)[c.j]);
     const bool second_left = WentElsewhere(second, *c.b, c.j, (*c.a)[c.i]);
     return first_left == second_left ? -1 : first_left;
@@ -207,6 +207,22 @@ class Aligner {
       return {false, d, nullptr, nullptr, i, j};
     }
     return {};
+  }
+
+  // If both made the same collective from different places in the code, returns whose place all other members called it
+  // from: 0 the first, 1 the second, -1 unknown.
+  int MadeAlike(int32_t first, int32_t second, const Token& a, const Token& b) const {
+    if (!SameCall(a, b) || !IsCollective(a.op->kind) || a.op->seq != b.op->seq) return -1;
+    const uint32_t comm = model_.CommOf(model_.bundle.ranks[first], *a.op);
+    if (comm != model_.CommOf(model_.bundle.ranks[second], *b.op)) return -1;
+    bool like_first = false, like_second = false;
+    for (const Member& m : model_.comms[comm].members) {
+      const Op* op = m.rank_index == first || m.rank_index == second ? nullptr : model_.FindCollective(m, a.op->seq);
+      if (op == nullptr) continue;
+      like_first |= SameSite(*op, *a.op);
+      like_second |= SameSite(*op, *b.op);
+    }
+    return like_first == like_second ? -1 : like_second;
   }
 
   // Returns whether others wait for the rank in the call that its siblings made. The rank itself must wait in a later
