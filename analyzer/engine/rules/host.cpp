@@ -16,6 +16,13 @@ using ring::IsPointToPoint;
 
 namespace {
 
+// Returns whether the rank may wait in its last call: its end is not recorded, and no other member left data.
+bool LastCallIsUnseen(const Bundle& bundle, const Rank& rank) {
+  if (!rank.ends_untold || rank.ops.empty() || rank.ops.back().membership == kNoIndex) return false;
+  const Communicator& comm = bundle.comms[rank.memberships[rank.ops.back().membership].comm];
+  return comm.members_inferred && comm.size == 1;
+}
+
 // Returns whether the rank may wait in a call that is not recorded. Either calls without entries are counted, or the
 // process made a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
@@ -94,9 +101,10 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     c.doubtful = true;
     c.grade = GRADE_OPEN;
     c.AddRival(Rival::LOST_WAIT);
-  } else if (idle && MayCallUnrecorded(facts.bundle, rank)) {
+  } else if (const bool unseen = LastCallIsUnseen(facts.bundle, rank);
+             idle && (unseen || MayCallUnrecorded(facts.bundle, rank))) {
     c.grade = GRADE_WEAK;
-    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle);
+    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(unseen);
   } else if (idle && !rank.ops.empty() && !CompletionsAreRecorded(rank, nullptr)) {
     // The rank may be waiting in any of its calls. If there is a certain finding elsewhere, that explains why the rank
     // stopped.

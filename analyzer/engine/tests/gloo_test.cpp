@@ -186,5 +186,59 @@ TEST(Gloo, AGroupWithoutEntriesMayHoldTheRank) {
   EXPECT_EQ(First(dumps).grade(), GRADE_GOOD);
 }
 
+// Rank 3 ended. So the reductions of rank 2 in group 2 and of rank 1 in group 4 failed, which looks complete. Rank 0 is
+// still in its reduction with rank 2.
+Dumps RankThreeEnded() {
+  Dumps dumps = TwoDimensions();
+  for (const size_t rank : {0, 1, 2})
+    dumps[rank]->entries.push_back(Call("gloo:all_reduce", kGlooSteps + 1, 1 + rank / 2, 1, 16));
+  dumps[0]->entries.push_back(Call("gloo:all_reduce", kGlooSteps + 1, 3, 2, 32));
+  dumps[0]->entries.back().retired = false;
+  dumps[1]->entries.push_back(Call("gloo:all_reduce", kGlooSteps + 1, 4, 2, 32));
+  return dumps;
+}
+
+TEST(Gloo, ALastCallThatAMemberNeverMadeHasFailed) {
+  const Finding finding = First(RankThreeEnded());
+  EXPECT_EQ(finding.kind(), RANK_NOT_ARRIVED);
+  EXPECT_THAT(finding.culprit_ranks(), ElementsAre(3));
+}
+
+TEST(Gloo, ALastCallWithoutAnotherMembersDataMayHaveFailed) {
+  Dumps dumps = RankThreeEnded();
+  dumps[3].reset();
+  for (std::optional<FrDump>& d : dumps) {
+    if (d) d->groups[0].ranks_text = "[0, 1]";
+  }
+  const Finding finding = First(dumps);
+  EXPECT_THAT(finding.culprit_ranks(), ElementsAre(2)) << finding.DebugString();
+  EXPECT_EQ(finding.grade(), GRADE_WEAK);
+}
+
+// The dump of rank 3 is older than the others, which went on after the calls that it lacks.
+TEST(Gloo, AnOlderDumpDoesNotMakeCallsFail) {
+  Dumps dumps = TwoDimensions();
+  dumps[3]->entries.resize(dumps[3]->entries.size() - 4);
+  const Bundle bundle = fr_test::LoadDumps(dumps);
+  for (const Rank& rank : bundle.ranks) EXPECT_EQ(rank.ops.back().state, OpState::kCompleted) << rank.rank;
+}
+
+TEST(Gloo, TheLastCallOfARankThatDiffersFromItsRoleIsNamedBesideALostFile) {
+  Dumps dumps;
+  for (int rank = 0; rank < 8; ++rank) {
+    FrDump d = Empty();
+    d.groups[0].ranks_text = "[0, 1, 2, 3, 4, 5, 6, 7]";
+    for (int step = 1; step <= kGlooSteps; ++step)
+      d.entries.push_back(Call("gloo:all_reduce", step, 1 + rank / 2, 1, 16));
+    dumps.push_back(std::move(d));
+  }
+  FrEntry& odd = dumps[0]->entries.back();
+  odd.input = odd.output = {{21}};
+  dumps[1].reset();
+  const Finding finding = First(dumps);
+  EXPECT_EQ(finding.kind(), MISMATCH_COUNT);
+  EXPECT_THAT(finding.culprit_ranks(), ElementsAre(0));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -62,6 +62,13 @@ TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   ExpectOnly(verdict, RANK_DEAD, {1});
   EXPECT_LE(verdict.findings(0).confidence(), 0.6);
   EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
+  // gloo aborts a rank that receives more than it expects, and the calls of the others agree.
+  Put("log",
+      "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at "
+      "/pytorch/gloo/transport/tcp/pair.cc:464] op.preamble.length <= op.nbytes. 64 vs 32. Received data size "
+      "doesn't match expected size.\n" +
+          Torchrun(0, 1, "37") + Torchrun(1, -6, "33"));
+  ExpectOnly(Told(), RANK_DEAD, {1});
   dump.groups[0].enqueued = 1;
   dump.entries.pop_back();
   Put("nccl_trace_rank_2", fr_test::ToPickle(dump));
