@@ -237,8 +237,6 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   AddCheckpoints(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);
-  if (causes.empty() && !bundle.ranks.empty() && !OnlyProcessesKnown(bundle))
-    AddNotSeen(NotSeen::SAME_VALUES, {}, &verdict);
   if (!causes.empty() && OnlyProcessesKnown(bundle)) {
     // An exit or an exception that a launcher or the process itself reported needs neither calls nor stacks.
     const bool reported_ends = std::all_of(causes.begin(), causes.end(),
@@ -253,6 +251,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
       if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     }
     SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
+    if (!bundle.ranks.empty() && !OnlyProcessesKnown(bundle)) AddNotSeen(NotSeen::SAME_VALUES, {}, &verdict);
   }
   PutIntoWords(&verdict);
   if (look)
