@@ -132,7 +132,7 @@ Selection Document::SelectOp(int row, int64_t record) const {
 QString Document::OpText(const IndexOp& op) const {
   QString text = QString::fromLatin1(ring::CallName(op.kind));
   if (op.seq >= 0) text += QString(" #%1").arg(op.seq);
-  if (const int32_t comm = CommOf(op); comm >= 0) text += " of " + CommName(comm);
+  if (const int32_t comm = CommOf(op); comm >= 0) text += " on " + CommName(comm);
   return text;
 }
 

@@ -32,7 +32,7 @@ TEST(DocumentTest, AHangFromABundle) {
   EXPECT_NE(d.MembershipOf(5, comm), nullptr);
   ASSERT_GT(d.OpCount(5), 0);
   const IndexOp last = d.OpAt(5, d.OpCount(5) - 1);
-  EXPECT_TRUE(d.OpText(last).contains(" of ")) << d.OpText(last).toStdString();
+  EXPECT_TRUE(d.OpText(last).contains(" on ")) << d.OpText(last).toStdString();
   EXPECT_EQ(d.EvidenceLink(0, -1), d.AnomalyAt(0));
 }
 

@@ -82,7 +82,7 @@ void Maker::Operation(int row, int64_t record) {
   const int32_t comm = document_.CommOf(op);
   const IndexRank& rank = document_.Entry(row);
   const int32_t global = document_.RankAt(row);
-  Begin(OpWords(document_, op.kind, op.seq, comm) + QString(" on rank %1").arg(global));
+  Begin(OpWords(document_, op.kind, op.seq, comm) + QString(", rank %1").arg(global));
   details_.record_rank = global;
   details_.record = record;
   Line("state", OpStateWord(op.state));
@@ -131,7 +131,7 @@ void Maker::Operation(int row, int64_t record) {
 void Maker::Peers(int32_t comm, int64_t seq) {
   const auto groups = MembersAt(document_, *columns_, comm, seq);
   if (groups.empty()) return;
-  Begin(QString("Members at #%1 of %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
+  Begin(QString("Members at #%1 on %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
   for (const auto& [state, ranks] : groups) {
     Linked(QString::fromLatin1(ViewStateName(state)),
            QString("%1: %2").arg(Count(ranks.size()), RankList(ranks, kRankColumns)), OfComm(comm, seq, ranks));

@@ -174,7 +174,7 @@ TEST(WaitLayoutTest, TooManyClassesAreDrawnByCommunicatorAndThenByDistance) {
   EXPECT_EQ(graph.level, WaitGraph::Level::kCommunicators);
   EXPECT_EQ(graph.nodes.size(), 31u);
   EXPECT_EQ(graph.nodes[1].ranks.size(), 20);
-  EXPECT_EQ(graph.nodes[1].title, "20 ranks in AllReduce of c1");
+  EXPECT_EQ(graph.nodes[1].title, "20 ranks in AllReduce on c1");
   ExpectSound(graph, LayOutWaitGraph(graph, Sizes(graph), 80, 20));
   for (int i = 0; i < 600; ++i) facts.mutable_classes(i + 1)->set_comm(i);
   graph = BuildWaitGraph(facts, Name);

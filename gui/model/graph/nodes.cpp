@@ -95,7 +95,7 @@ WaitNode NodeOf(const ViewFacts& facts, std::vector<int> classes, const std::fun
     node.title = TitleOf(node.ranks);
     if (node.comm >= 0) {
       node.title +=
-          QString(node.operation.isEmpty() ? " in %2" : " in %1 of %2").arg(node.operation, comm_name(node.comm));
+          QString(node.operation.isEmpty() ? " in %2" : " in %1 on %2").arg(node.operation, comm_name(node.comm));
     }
     node.state = states.size() == 1 && !states.begin()->empty() ? QString::fromStdString(*states.begin()) : QString();
     const QString many = QString("%L1 different waits").arg(classes.size());
@@ -156,7 +156,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
           edge.sequence() == from.sequence())
         what.clear();
       else if (edge.comm() >= 0)
-        what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
+        what += (what.isEmpty() ? "" : " on ") + comm_name(edge.comm());
       if (!what.isEmpty()) arrow.why << what.trimmed();
       graph.arrows.push_back(arrow);
     }

@@ -57,7 +57,7 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
   if (what.has_op) {
     lines << document.OpText(what.op);
   } else if (what.selection.comm >= 0) {
-    lines << QString("#%1 of %2").arg(what.selection.seq_first).arg(document.CommName(what.selection.comm));
+    lines << QString("#%1 on %2").arg(what.selection.seq_first).arg(document.CommName(what.selection.comm));
   }
   const ViewState state = matrix.At(row, column);
   lines << QString::fromLatin1(ViewStateName(state)) +

@@ -36,12 +36,12 @@ TEST_F(CellTextTest, ACellNamesTheRankAndTheCallItDidNotMake) {
   ASSERT_GE(lines.size(), 3);
   EXPECT_LE(lines.size(), 6);
   EXPECT_TRUE(lines[0].startsWith("rank 5 (")) << lines[0].toStdString();
-  EXPECT_EQ(lines[1], QString("#%1 of %2").arg(culprit_.seq_first).arg(document_->CommName(culprit_.comm)));
+  EXPECT_EQ(lines[1], QString("#%1 on %2").arg(culprit_.seq_first).arg(document_->CommName(culprit_.comm)));
   EXPECT_EQ(lines[2], "never enqueued: peers made this call, but the rank did not");
   EXPECT_EQ(CellSpoken(*document_, *matrix_, row_, column_),
             QString("rank 5, sequence number %1, never enqueued").arg(culprit_.seq_first));
   const QStringList before = CellLines(*document_, *matrix_, row_, column_ - 1);
-  EXPECT_TRUE(before[1].contains(" of ")) << "must name the operation and its kind";
+  EXPECT_TRUE(before[1].contains(" on ")) << "must name the operation and its kind";
   EXPECT_EQ(before[2], "completed");
 }
 

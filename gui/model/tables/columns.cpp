@@ -235,7 +235,7 @@ bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t 
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {
   QString text = QString::fromLatin1(ring::CallName(kind));
   if (seq >= 0) text += QString(" #%1").arg(seq);
-  if (comm >= 0) text += " of " + Plain(document.CommName(comm), 60);
+  if (comm >= 0) text += " on " + Plain(document.CommName(comm), 60);
   return text;
 }
 

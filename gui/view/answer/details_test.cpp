@@ -48,7 +48,7 @@ TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   Selection selection = document->AnomalyAt(0);
   selection.ranks = Ranks::Between(7, 7);
   const QString text = shown.After(selection);
-  EXPECT_TRUE(text.startsWith(QString("ReduceScatter #%1 of dp_3 on rank 7").arg(selection.seq_first)))
+  EXPECT_TRUE(text.startsWith(QString("ReduceScatter #%1 on dp_3, rank 7").arg(selection.seq_first)))
       << text.toStdString();
   EXPECT_TRUE(text.contains("never enqueued"));
   EXPECT_TRUE(text.contains("waits for"));
@@ -129,7 +129,7 @@ TEST(DetailsViewTest, DetailsFromTheFileArriveLater) {
   selection.record = document->OpCount(7) - 1;
   navigator.Select(selection);
   ASSERT_TRUE(testing::Until([&] { return view.Idle(); }));
-  EXPECT_TRUE(page->toPlainText().contains("on rank 7"));
+  EXPECT_TRUE(page->toPlainText().contains(", rank 7"));
   ASSERT_TRUE(testing::Until([&] {
     return page->toPlainText().contains("As recorded") && !page->toPlainText().contains("reading the rank's file");
   })) << page->toPlainText().toStdString();

@@ -121,7 +121,7 @@ QString BandwidthPane::PointText(int point) const {
   lines << QString("median %1, %2 % of the best")
                .arg(RateText(p.median_bytes_per_s()))
                .arg(share.median * 100, 0, 'f', 0);
-  lines << QString("worst %1 at #%2 of %3")
+  lines << QString("worst %1 at #%2 on %3")
                .arg(RateText(p.worst_bytes_per_s()))
                .arg(p.worst_sequence())
                .arg(document_->CommName(p.comm()));

@@ -165,7 +165,7 @@ QString BandwidthView::CopyText() const {
     if (!pane_->shares().points[static_cast<size_t>(i)].outlier) continue;
     const auto& p = s.points(i);
     const int row = document_->RowOf(p.rank());
-    out += QString("%1\t%2\t%3\t%4 %\t%5\t#%6 of %7\n")
+    out += QString("%1\t%2\t%3\t%4 %\t%5\t#%6 on %7\n")
                .arg(p.rank())
                .arg(row < 0 ? QString("?") : document_->HostAt(row), RateText(p.median_bytes_per_s()))
                .arg(pane_->shares().points[static_cast<size_t>(i)].median * 100, 0, 'f', 0)

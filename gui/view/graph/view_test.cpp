@@ -47,8 +47,8 @@ DocumentPtr MadeWaits(ViewFacts facts) {
 
 ViewFacts Chain() {
   ViewFacts facts;
-  AddClass(&facts, WaitClass::VICTIM, 0, 3, 0, 12, "4 ranks in AllReduce #12 of tp_0", "in the call");
-  AddClass(&facts, WaitClass::VICTIM, 4, 4, 1, 7, "rank 4 in AllReduce #7 of dp", "waits for its GPU");
+  AddClass(&facts, WaitClass::VICTIM, 0, 3, 0, 12, "4 ranks in AllReduce #12 on tp_0", "in the call");
+  AddClass(&facts, WaitClass::VICTIM, 4, 4, 1, 7, "rank 4 in AllReduce #7 on dp", "waits for its GPU");
   AddClass(&facts, WaitClass::CAUSE, 5, 5, -1, -1, "rank 5", "elsewhere: train.py:88 load");
   AddClass(&facts, WaitClass::NO_DATA, 6, 7, -1, -1, "2 ranks without data", "");
   AddEdge(&facts, 0, 1, "behind in its stream");
@@ -145,9 +145,9 @@ TEST(WaitGraphViewTest, ZoomKeepsThePointUnderTheCursorAndFitShowsAll) {
 
 TEST(WaitGraphViewTest, ACycleIsDrawnInTheAlarmColorAtEverySize) {
   ViewFacts facts;
-  AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, 1, "rank 0 in AllReduce #1 of tp", "in the call");
-  AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, 1, "rank 1 in AllReduce #1 of dp", "in the call");
-  AddClass(&facts, WaitClass::VICTIM, 2, 7, 2, 3, "6 ranks in AllReduce #3 of pp", "in the call");
+  AddClass(&facts, WaitClass::IN_CYCLE, 0, 0, 0, 1, "rank 0 in AllReduce #1 on tp", "in the call");
+  AddClass(&facts, WaitClass::IN_CYCLE, 1, 1, 1, 1, "rank 1 in AllReduce #1 on dp", "in the call");
+  AddClass(&facts, WaitClass::VICTIM, 2, 7, 2, 3, "6 ranks in AllReduce #3 on pp", "in the call");
   AddEdge(&facts, 0, 1, "not called", true);
   AddEdge(&facts, 1, 0, "not called", true);
   AddEdge(&facts, 2, 1, "not called");
