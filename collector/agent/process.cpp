@@ -266,7 +266,6 @@ class AgentProcess {
         if (!error.empty()) Log(error);  // the message contains the endpoint
       }
     }
-    if (fds[3].revents != 0) source_->ClearWork();
     if (fds[4].revents != 0) {
       spool_->ClearWake();
       for (std::string line; spool_->NextProblem(&line);) Log(line);
