@@ -1,5 +1,4 @@
-// Versions and costs of recorders and agents, from heartbeats. Identical ranks are combined, and hosts are merged on
-// the way up.
+// What heartbeats say about a job, apart from its communicators. Hosts are merged on the way up.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 
 namespace lockstep {
 
+// Versions and costs of recorders and agents. Identical ranks are combined.
 class HeardFacts {
  public:
   // Skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
@@ -31,6 +31,25 @@ class HeardFacts {
   std::map<std::pair<std::string, std::string>, Kind> kinds_;  // indexed by version and mode
   std::set<std::string> agents_;
   uint32_t agent_cpu_permille_ = 0;
+};
+
+struct HeartbeatFacts {
+  Ranks alive, stopped, in_d, ended;
+  uint64_t records_lost = 0;
+  int64_t oldest_age_ns = 0;  // age of the oldest part
+  uint32_t hosts = 0, silent_hosts = 0;
+  std::set<std::string> silent_named;  // names of silent hosts, at most 64
+  std::set<std::string> blind;         // what agents cannot observe, at most 64 lines
+  HeardFacts recorders;
+
+  HeartbeatFacts() = default;
+  explicit HeartbeatFacts(const Heartbeat& heartbeat);
+  // Adds the facts of another sender, `age_ns` after its heartbeat.
+  void Add(const HeartbeatFacts& other, int64_t age_ns = 0);
+  // The same for a sender on `host` that has gone silent.
+  void AddSilent(const HeartbeatFacts& other, const std::string& host);
+  void To(Heartbeat* heartbeat) const;
+  Ranks All() const;  // alive and ended
 };
 
 }  // namespace lockstep
