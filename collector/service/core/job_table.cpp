@@ -424,7 +424,6 @@ void JobTable::SendWelcome(const Address& to, uint32_t protocol, const std::stri
   welcome.set_protocol(protocol);
   welcome.set_real_ns(shared_.RealNow());
   welcome.set_refused(refused);
-  for (const std::string& endpoint : shared_.options.fallback) welcome.add_fallback(endpoint);
   shared_.Send(to, wire::Type::kWelcome, welcome);
 }
 

@@ -143,8 +143,7 @@ void Relay::WelcomeChild(uint64_t peer) {
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(RealtimeNs());
-  for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback)
-    welcome.add_fallback(endpoint);
+  for (const std::string& endpoint : options_.upstream.endpoints) welcome.add_fallback(endpoint);
   server_->Send(peer, wire::Type::kWelcome, welcome).IgnoreError();
 }
 
@@ -477,9 +476,7 @@ void Relay::Housekeep() {
     const int64_t unheard = now_ - child.heard_ns;
     if (unheard <= options_.silent_after_ns && !child.gone) child.silent = false;
     if (!child.gone && unheard > options_.silent_after_ns / 2) {
-      wire::Message ping;
-      ping.header.type = wire::Type::kPing;
-      (void)server_->Send(peer, ping);  // checks whether the connection still exists
+      (void)server_->Send(peer, wire::Bare(wire::Type::kPing));  // checks whether the connection still exists
       if (!server_->Knows(peer)) {
         // The child's ranks may now report through another child, so its numbers no longer count.
         child.gone = child.silent = true;

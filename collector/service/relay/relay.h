@@ -25,9 +25,8 @@
 namespace lockstep {
 
 struct RelayOptions {
-  wire::ServerOptions server;         // address that the children connect to
-  wire::ClientOptions upstream;       // the collector, or the next relay
-  std::vector<std::string> fallback;  // sent to the children; if empty, the upstream endpoints are sent
+  wire::ServerOptions server;    // address that the children connect to
+  wire::ClientOptions upstream;  // the collector, or the next relay
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
