@@ -18,20 +18,6 @@ std::string DefaultSpool() {
   return RuntimeFolderPath() + "/spool";
 }
 
-void FillDefaults(AgentOptions* options) {
-  if (options->spool.empty()) options->spool = DefaultSpool();
-  if (options->log.empty()) options->log = options->spool + "/agent.log";
-  if (options->host.empty()) options->host = HostName();
-  // For a local socket, keys are used only if some are configured, because a collector there may run without.
-  bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
-              !options->security.server_key.empty();
-  for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
-  if (keys && !options->security.insecure) {
-    if (options->security.own_key.empty()) options->security.own_key = FindKey({"agent.key"});
-    if (options->security.server_key.empty()) options->security.server_key = FindKey({"collector.pub"});
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<AgentOptions> MakeAgentOptions(const settings::ParsedOptions& parsed) {
@@ -47,7 +33,10 @@ absl::StatusOr<AgentOptions> MakeAgentOptions(const settings::ParsedOptions& par
   options.redact = ParseRedactLevel(parsed.Text("redact")).value();
   const uint64_t keep = parsed.Bytes("keep-ring-bytes");
   if (keep > 0 && keep < kLeastRingBytes) return parsed.Wrong("--keep-ring-bytes takes 0, or at least 1M");
-  FillDefaults(&options);
+  if (options.spool.empty()) options.spool = DefaultSpool();
+  if (options.log.empty()) options.log = options.spool + "/agent.log";
+  if (options.host.empty()) options.host = HostName();
+  FindKeys(options.collectors, {"agent.key"}, &options.security);
   if (parsed.Flag("alone") && options.out.empty())
     options.out = options.spool.substr(0, options.spool.find_last_of('/') + 1) + "incidents";
   return options;
