@@ -26,64 +26,53 @@ std::string Quoted(std::string_view text) {
 class ChromeSink : public TraceSink {
  public:
   ChromeSink(const Bundle& bundle, const ExportTime& time, const ExportWriter& write)
-      : bundle_(bundle), zero_(time.first_ns()), write_(write) {}
+      : TraceSink(write), bundle_(bundle), zero_(time.first_ns()) {}
 
-  absl::Status Row(const TraceRow& row) override {
+  void Row(const TraceRow& row) override {
     if (row.kind == TraceRow::Kind::kHost) {
       host_ = row.name;
-      return absl::OkStatus();
+      return;
     }
     if (row.kind == TraceRow::Kind::kRank) {
       thread_ = 0;
-      if (absl::Status status =
-              Meta(row, "process_name", absl::StrCat("\"name\":", Quoted(absl::StrCat(row.name, " on ", host_))));
-          !status.ok())
-        return status;
-      if (absl::Status status = Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_))); !status.ok())
-        return status;
-      if (absl::Status status = Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order));
-          !status.ok())
-        return status;
-      if (absl::Status status = Meta(row, "thread_name", "\"name\":\"verdict\""); !status.ok()) return status;
+      Meta(row, "process_name", absl::StrCat("\"name\":", Quoted(absl::StrCat(row.name, " on ", host_))));
+      Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_)));
+      Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order));
+      Meta(row, "thread_name", "\"name\":\"verdict\"");
       return Meta(row, "thread_sort_index", "\"sort_index\":-1");
     }
     ++thread_;
-    if (absl::Status status = Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name))); !status.ok())
-      return status;
-    return Meta(row, "thread_sort_index", absl::StrCat("\"sort_index\":", row.order));
+    Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name)));
+    Meta(row, "thread_sort_index", absl::StrCat("\"sort_index\":", row.order));
   }
 
-  absl::Status Begin(const TraceRow& row, const TraceSlice& slice) override {
+  void Begin(const TraceRow& row, const TraceSlice& slice) override {
     std::string args;
     for (const TraceFact& fact : FactsOf(bundle_, slice)) {
       absl::StrAppend(&args, args.empty() ? "" : ",", Quoted(fact.key), ":",
                       fact.text.empty() ? absl::StrCat(fact.number) : Quoted(fact.text));
     }
-    return Put(absl::StrCat("{\"ph\":\"X\",\"name\":", Quoted(slice.name), ",\"cat\":", Quoted(slice.category),
-                            Where(row, slice.begin), ",\"dur\":", Micros(slice.end - slice.begin), ",\"args\":{", args,
-                            "}}"));
+    Put(absl::StrCat("{\"ph\":\"X\",\"name\":", Quoted(slice.name), ",\"cat\":", Quoted(slice.category),
+                     Where(row, slice.begin), ",\"dur\":", Micros(slice.end - slice.begin), ",\"args\":{", args, "}}"));
   }
 
-  absl::Status End(const TraceRow&, const TraceSlice&) override { return absl::OkStatus(); }
+  void End(const TraceRow&, const TraceSlice&) override {}
 
-  absl::Status Mark(const TraceRow& row, const TraceMark& mark) override {
-    if (absl::Status status = Put(absl::StrCat("{\"ph\":\"i\",\"s\":\"t\",\"name\":", Quoted(mark.name),
-                                               ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
-        !status.ok())
-      return status;
+  void Mark(const TraceRow& row, const TraceMark& mark) override {
+    Put(absl::StrCat("{\"ph\":\"i\",\"s\":\"t\",\"name\":", Quoted(mark.name), ",\"cat\":", Quoted(mark.category),
+                     Where(row, mark.at), "}"));
     // A viewer binds an arrow to the slice that contains its end, here the verdict's slice around that point.
     for (uint64_t arrow : mark.arrows_from) {
-      if (absl::Status status = Flow(row, mark.at, "s", arrow); !status.ok()) return status;
+      Flow(row, mark.at, "s", arrow);
     }
     for (uint64_t arrow : mark.arrows_to) {
-      if (absl::Status status = Flow(row, mark.at, "f", arrow); !status.ok()) return status;
+      Flow(row, mark.at, "f", arrow);
     }
-    return absl::OkStatus();
   }
 
-  absl::Status Finish() {
-    return write_(absl::StrCat(empty_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" : "",
-                               "\n],\"otherData\":{\"wall_clock_of_zero_ns\":\"", zero_, "\"}}\n"));
+  void Finish() {
+    Write(absl::StrCat(empty_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" : "",
+                       "\n],\"otherData\":{\"wall_clock_of_zero_ns\":\"", zero_, "\"}}\n"));
   }
 
  private:
@@ -94,24 +83,23 @@ class ChromeSink : public TraceSink {
                         ",\"ts\":", Micros(std::max<int64_t>(0, at - zero_)));
   }
 
-  absl::Status Meta(const TraceRow& row, const char* name, const std::string& args) {
-    return Put(absl::StrCat("{\"ph\":\"M\",\"name\":\"", name, "\",\"pid\":", row.rank,
-                            ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_, ",\"args\":{", args, "}}"));
+  void Meta(const TraceRow& row, const char* name, const std::string& args) {
+    Put(absl::StrCat("{\"ph\":\"M\",\"name\":\"", name, "\",\"pid\":", row.rank,
+                     ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_, ",\"args\":{", args, "}}"));
   }
 
-  absl::Status Flow(const TraceRow& row, int64_t at, const char* phase, uint64_t id) {
-    return Put(absl::StrCat("{\"ph\":\"", phase, "\",\"name\":\"waits for\",\"cat\":\"verdict\",\"id\":", id,
-                            phase[0] == 'f' ? ",\"bp\":\"e\"" : "", Where(row, at), "}"));
+  void Flow(const TraceRow& row, int64_t at, const char* phase, uint64_t id) {
+    Put(absl::StrCat("{\"ph\":\"", phase, "\",\"name\":\"waits for\",\"cat\":\"verdict\",\"id\":", id,
+                     phase[0] == 'f' ? ",\"bp\":\"e\"" : "", Where(row, at), "}"));
   }
 
-  absl::Status Put(const std::string& event) {
+  void Put(const std::string& event) {
     const bool first = std::exchange(empty_, false);
-    return write_(absl::StrCat(first ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n", event));
+    Write(absl::StrCat(first ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n", event));
   }
 
   const Bundle& bundle_;
   const int64_t zero_;
-  const ExportWriter& write_;
   std::string host_;
   int thread_ = 0;
   bool empty_ = true;
@@ -124,8 +112,8 @@ absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& v
   const ExportTime time(bundle, verdict);
   ChromeSink sink(bundle, time, write);
   absl::StatusOr<ExportCounts> counts = WalkTrace(bundle, verdict, options, time, &sink);
-  if (!counts.ok()) return counts;
-  if (absl::Status status = sink.Finish(); !status.ok()) return status;
+  sink.Finish();
+  if (!sink.status().ok()) return sink.status();
   return counts;
 }
 

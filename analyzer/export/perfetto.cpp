@@ -19,9 +19,9 @@ using perfetto::TrackEvent;
 
 class PerfettoSink : public TraceSink {
  public:
-  PerfettoSink(const Bundle& bundle, const ExportWriter& write) : bundle_(bundle), write_(write) {}
+  PerfettoSink(const Bundle& bundle, const ExportWriter& write) : TraceSink(write), bundle_(bundle) {}
 
-  absl::Status Row(const TraceRow& row) override {
+  void Row(const TraceRow& row) override {
     perfetto::TracePacket& packet = Fresh();
     TrackDescriptor& track = *packet.mutable_track_descriptor();
     track.set_uuid(row.id);
@@ -35,29 +35,29 @@ class PerfettoSink : public TraceSink {
       track.set_parent_uuid(row.parent);
     }
     if (row.kind != TraceRow::Kind::kLane) track.set_child_ordering(TrackDescriptor::BY_RANK);
-    return Put();
+    Put();
   }
 
-  absl::Status Begin(const TraceRow& row, const TraceSlice& slice) override {
+  void Begin(const TraceRow& row, const TraceSlice& slice) override {
     TrackEvent& event = Event(row, slice.begin, TrackEvent::SLICE_BEGIN);
     Name(slice.name, &event);
     Category(slice.category, &event);
     for (const TraceFact& fact : FactsOf(bundle_, slice)) Annotate(fact, &event);
-    return Put();
+    Put();
   }
 
-  absl::Status End(const TraceRow& row, const TraceSlice& slice) override {
+  void End(const TraceRow& row, const TraceSlice& slice) override {
     Event(row, slice.end, TrackEvent::SLICE_END);
-    return Put();
+    Put();
   }
 
-  absl::Status Mark(const TraceRow& row, const TraceMark& mark) override {
+  void Mark(const TraceRow& row, const TraceMark& mark) override {
     TrackEvent& event = Event(row, mark.at, TrackEvent::INSTANT);
     event.set_name(mark.name);
     Category(mark.category, &event);
     for (uint64_t arrow : mark.arrows_from) event.add_flow_ids(arrow);
     for (uint64_t arrow : mark.arrows_to) event.add_terminating_flow_ids(arrow);
-    return Put();
+    Put();
   }
 
  private:
@@ -121,23 +121,12 @@ class PerfettoSink : public TraceSink {
     entry->set_name(text);
   }
 
-  // Writes one entry of Trace::packet: its tag, its length, its contents.
-  absl::Status Put() {
-    bytes_.clear();
-    const size_t size = packet_.ByteSizeLong();
-    bytes_.push_back('\x0a');
-    for (size_t left = size;; left >>= 7) {
-      bytes_.push_back(static_cast<char>(left > 0x7f ? (left & 0x7f) | 0x80 : left));
-      if (left <= 0x7f) break;
-    }
-    if (!packet_.AppendToString(&bytes_)) return absl::InternalError("cannot encode a trace packet");
-    return write_(bytes_);
-  }
+  // A file may consist of several Trace messages one after another.
+  void Put() { Write(trace_.SerializeAsString()); }
 
   const Bundle& bundle_;
-  const ExportWriter& write_;
-  perfetto::TracePacket packet_;
-  std::string bytes_;
+  perfetto::Trace trace_;
+  perfetto::TracePacket& packet_ = *trace_.add_packet();
   bool first_ = true;
   absl::flat_hash_map<std::string, uint64_t> names_, categories_, facts_;
 };

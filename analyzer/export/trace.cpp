@@ -39,11 +39,11 @@ class Walk {
   void ReadVerdict();
   void AddArrows(const ChainLink& link, int64_t most);
   absl::Status RunRank(size_t index);
-  absl::Status RunVerdict(size_t index, const TraceRow& row);
-  absl::Status RunThreads(size_t index, const TraceRow& parent);
-  absl::Status RunStreams(size_t index, const TraceRow& parent);
-  absl::Status Lanes(const TraceRow& parent, const std::string& name, std::vector<TraceSlice> slices);
-  absl::Status Lane(const TraceRow& row, const std::vector<const TraceSlice*>& slices);
+  void RunVerdict(size_t index, const TraceRow& row);
+  void RunThreads(size_t index, const TraceRow& parent);
+  void RunStreams(size_t index, const TraceRow& parent);
+  void Lanes(const TraceRow& parent, const std::string& name, std::vector<TraceSlice> slices);
+  void Lane(const TraceRow& row, const std::vector<const TraceSlice*>& slices);
   TraceRow NewRow(TraceRow::Kind kind, uint64_t parent, std::string name, int32_t rank, int32_t order) {
     return {kind, ++rows_, parent, std::move(name), rank, order};
   }
@@ -162,28 +162,30 @@ absl::StatusOr<ExportCounts> Walk::Run() {
   for (const auto* host : order) {
     const TraceRow row = NewRow(TraceRow::Kind::kHost, 0,
                                 host->first.empty() ? "unknown host" : Printable(host->first, 100), -1, host_order++);
-    if (absl::Status status = sink_.Row(row); !status.ok()) return status;
+    sink_.Row(row);
     for (size_t index : host->second) {
+      if (!sink_.status().ok()) return sink_.status();
       const Rank& rank = bundle_.ranks[index];
       std::string name = absl::StrCat("rank ", rank.rank);
       if (rank.gpu_index >= 0) absl::StrAppend(&name, " gpu ", rank.gpu_index);
       if (rank.pid != 0) absl::StrAppend(&name, " pid ", rank.pid);
       const TraceRow of_rank = NewRow(TraceRow::Kind::kRank, row.id, std::move(name), rank.rank, rank.rank);
-      if (absl::Status status = sink_.Row(of_rank); !status.ok()) return status;
+      sink_.Row(of_rank);
       ++counts_.ranks;
       lane_order_ = 0;
-      if (absl::Status status = RunVerdict(index, of_rank); !status.ok()) return status;
-      if (absl::Status status = RunThreads(index, of_rank); !status.ok()) return status;
-      if (absl::Status status = RunStreams(index, of_rank); !status.ok()) return status;
+      RunVerdict(index, of_rank);
+      RunThreads(index, of_rank);
+      RunStreams(index, of_rank);
     }
   }
+  if (!sink_.status().ok()) return sink_.status();
   return counts_;
 }
 
-absl::Status Walk::RunVerdict(size_t index, const TraceRow& row) {
+void Walk::RunVerdict(size_t index, const TraceRow& row) {
   const Rank& rank = bundle_.ranks[index];
   auto it = said_.find(rank.rank);
-  if (it == said_.end()) return absl::OkStatus();
+  if (it == said_.end()) return;
   const Said& said = it->second;
   TraceSlice slice;
   slice.rank = &rank;
@@ -211,12 +213,12 @@ absl::Status Walk::RunVerdict(size_t index, const TraceRow& row) {
   mark.category = "verdict";
   mark.arrows_from = said.arrows_from;
   mark.arrows_to = said.arrows_to;
-  if (absl::Status status = sink_.Begin(row, slice); !status.ok()) return status;
-  if (absl::Status status = sink_.Mark(row, mark); !status.ok()) return status;
-  return sink_.End(row, slice);
+  sink_.Begin(row, slice);
+  sink_.Mark(row, mark);
+  sink_.End(row, slice);
 }
 
-absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
+void Walk::RunThreads(size_t index, const TraceRow& parent) {
   const Rank& rank = bundle_.ranks[index];
   std::map<uint32_t, std::vector<TraceSlice>> threads;
   for (const Op& op : rank.ops) {
@@ -255,12 +257,11 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
     } else if (number != kNoIndex) {
       name = absl::StrCat("thread ", number);
     }
-    if (absl::Status status = Lanes(parent, name, std::move(slices)); !status.ok()) return status;
+    Lanes(parent, name, std::move(slices));
   }
-  return absl::OkStatus();
 }
 
-absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
+void Walk::RunStreams(size_t index, const TraceRow& parent) {
   const Rank& rank = bundle_.ranks[index];
   // Sources without real streams get one stream for each communicator, because NCCL orders a communicator's
   // operations.
@@ -309,12 +310,11 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
     std::string name = key.first ? "GPU:" : absl::StrCat("stream ", key.second, ":");
     for (size_t i = 0; i < names.size() && i < 3; ++i) absl::StrAppend(&name, i > 0 ? ", " : " ", names[i]);
     if (names.size() > 3) absl::StrAppend(&name, " and ", names.size() - 3, " more");
-    if (absl::Status status = Lanes(parent, name, std::move(slices)); !status.ok()) return status;
+    Lanes(parent, name, std::move(slices));
   }
-  return absl::OkStatus();
 }
 
-absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::vector<TraceSlice> slices) {
+void Walk::Lanes(const TraceRow& parent, const std::string& name, std::vector<TraceSlice> slices) {
   std::stable_sort(slices.begin(), slices.end(), [](const TraceSlice& a, const TraceSlice& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });
@@ -337,27 +337,25 @@ absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::v
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const TraceRow row = NewRow(TraceRow::Kind::kLane, parent.id,
                                 lane == 0 ? name : absl::StrCat(name, " (", lane + 1, ")"), parent.rank, lane_order_++);
-    if (absl::Status status = sink_.Row(row); !status.ok()) return status;
-    if (absl::Status status = Lane(row, lanes[lane]); !status.ok()) return status;
+    sink_.Row(row);
+    Lane(row, lanes[lane]);
   }
-  return absl::OkStatus();
 }
 
-absl::Status Walk::Lane(const TraceRow& row, const std::vector<const TraceSlice*>& slices) {
+void Walk::Lane(const TraceRow& row, const std::vector<const TraceSlice*>& slices) {
   std::vector<const TraceSlice*> open;
   const auto close_until = [&](int64_t at) {
     while (!open.empty() && open.back()->end <= at) {
-      if (absl::Status status = sink_.End(row, *open.back()); !status.ok()) return status;
+      sink_.End(row, *open.back());
       open.pop_back();
     }
-    return absl::OkStatus();
   };
   for (const TraceSlice* slice : slices) {
-    if (absl::Status status = close_until(slice->begin); !status.ok()) return status;
-    if (absl::Status status = sink_.Begin(row, *slice); !status.ok()) return status;
+    close_until(slice->begin);
+    sink_.Begin(row, *slice);
     open.push_back(slice);
   }
-  return close_until(INT64_MAX);
+  close_until(INT64_MAX);
 }
 
 }  // namespace

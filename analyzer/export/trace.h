@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,12 +44,24 @@ struct TraceMark {
 
 class TraceSink {
  public:
+  explicit TraceSink(const ExportWriter& write) : write_(write) {}
   virtual ~TraceSink() = default;
-  virtual absl::Status Row(const TraceRow& row) = 0;
+  virtual void Row(const TraceRow& row) = 0;
   // Called in the order in which slices open and close; `slice` of End is the one passed to Begin.
-  virtual absl::Status Begin(const TraceRow& row, const TraceSlice& slice) = 0;
-  virtual absl::Status End(const TraceRow& row, const TraceSlice& slice) = 0;
-  virtual absl::Status Mark(const TraceRow& row, const TraceMark& mark) = 0;
+  virtual void Begin(const TraceRow& row, const TraceSlice& slice) = 0;
+  virtual void End(const TraceRow& row, const TraceSlice& slice) = 0;
+  virtual void Mark(const TraceRow& row, const TraceMark& mark) = 0;
+  const absl::Status& status() const { return status_; }
+
+ protected:
+  // After an error, writes nothing more.
+  void Write(std::string_view bytes) {
+    if (status_.ok()) status_ = write_(bytes);
+  }
+
+ private:
+  const ExportWriter& write_;
+  absl::Status status_;
 };
 
 absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,

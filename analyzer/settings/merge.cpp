@@ -6,15 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/system.h"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {
 namespace {
-
-std::string Variable(const std::string& name) {
-  const char* value = name.empty() ? nullptr : getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
 
 bool Lists(std::string_view keys, const std::string& key) {
   for (const absl::string_view word :
@@ -95,7 +91,7 @@ absl::Status ReadFilesOf(std::string_view section, Merged* merged, std::vector<V
 
 absl::StatusOr<std::vector<File>> ReadFiles() {
   std::vector<File> files;
-  const std::string named = Variable(ring::kConfigVariable);
+  const std::string named = EnvironmentValue(ring::kConfigVariable);
   std::vector<std::string> paths = {ring::kConfigFile};
   if (!named.empty()) paths.push_back(named);
   for (const std::string& path : paths) {
@@ -118,7 +114,7 @@ absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> option
   }
   for (const Row& row : Table()) {
     if (row.section != section) continue;
-    const std::string value = Variable(row.variable);
+    const std::string value = EnvironmentValue(row.variable.c_str());
     if (value.empty()) continue;
     if (std::string wrong = section == kRecorder ? "" : WrongValue(row, value); !wrong.empty()) {
       return absl::InvalidArgumentError(

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/str_split.h"
+
 namespace lockstep::settings {
 namespace {
 
@@ -204,13 +206,7 @@ bool ParseRankRanges(std::string_view text, RankRanges* ranges) {
 }
 
 std::vector<std::string> SplitText(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(separator, at), text.size());
-    if (end > at) parts.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
+  return absl::StrSplit(absl::string_view(text.data(), text.size()), separator, absl::SkipEmpty());
 }
 
 std::string WrongValue(const Row& row, std::string_view value) { return Wrong(row, value, false); }

@@ -112,9 +112,7 @@ absl::StatusOr<std::unique_ptr<HostSource>> HostSource::Make(const HostSourceOpt
   workshop.rack = options.rack;
   workshop.leaf_switch = options.leaf_switch;
   workshop.gather = options.gather;
-  absl::StatusOr<std::unique_ptr<HostWorkshop>> made = HostWorkshop::Start(workshop, spool);
-  if (!made.ok()) return made.status();
-  source->workshop_ = std::move(*made);
+  source->workshop_ = std::make_unique<HostWorkshop>(std::move(workshop), spool);
   source->AdoptSaved();
   return source;
 }
@@ -126,8 +124,6 @@ void HostSource::Log(const std::string& line) const {
 int HostSource::ends_fd() const { return ends_->fd(); }
 
 int HostSource::work_fd() const { return workshop_->fd(); }
-
-void HostSource::ClearWork() { workshop_->ClearWake(); }
 
 // Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END shows how and when the process ended:
 // kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
@@ -422,7 +418,7 @@ HostSourceCounters HostSource::counters() const {
   counters.rings = rings_.size();
   counters.jobs = shown_.size();
   for (const auto& [key, ring] : rings_) counters.live += ring->alive ? 1 : 0;
-  const WorkshopCounters work = workshop_->counters();
+  const WorkshopCounters& work = workshop_->counters();
   counters.dumps = work.dumps;
   counters.dumps_failed = work.dumps_failed;
   counters.evidence = work.evidence;

@@ -64,7 +64,6 @@ class HostSource final : public AgentSource {
   int ends_fd() const;
   // Readable when evidence is ready. The session's Tick() fetches it.
   int work_fd() const;
-  void ClearWork();
   void Handle();
   HostSourceCounters counters() const;
 

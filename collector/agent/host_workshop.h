@@ -5,16 +5,21 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "analyzer/model/bundle.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/agent/spool.h"
+#include "collector/common/work_lane.h"
 #include "collector/rings/mark_sampler.h"
 #include "proto/evidence.pb.h"
 #include "proto/wire.pb.h"
@@ -25,7 +30,6 @@ namespace lockstep {
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
   std::function<EvidenceReport(pid_t pid, int ring)> gather;  // if empty, only known facts are reported
-  size_t evidence_at_once = 4;                                // number of processes
 };
 
 struct WorkRing {
@@ -48,19 +52,45 @@ struct WorkshopCounters {
   uint64_t dumps = 0, dumps_failed = 0, evidence = 0;
 };
 
-// Any thread may call its functions; they do not block.
+// One thread owns this object. Its functions do not block.
 class HostWorkshop {
  public:
-  static absl::StatusOr<std::unique_ptr<HostWorkshop>> Start(const WorkshopOptions& options, Spool* spool);
-  virtual ~HostWorkshop() = default;
+  HostWorkshop(WorkshopOptions options, Spool* spool) : options_(std::move(options)), spool_(spool) {}
 
   // Starts no new work if the request is already running, or if the spool already has the file.
-  virtual void Take(WorkOrder order) = 0;
+  void Take(WorkOrder order);
   // Returns finished evidence. The last piece of a request has `last` set.
-  virtual bool Next(HostEvidence* out) = 0;
-  virtual int fd() const = 0;  // readable when evidence is ready
-  virtual void ClearWake() = 0;
-  virtual WorkshopCounters counters() const = 0;
+  bool Next(HostEvidence* out);
+  int fd() const { return finished_.fd(); }  // readable when evidence is ready
+  const WorkshopCounters& counters() const { return counters_; }
+
+ private:
+  struct Open {
+    CollectRequest request;
+    size_t left = 0;
+  };
+
+  HostEvidence Envelope(const CollectRequest& request) const;
+  void AnswerNothing(const CollectRequest& request, const char* problem);
+  void Examine(const CollectRequest& request);
+  void TakeReport(uint64_t request, EvidenceReport report);
+  void MakeDump(const std::shared_ptr<const WorkOrder>& order);
+  // These run on other threads.
+  std::vector<HostEvidence> ExamineHost(const CollectRequest& request) const;
+  EvidenceReport Gather(const WorkRing& ring) const;
+  absl::Status WriteDump(const WorkOrder& order) const;
+
+  const WorkshopOptions options_;
+  Spool* const spool_;
+  std::map<uint64_t, Open> open_;              // requests for evidence, by number
+  std::set<std::pair<uint64_t, int>> making_;  // request and phase of unfinished dumps
+  size_t gathering_ = 0;                       // number of processes whose evidence is not finished
+  std::deque<HostEvidence> ready_;
+  bool examining_ = false;
+  WorkshopCounters counters_;
+  DoneQueue finished_;
+  WorkLane evidence_{&finished_, 4}, dumps_{&finished_};
+  std::unique_ptr<WorkLane> examiner_;  // null before the first examination
 };
 
 }  // namespace lockstep

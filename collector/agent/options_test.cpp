@@ -40,37 +40,37 @@ TEST_F(AgentOptionsTest, OptionsOverrideTheEnvironmentWhichOverridesDefaults) {
   absl::StatusOr<AgentOptions> options = Parse({});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->collectors, ElementsAre("tcp://127.0.0.1:1", "tcp://127.0.0.1:2"));
-  EXPECT_THAT(options->rings, ElementsAre("/a", "/b"));
+  EXPECT_THAT(options->given.List("rings"), ElementsAre("/a", "/b"));
   EXPECT_EQ(options->spool, "/from/environment");
   EXPECT_EQ(options->log, "/from/environment/agent.log");
-  EXPECT_EQ(options->spool_bytes, uint64_t{4} << 30);
+  EXPECT_EQ(options->given.Bytes("spool-bytes"), uint64_t{4} << 30);
   EXPECT_FALSE(options->host.empty());
-  EXPECT_EQ(options->metrics, "");
+  EXPECT_EQ(options->given.Text("metrics"), "");
   options = Parse({"--alone", "--spool", "/a/b/spool"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_TRUE(options->alone);
+  EXPECT_TRUE(options->given.Flag("alone"));
   EXPECT_TRUE(options->collectors.empty());
   EXPECT_EQ(options->out, "/a/b/incidents");
   EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
   EXPECT_FALSE(Parse({"--on-verdict", "page me"}).ok()) << "only a collector makes verdicts";
-  EXPECT_EQ(Parse({"--alone", "--on-verdict", "page me"})->on_verdict, "page me");
+  EXPECT_EQ(Parse({"--alone", "--on-verdict", "page me"})->given.Text("on-verdict"), "page me");
   EXPECT_FALSE(Parse({"--out", "/x"}).ok());
   options = Parse({"--alone", "--keep-rings", "36h", "--keep-ring-bytes=0"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->keep_rings_s, 36 * 3600);
-  EXPECT_EQ(options->keep_ring_bytes, 0u);
+  EXPECT_EQ(options->given.Age("keep-rings"), 36 * 3600);
+  EXPECT_EQ(options->given.Bytes("keep-ring-bytes"), 0u);
   EXPECT_FALSE(Parse({"--alone", "--keep-ring-bytes", "1k"}).ok());
   options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M",
                    "--log=/l", "--late-after", "2.5"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->collectors, ElementsAre("ipc:///x"));
-  EXPECT_THAT(options->rings, ElementsAre("/c", "/d"));
+  EXPECT_THAT(options->given.List("rings"), ElementsAre("/c", "/d"));
   EXPECT_EQ(options->spool, "/given");
   EXPECT_EQ(options->log, "/l");
-  EXPECT_EQ(options->spool_bytes, uint64_t{500} << 20);
-  EXPECT_EQ(options->keep_rings_s, 7 * 86400);
-  EXPECT_EQ(options->keep_ring_bytes, uint64_t{5} << 30);
-  EXPECT_EQ(options->late_after_ns, 2'500'000'000);
+  EXPECT_EQ(options->given.Bytes("spool-bytes"), uint64_t{500} << 20);
+  EXPECT_EQ(options->given.Age("keep-rings"), 7 * 86400);
+  EXPECT_EQ(options->given.Bytes("keep-ring-bytes"), uint64_t{5} << 30);
+  EXPECT_EQ(options->given.Nanoseconds("late-after"), 2'500'000'000);
 }
 
 TEST_F(AgentOptionsTest, KeysAreSearchedForARemoteCollectorOrWhenNamed) {

@@ -70,8 +70,8 @@ class AgentProcess {
   void Log(const std::string& line) { log_.Write(line); }
 
   absl::Status Start() {
-    if (options_.alone && !options_.security.insecure) options_.security = wire::Security();
-    if (!options_.alone && options_.collectors.empty()) {
+    if (options_.given.Flag("alone") && !options_.security.insecure) options_.security = wire::Security();
+    if (!options_.given.Flag("alone") && options_.collectors.empty()) {
       const absl::StatusOr<CollectorAddress> here = FindCollector({});
       if (here.ok() && wire::IsLocal(here->endpoint)) options_.collectors = {here->endpoint};
     }
@@ -104,7 +104,7 @@ class AgentProcess {
 
     SpoolOptions spool;
     spool.folder = options_.spool;
-    spool.most_bytes = options_.spool_bytes;
+    spool.most_bytes = options_.given.Bytes("spool-bytes");
     absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(spool);
     if (!opened.ok()) return opened.status();
     spool_ = std::move(*opened);
@@ -136,17 +136,17 @@ class AgentProcess {
     if (absl::Status status = StartOwnCollector(); !status.ok()) return status;
 
     RingFinderOptions finder;
-    finder.folders = options_.rings;
-    finder.containers = options_.containers;
+    finder.folders = options_.given.List("rings");
+    finder.containers = options_.given.Flag("containers");
     finder.all_users = geteuid() == 0;
     absl::StatusOr<std::unique_ptr<RingFinder>> found = RingFinder::Start(finder);
     if (!found.ok()) return found.status();
     finder_ = std::move(*found);
     RingRetentionOptions retention;
-    retention.folders = options_.rings;
+    retention.folders = options_.given.List("rings");
     retention.all_users = finder.all_users;
-    retention.age_s = options_.keep_rings_s;
-    retention.bytes = options_.keep_ring_bytes;
+    retention.age_s = options_.given.Age("keep-rings");
+    retention.bytes = options_.given.Bytes("keep-ring-bytes");
     retainer_ = std::make_unique<RingRetainer>(retention, source.log);
 
     if (!options_.collectors.empty()) {
@@ -163,7 +163,7 @@ class AgentProcess {
     session.version = source.version;
     session.rack = source.rack;
     session.leaf_switch = source.leaf_switch;
-    session.late_after_ns = options_.late_after_ns;
+    session.late_after_ns = options_.given.Nanoseconds("late-after");
     session.log = source.log;
     session.cpu_ns = [] { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); };
     session.blind = [this] {
@@ -177,8 +177,8 @@ class AgentProcess {
           return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
         });
 
-    if (!options_.metrics.empty()) {
-      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(options_.metrics);
+    if (const std::string address = options_.given.Text("metrics"); !address.empty()) {
+      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(address);
       if (!metrics.ok()) return metrics.status();
       metrics_ = std::move(*metrics);
       Log(absl::StrCat("metrics on 127.0.0.1:", metrics_->port(), "/metrics"));
@@ -188,7 +188,7 @@ class AgentProcess {
   }
 
   absl::Status StartOwnCollector() {
-    if (!options_.alone) return absl::OkStatus();
+    if (!options_.given.Flag("alone")) return absl::OkStatus();
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
     if (!folder.ok()) return folder.status();
     if (absl::Status status = CheckPrivateFolder(*folder); !status.ok()) return status;
@@ -196,14 +196,15 @@ class AgentProcess {
     own.folder = *folder;
     own.out = options_.out;
     own.log = options_.spool + "/collector.log";
-    own.late_after_ns = options_.late_after_ns;
-    absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.config_files);
+    own.late_after_ns = options_.given.Nanoseconds("late-after");
+    absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.given.config_files);
     if (!settled.ok()) return settled.status();
     own.more = *std::move(settled);
     // If an option is given twice, the last one counts.
-    if (!options_.on_verdict.empty()) own.more.insert(own.more.end(), {"--on-verdict", options_.on_verdict});
-    if (!options_.on_verdict_timeout.empty())
-      own.more.insert(own.more.end(), {"--on-verdict-timeout", options_.on_verdict_timeout});
+    for (const char* option : {"on-verdict", "on-verdict-timeout"}) {
+      const std::string value = options_.given.Given(option) ? options_.given.Text(option) : "";
+      if (!value.empty()) own.more.insert(own.more.end(), {absl::StrCat("--", option), value});
+    }
     own.say = [this](const std::string& line) { Log(line); };
     absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
     if (!started.ok()) return started.status();
@@ -266,7 +267,6 @@ class AgentProcess {
         if (!error.empty()) Log(error);  // the message contains the endpoint
       }
     }
-    if (fds[3].revents != 0) source_->ClearWork();
     if (fds[4].revents != 0) {
       spool_->ClearWake();
       for (std::string line; spool_->NextProblem(&line);) Log(line);
@@ -365,7 +365,7 @@ class AgentProcess {
               finder.stuck_ns / 1e9);
     set.Gauge("agent_spool_bytes", "Size of the spool", spool.bytes);
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
-    set.Gauge("agent_spool_limit_bytes", "Maximum size of the spool", options_.spool_bytes);
+    set.Gauge("agent_spool_limit_bytes", "Maximum size of the spool", options_.given.Bytes("spool-bytes"));
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
     set.Gauge("agent_marks_rings", "Rings whose GPU progress markers are read every 10 ms", source.marks.rings);

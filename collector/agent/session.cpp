@@ -182,7 +182,6 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
     return;
   }
   refused_.clear();
-  fallback_.assign(welcome.fallback().begin(), welcome.fallback().end());
   if (collector_instance_ != welcome.instance()) {
     // The new collector instance sends its own requests, so these answers are obsolete.
     for (auto queued = queue_.begin(); queued != queue_.end();) {

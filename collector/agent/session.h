@@ -84,8 +84,6 @@ class AgentSession {
   bool welcome() const { return welcome_; }
   // Returns why the collector refuses this agent. Empty if it accepts the agent, or has not answered yet.
   const std::string& refused() const { return refused_; }
-  // Fallback endpoints that the collector sent, for when it goes silent.
-  const std::vector<std::string>& fallback() const { return fallback_; }
   const AgentSessionCounters& counters() const { return counters_; }
   // Number of waits that are late now, over all jobs.
   size_t late() const;
@@ -141,7 +139,6 @@ class AgentSession {
   bool connected_ = false, welcome_ = false;
   uint64_t collector_instance_ = 0;
   std::string refused_;
-  std::vector<std::string> fallback_;
   int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
   uint64_t look_ = 0;
   int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // the agent's CPU time, and when it was read

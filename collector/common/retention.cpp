@@ -39,19 +39,8 @@ bool IsIncidentFile(const std::string& name) {
          name.starts_with(kUnfinishedPrefix);
 }
 
-class Folder {
- public:
-  explicit Folder(int fd) : fd_(fd) {}
-  int fd() const { return fd_.get(); }
-  bool ok() const { return fd_.ok(); }
-  std::vector<std::string> Names() const { return NamesIn(fd(), kMostFiles); }
-
- private:
-  const UniqueFd fd_;
-};
-
-int OpenFolder(int at, const std::string& name) {
-  return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+UniqueFd OpenFolder(int at, const std::string& name) {
+  return UniqueFd(openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // "captured_real_ns" of the manifest, in seconds; 0 if missing.
@@ -74,20 +63,21 @@ struct KeptIncident {
 };
 
 // Returns false, without a report, if the folder is not an incident of this user.
-bool Look(const Folder& parent, const std::string& name, KeptIncident* incident) {
+bool Look(const UniqueFd& parent, const std::string& name, KeptIncident* incident) {
   incident->name = name;
-  if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode))
+  if (fstatat(parent.get(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISDIR(incident->info.st_mode))
     return false;
   if (incident->info.st_uid != geteuid()) return false;
-  const Folder folder(OpenFolder(parent.fd(), name));
+  const UniqueFd folder = OpenFolder(parent.get(), name);
   struct stat opened {};
-  if (!folder.ok() || fstat(folder.fd(), &opened) != 0 || opened.st_ino != incident->info.st_ino ||
+  if (!folder.ok() || fstat(folder.get(), &opened) != 0 || opened.st_ino != incident->info.st_ino ||
       opened.st_dev != incident->info.st_dev)
     return false;
   bool ours = false;
-  for (const std::string& file : folder.Names()) {
+  for (const std::string& file : NamesIn(folder.get(), kMostFiles)) {
     struct stat info {};
-    if (fstatat(folder.fd(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (fstatat(folder.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     incident->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
@@ -98,26 +88,26 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
   }
   if (!ours) return false;
   // Viewing an incident writes its index, which does not make it newer. A copy keeps its manifest's time.
-  if (const int64_t captured = CapturedAt(folder.fd()); captured > 0) incident->at_s = captured;
+  if (const int64_t captured = CapturedAt(folder.get()); captured > 0) incident->at_s = captured;
   return true;
 }
 
 // Removes the files of an incident whose folder was already renamed.
-bool RemoveFolder(const Folder& parent, const std::string& name) {
+bool RemoveFolder(const UniqueFd& parent, const std::string& name) {
   {
-    const Folder folder(OpenFolder(parent.fd(), name));
+    const UniqueFd folder = OpenFolder(parent.get(), name);
     if (!folder.ok()) return false;
-    for (const std::string& file : folder.Names()) {
-      if (IsIncidentFile(file)) unlinkat(folder.fd(), file.c_str(), 0);
+    for (const std::string& file : NamesIn(folder.get(), kMostFiles)) {
+      if (IsIncidentFile(file)) unlinkat(folder.get(), file.c_str(), 0);
     }
   }
-  return unlinkat(parent.fd(), name.c_str(), AT_REMOVEDIR) == 0;
+  return unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 }  // namespace
 
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request) {
-  const Folder parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!parent.ok()) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
     return absl::FailedPreconditionError(
@@ -126,7 +116,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   }
   Retained done;
   std::vector<KeptIncident> incidents;
-  std::vector<std::string> names = parent.Names();
+  std::vector<std::string> names = NamesIn(parent.get(), kMostFiles);
   std::sort(names.begin(), names.end());
   const auto say = [&](const std::string& line) {
     if (request.say) request.say(line);
@@ -135,7 +125,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat info {};
     if (absl::StartsWith(name, kRemovingPrefix)) {
       // A process of this user was killed while it was removing this folder.
-      if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      if (!request.dry_run && fstatat(parent.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
           S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
         RemoveFolder(parent, name);
       }
@@ -169,12 +159,12 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     bool removed = request.dry_run;
     if (!request.dry_run) {
       // The incident is unchanged since the check, with no new files.
-      removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
+      removed = fstatat(parent.get(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
-                renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;
+                renameat(parent.get(), incident.name.c_str(), parent.get(), gone.c_str()) == 0;
       if (removed && !RemoveFolder(parent, gone)) {
         removed = false;
-        renameat(parent.fd(), gone.c_str(), parent.fd(), incident.name.c_str());
+        renameat(parent.get(), gone.c_str(), parent.get(), incident.name.c_str());
       }
     }
     if (!removed) {

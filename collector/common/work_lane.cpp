@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <utility>
+
 namespace lockstep {
 
 void DoneQueue::Push(std::function<void(int64_t)> done) {
@@ -22,12 +24,12 @@ void DoneQueue::Run(int64_t now) {
   for (const auto& one : done) one(now);
 }
 
-WorkLane::WorkLane(DoneQueue* done) : done_(done) {
+WorkLane::WorkLane(DoneQueue* done, int threads) : done_(done) {
   // Only the owner's threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Work(); });
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -36,14 +38,14 @@ WorkLane::~WorkLane() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  more_.notify_one();
-  thread_.join();
+  more_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkLane::Push(std::function<void()> run, std::function<void(int64_t)> done) {
+void WorkLane::Push(std::function<void()> run, std::function<void(int64_t)> done, bool urgent) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.emplace_back(std::move(run), std::move(done));
+    (urgent ? urgent_ : tasks_).push_back({std::move(run), std::move(done)});
   }
   more_.notify_one();
 }
@@ -51,10 +53,11 @@ void WorkLane::Push(std::function<void()> run, std::function<void(int64_t)> done
 void WorkLane::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    more_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    more_.wait(lock, [this] { return stop_ || !urgent_.empty() || !tasks_.empty(); });
     if (stop_) return;
-    auto [run, done] = std::move(tasks_.front());
-    tasks_.pop_front();
+    std::deque<Task>& next = urgent_.empty() ? tasks_ : urgent_;
+    auto [run, done] = std::move(next.front());
+    next.pop_front();
     lock.unlock();
     run();
     run = nullptr;  // the function's captures are freed here, not on the owner's thread

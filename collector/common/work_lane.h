@@ -1,4 +1,4 @@
-// A thread that runs tasks one after another, and passes follow-up work back to its owner's thread.
+// Threads that run tasks, and pass follow-up work back to their owner's thread.
 #pragma once
 
 #include <condition_variable>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <utility>
+#include <vector>
 
 #include "analyzer/util/unique_fd.h"
 
@@ -26,21 +26,29 @@ class DoneQueue {
   std::deque<std::function<void(int64_t)>> done_;
 };
 
+// Tasks start in order. With one thread, they run one after another.
 class WorkLane {
  public:
-  explicit WorkLane(DoneQueue* done);
-  // Returns after the current task; drops the waiting ones.
+  explicit WorkLane(DoneQueue* done, int threads = 1);
+  // Returns after the current tasks; drops the waiting ones.
   ~WorkLane();
-  void Push(std::function<void()> run, std::function<void(int64_t)> done);
+  // Urgent tasks overtake others.
+  void Push(std::function<void()> run, std::function<void(int64_t)> done, bool urgent = false);
 
  private:
+  struct Task {
+    std::function<void()> run;
+    std::function<void(int64_t)> done;
+  };
+
   void Work();
+
   DoneQueue* const done_;
   std::mutex mutex_;
   std::condition_variable more_;
-  std::deque<std::pair<std::function<void()>, std::function<void(int64_t)>>> tasks_;
+  std::deque<Task> urgent_, tasks_;
   bool stop_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace lockstep

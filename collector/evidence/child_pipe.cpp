@@ -1,12 +1,10 @@
 #include "collector/evidence/child_pipe.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <map>
 
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/util/atomic_file.h"
 
 namespace lockstep {
 
@@ -16,13 +14,7 @@ bool WriteEvidence(int fd, const ProcessEvidence& evidence) {
   if (body.size() > kMostChildMessage) return false;
   std::string message(reinterpret_cast<const char*>(&size), sizeof size);
   message += body;
-  for (size_t done = 0; done < message.size();) {
-    const ssize_t wrote = write(fd, message.data() + done, message.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    done += static_cast<size_t>(wrote);
-  }
-  return true;
+  return WriteAll(fd, message, "").ok();
 }
 
 bool TakeMessages(std::string* buffer, ProcessEvidence* evidence) {

@@ -181,4 +181,15 @@ void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Ver
   }
 }
 
+bool StoreIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict, const IncidentFacts& facts,
+                   bool tell) {
+  if (const absl::Status status = WriteIncident(folder, bundle, verdict, facts); !status.ok()) {
+    Say(absl::StrCat("the incident folder is not complete: ", status.message()));
+    return false;
+  }
+  if (tell) Say(absl::StrCat("incident written to ", folder, " (lockstep analyze ", folder, ")"));
+  WriteExplorePage(folder, bundle, verdict, {}, tell);
+  return true;
+}
+
 }  // namespace lockstep

@@ -38,6 +38,10 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
 void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                       const MergedStacks& stacks, bool tell);
 
+// Does both, prints where the incident is (with `tell`), or that it is not complete. Returns whether it is.
+bool StoreIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict, const IncidentFacts& facts,
+                   bool tell);
+
 // Returns the name of a host's file in the folder: the host name, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 

@@ -17,12 +17,14 @@
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/small_file.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kIdBytes = 16;
+constexpr size_t kMostLedger = size_t{1} << 40;
 constexpr size_t kMostNameBytes = 160;
 constexpr size_t kMostFiles = 1 << 18;
 constexpr int kMostVersions = 8;
@@ -115,15 +117,9 @@ bool Overlaps(const std::map<uint64_t, uint64_t>& have, uint64_t begin, uint64_t
 // A line "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" describes a file. A line "c INDEX OFFSET BYTES LAST ID(hex)
 // CRC" describes a chunk of it that is on disk.
 absl::Status IncidentStore::ReadLedger() {
-  struct stat info {};
-  if (fstat(ledger_.get(), &info) != 0) return FileError("read", folder_ + "/.ledger", errno);
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t n = pread(ledger_.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return FileError("read", folder_ + "/.ledger", n < 0 ? errno : EIO);
-    at += static_cast<size_t>(n);
-  }
+  const absl::StatusOr<std::string> read = ReadWholeFile(ledger_.get(), folder_ + "/.ledger", kMostLedger);
+  if (!read.ok()) return read.status();
+  const std::string& text = *read;
   absl::flat_hash_map<uint32_t, size_t> by_index;
   while (ledger_bytes_ < text.size()) {
     const size_t end = text.find('\n', ledger_bytes_);

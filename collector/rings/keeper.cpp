@@ -206,33 +206,28 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot create a socket pair: ", strerror(errno)));
   }
+  UniqueFd ours(sockets[0]), theirs(sockets[1]);
   const pid_t pid = fork();
-  if (pid < 0) {
-    const int error = errno;
-    close(sockets[0]);
-    close(sockets[1]);
-    return absl::UnavailableError(absl::StrCat("cannot start the keeper process: ", strerror(error)));
-  }
+  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot start the keeper process: ", strerror(errno)));
   if (pid == 0) {
-    close(sockets[0]);
+    ours.reset();
     (void)lock_fd;  // the child inherits the descriptor, and the lock with it
-    KeeperProcess(plan, sockets[1]).Run();
+    KeeperProcess(plan, theirs.get()).Run();
   }
-  close(sockets[1]);
-  fcntl(sockets[0], F_SETFL, O_NONBLOCK);
-  return Keeper(pid, sockets[0]);
+  fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  return Keeper(pid, std::move(ours));
 }
 
-Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), fd_(std::exchange(other.fd_, -1)) {}
+Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), fd_(std::move(other.fd_)) {}
 
 Keeper::~Keeper() { Finish(); }
 
 std::optional<KeeperEvent> Keeper::Next(bool* gone) {
   *gone = false;
-  if (fd_ < 0) return std::nullopt;
+  if (!fd_.ok()) return std::nullopt;
   KeeperEvent event;
   for (;;) {
-    const ssize_t got = recv(fd_, &event, sizeof event, 0);
+    const ssize_t got = recv(fd_.get(), &event, sizeof event, 0);
     if (got == static_cast<ssize_t>(sizeof event)) return event;
     if (got < 0 && errno == EINTR) continue;
     if (got == 0 || (got < 0 && errno != EAGAIN)) *gone = true;
@@ -241,13 +236,13 @@ std::optional<KeeperEvent> Keeper::Next(bool* gone) {
 }
 
 void Keeper::Finish() {
-  if (fd_ >= 0) {
+  if (fd_.ok()) {
     const char word = 'e';
-    while (send(fd_, &word, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    while (send(fd_.get(), &word, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
     // Reads the keeper's last events from the socket, so that the two do not wait for each other.
     for (bool gone = false; !gone;) {
-      pollfd wait = {fd_, POLLIN, 0};
+      pollfd wait = {fd_.get(), POLLIN, 0};
       poll(&wait, 1, -1);
       while (Next(&gone)) {
       }
@@ -258,8 +253,7 @@ void Keeper::Finish() {
     }
     pid_ = -1;
   }
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
+  fd_.reset();
 }
 
 }  // namespace lockstep

@@ -10,9 +10,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 
@@ -51,7 +53,7 @@ class Keeper {
   ~Keeper();
 
   // Readable if there is an event, or if the keeper has exited.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   pid_t pid() const { return pid_; }
   // Returns the next event; nullopt if there is none. Sets `gone` if the keeper itself has exited.
   std::optional<KeeperEvent> Next(bool* gone);
@@ -59,9 +61,9 @@ class Keeper {
   void Finish();
 
  private:
-  Keeper(pid_t pid, int fd) : pid_(pid), fd_(fd) {}
+  Keeper(pid_t pid, UniqueFd fd) : pid_(pid), fd_(std::move(fd)) {}
   pid_t pid_;
-  int fd_;
+  UniqueFd fd_;
 };
 
 // Ends every descendant of the calling process: first SIGTERM (and SIGCONT) if grace_ns > 0, then SIGKILL. Reaps

@@ -2,14 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <map>
 #include <thread>
 #include <utility>
@@ -25,7 +22,6 @@ constexpr size_t kFirstSteps = 32, kMostSteps = 2048;
 constexpr int64_t kSampleCostShare = 100;
 // CPU time is measured once in this many reads, because measuring it is expensive.
 constexpr uint64_t kCostEvery = 16;
-constexpr size_t kAtOnce = 256;  // number of rings per read
 constexpr int64_t kLongestPause = 1'000'000'000;
 // A read takes microseconds. If it takes this long, it may never return.
 constexpr int64_t kSamplerStuck = 1'000'000'000;
@@ -154,18 +150,6 @@ struct MarkSampler::Shared {
     UniqueFd fd;
     uid_t owner = 0;
     ring::MarksPlace place;
-    // Reads rings only with process_vm_readv, because files are untrusted: reading a truncated file directly would kill
-    // this process.
-    void* map = MAP_FAILED;
-    size_t map_bytes = 0, map_at = 0;
-    ~Ring() {
-      if (map != MAP_FAILED) munmap(map, map_bytes);
-    }
-    void Map() {
-      map_at = place.offset % ring::kPage;
-      map_bytes = map_at + place.stride * place.lines;
-      map = mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, fd.get(), static_cast<off_t>(place.offset - map_at));
-    }
   };
   struct Share {
     int64_t next_ns = 0, pause_ns = 0;
@@ -183,7 +167,6 @@ struct MarkSampler::Shared {
   std::vector<std::shared_ptr<Ring>> rings;  // sorted by owner
   uint64_t change = 0;
   bool stop = false, running = false, ended = false;
-  std::vector<unsigned char> buffer;  // only the thread uses this buffer
 
   void Work() {
     std::vector<std::shared_ptr<Ring>> mine;
@@ -221,7 +204,7 @@ struct MarkSampler::Shared {
         if (start >= share.next_ns) {
           const bool measured = share.looks++ % kCostEvery == 0;
           const int64_t cpu = measured ? ThreadCpuNs() : 0;
-          for (size_t at = first; at < i;) at = LookAtSome(mine, at, i, &marks);
+          for (size_t at = first; at < i; ++at) LookAt(*mine[at], &marks);
           ++looks;
           if (measured) {
             cpu_ns = ThreadCpuNs();
@@ -235,45 +218,6 @@ struct MarkSampler::Shared {
         next = std::min(next, share.next_ns);
       }
     }
-  }
-
-  // Reads rings [from, to), as many as one system call can read. Returns how far it got.
-  size_t LookAtSome(const std::vector<std::shared_ptr<Ring>>& mine, size_t from, size_t to,
-                    std::vector<ring::Mark>* marks) {
-    iovec there[kAtOnce];
-    size_t count = 0, bytes = 0, next = from;
-    for (; next < to && count < kAtOnce; ++next) {
-      const Ring& ring = *mine[next];
-      const size_t lines = std::min<size_t>(ring.times->lines(), ring.place.lines);
-      there[count] = {static_cast<char*>(ring.map) + ring.map_at,
-                      lines == 0 ? 0 : (lines - 1) * ring.place.stride + sizeof(ring::Mark)};
-      if (ring.map == MAP_FAILED) there[count].iov_len = 0;
-      bytes += there[count++].iov_len;
-    }
-    buffer.resize(bytes);
-    const iovec here{buffer.data(), bytes};
-    const int64_t begin = MonotonicNs();
-    looking_since_ns = begin;
-    ssize_t got = bytes == 0 ? 0 : process_vm_readv(getpid(), &here, 1, there, count, 0);
-    looking_since_ns = 0;
-    const int64_t end = MonotonicNs();
-    size_t at = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const Ring& ring = *mine[from + i];
-      const size_t length = there[i].iov_len;
-      // Parts that were refused, or that follow a truncated file, are read individually.
-      if (length == 0 || got < static_cast<ssize_t>(at + length)) {
-        LookAt(ring, marks);
-      } else {
-        marks->resize((length - sizeof(ring::Mark)) / ring.place.stride + 1);
-        for (size_t line = 0; line < marks->size(); ++line) {
-          std::memcpy(&(*marks)[line], buffer.data() + at + line * ring.place.stride, sizeof(ring::Mark));
-        }
-        ring.times->See(*marks, begin, end);
-      }
-      at += length;
-    }
-    return next;
   }
 
   void LookAt(const Ring& ring, std::vector<ring::Mark>* marks) {
@@ -305,7 +249,6 @@ std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
   ring->fd.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (!ring->fd.ok()) return nullptr;
   ring->owner = owner;
-  ring->Map();
   std::shared_ptr<MarkBudget> budget = shared_->of_user[owner].lock();
   if (budget == nullptr) {
     std::erase_if(shared_->of_user, [](const auto& user) { return user.second.expired(); });

@@ -28,8 +28,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   join->options_ = options;
   join->instance_ = RandomInstance();
   if (!join->spool_->status().ok()) return join->spool_->status();
-  std::vector<std::string> words =
-      options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
+  std::vector<std::string> words = OwnProgram("agent");
   const std::string program = words[0];
   words.insert(words.end(),
                {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_->path()});

@@ -23,7 +23,6 @@ struct JoinOptions {
   std::string collector;    // endpoint
   std::string ring_folder;  // the job's folder
   std::string job;          // as in LOCKSTEP_JOB
-  std::string agent;        // the program; empty for lockstep-agent next to this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
   // Communicators that the job has created so far. They distinguish the job from others with the same name.

@@ -460,20 +460,13 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (earlier->replaced) {
     Say(absl::StrCat("replaced the result of an earlier, healthy run in ", gathered.folder));
   }
-  const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
-  if (!status.ok()) {
-    Say(absl::StrCat("the incident folder is not complete: ", status.message()));
-  } else if (tell) {
-    Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
-  }
-  if (status.ok()) WriteExplorePage(gathered.folder, gathered.bundle, gathered.verdict, {}, tell);
-  if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok())
+  const bool stored = StoreIncident(gathered.folder, gathered.bundle, gathered.verdict, facts, tell);
+  if (const absl::Status shared = stored ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok())
     Say(shared.message());
   for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
-  if (status.ok()) indexes_.Start(gathered.folder);
-  if (tell && hook_ != nullptr) {
-    hook_->Run(options_.job, {ReportJson(gathered.verdict), status.ok() ? gathered.folder : "", ""});
-  }
+  if (stored) indexes_.Start(gathered.folder);
+  if (tell && hook_ != nullptr)
+    hook_->Run(options_.job, {ReportJson(gathered.verdict), stored ? gathered.folder : "", ""});
 }
 
 void Watch::Finish(const std::string& unrecorded) {

@@ -23,16 +23,16 @@ TEST(CollectorOptionsTest, EveryOptionIsRead) {
              "127.0.0.1:9471", "--on-verdict", "drain", "--on-verdict-timeout", "5", "--late-after=7", "--hang-after",
              "1800", "--quota", "500G", "--host-quota", "1M"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->listen, (std::vector<std::string>{"tcp://0.0.0.0:9470", "ipc:///run/x"}));
+  EXPECT_EQ(options->given.List("listen"), (std::vector<std::string>{"tcp://0.0.0.0:9470", "ipc:///run/x"}));
   EXPECT_EQ(options->security.own_key, "/k/collector.key");
   EXPECT_EQ(options->security.known_keys, "/k");
-  EXPECT_EQ(options->out, "/o");
-  EXPECT_EQ(options->on_verdict, "drain");
-  EXPECT_EQ(options->on_verdict_ns, 5'000'000'000);
-  EXPECT_EQ(options->late_after_ns, 7'000'000'000);
-  EXPECT_EQ(options->hang_after_ns, 1'800'000'000'000);
-  EXPECT_EQ(options->quota, uint64_t{500} << 30);
-  EXPECT_EQ(options->host_quota, uint64_t{1} << 20);
+  EXPECT_EQ(options->given.Text("out"), "/o");
+  EXPECT_EQ(options->given.Text("on-verdict"), "drain");
+  EXPECT_EQ(options->given.Nanoseconds("on-verdict-timeout"), 5'000'000'000);
+  EXPECT_EQ(options->given.Nanoseconds("late-after"), 7'000'000'000);
+  EXPECT_EQ(options->given.Nanoseconds("hang-after"), 1'800'000'000'000);
+  EXPECT_EQ(options->given.Bytes("quota"), uint64_t{500} << 30);
+  EXPECT_EQ(options->given.Bytes("host-quota"), uint64_t{1} << 20);
   EXPECT_FALSE(options->security.insecure);
 }
 
@@ -44,12 +44,12 @@ TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
 }
 
 TEST(CollectorOptionsTest, IncidentsAreKeptByAgeAndSize) {
-  EXPECT_EQ(Parse({})->keep_s, 7 * 86400);
-  EXPECT_EQ(Parse({})->keep_bytes, uint64_t{5} << 30);
+  EXPECT_EQ(Parse({})->given.Age("keep"), 7 * 86400);
+  EXPECT_EQ(Parse({})->given.Bytes("keep-bytes"), uint64_t{5} << 30);
   const absl::StatusOr<CollectorOptions> options = Parse({"--keep", "36h", "--keep-bytes", "0"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->keep_s, 36 * 3600);
-  EXPECT_EQ(options->keep_bytes, 0u);
+  EXPECT_EQ(options->given.Age("keep"), 36 * 3600);
+  EXPECT_EQ(options->given.Bytes("keep-bytes"), 0u);
   EXPECT_NE(Problem({"--keep", "soon"}).find("--keep takes an age"), std::string::npos);
 }
 

@@ -160,22 +160,23 @@ class CollectorProcess : public CoreActions {
  private:
   absl::Status Start() {
     wire::ServerOptions server;
-    absl::StatusOr<std::vector<std::string>> listen = ListenAt(options_.listen);
+    absl::StatusOr<std::vector<std::string>> listen = ListenAt(options_.given.List("listen"));
     if (!listen.ok()) return listen.status();
     server.endpoints = *std::move(listen);
     server.security = options_.security;
     for (const std::string& endpoint : server.endpoints) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
-    if (const absl::Status status = MakeFolder(options_.out); !status.ok())
+    const std::string out = options_.given.Given("out") ? options_.given.Text("out") : ".";
+    if (const absl::Status status = MakeFolder(out); !status.ok())
       return absl::UnavailableError(absl::StrCat("--out: ", status.message()));
-    if (!options_.group.empty()) {
-      const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
+    if (const std::string name = options_.given.Text("group"); !name.empty()) {
+      const absl::StatusOr<gid_t> group = FindReadingGroup(name);
       if (!group.ok()) return group.status();
       sharer_ = std::make_unique<IncidentSharer>(*group);
     }
     char real[PATH_MAX];
-    out_ = realpath(options_.out.c_str(), real) != nullptr ? real : options_.out;
+    out_ = realpath(out.c_str(), real) != nullptr ? real : out;
     lock_.reset(open((out_ + "/.lockstep-collector").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.ok()) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -187,15 +188,15 @@ class CollectorProcess : public CoreActions {
     absl::StatusOr<std::unique_ptr<wire::Server>> bound = wire::Server::Bind(server);
     if (!bound.ok()) return bound.status();
     server_ = std::move(*bound);
-    if (!options_.metrics.empty()) {
-      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(options_.metrics);
+    if (const std::string address = options_.given.Text("metrics"); !address.empty()) {
+      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(address);
       if (!metrics.ok()) return metrics.status();
       metrics_ = std::move(*metrics);
     }
-    if (!options_.on_verdict.empty()) {
+    if (const std::string command = options_.given.Text("on-verdict"); !command.empty()) {
       HookOptions hook;
-      hook.command = options_.on_verdict;
-      hook.limit_ns = options_.on_verdict_ns;
+      hook.command = command;
+      hook.limit_ns = options_.given.Nanoseconds("on-verdict-timeout");
       hook.say = [](const std::string& line) { lockstep::Say(line); };
       hook_ = std::make_unique<VerdictHook>(std::move(hook));
     }
@@ -207,14 +208,15 @@ class CollectorProcess : public CoreActions {
     core.out = out_;
     core.version = LOCKSTEP_VERSION;
     core.instance = RandomInstance();
-    core.limits.late_after = options_.late_after_ns;
-    core.limits.watchdog = options_.hang_after_ns;
-    core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * options_.late_after_ns);
-    core.limits.gpu_stall_after = std::max(core.limits.gpu_stall_after, 2 * options_.late_after_ns);
-    core.limits.warm_up = std::max(core.limits.warm_up, options_.late_after_ns);
-    core.silent_after_ns = options_.silent_after_ns;
-    core.quota = options_.quota;
-    core.store.host = options_.host_quota;
+    const int64_t late_after = options_.given.Nanoseconds("late-after");
+    core.limits.late_after = late_after;
+    core.limits.watchdog = options_.given.Nanoseconds("hang-after");
+    core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * late_after);
+    core.limits.gpu_stall_after = std::max(core.limits.gpu_stall_after, 2 * late_after);
+    core.limits.warm_up = std::max(core.limits.warm_up, late_after);
+    core.silent_after_ns = options_.given.Nanoseconds("silent-after");
+    core.quota = options_.given.Bytes("quota");
+    core.store.host = options_.given.Bytes("host-quota");
     core_ = std::make_unique<CollectorCore>(core, this);
     core_->Tick(MonotonicNs(), RealtimeNs());
     std::vector<std::string> problems;
@@ -303,7 +305,7 @@ class CollectorProcess : public CoreActions {
   // Runs on the lane that creates indexes, so that no incident is removed while its index is being created.
   void Retain(int64_t now) {
     RetentionRequest request;
-    request.limits = {options_.keep_s, options_.keep_bytes};
+    request.limits = {options_.given.Age("keep"), options_.given.Bytes("keep-bytes")};
     request.now_s = RealtimeNs() / kSecond;
     request.by_age = clock_.Trust(now, RealtimeNs());
     request.say = [](const std::string& line) { lockstep::Say(line); };
@@ -385,7 +387,7 @@ class CollectorProcess : public CoreActions {
 absl::Status RunRelay(const CollectorOptions& options) {
   const int ends = EndSignals();
   RelayOptions relay;
-  absl::StatusOr<std::vector<std::string>> listen = ListenAt(options.listen);
+  absl::StatusOr<std::vector<std::string>> listen = ListenAt(options.given.List("listen"));
   if (!listen.ok()) return listen.status();
   relay.server.endpoints = *std::move(listen);
   relay.server.security = options.security;
@@ -395,12 +397,13 @@ absl::Status RunRelay(const CollectorOptions& options) {
   relay.host = named.empty() ? HostName() : named;
   relay.version = LOCKSTEP_VERSION;
   relay.instance = RandomInstance();
-  relay.silent_after_ns = options.silent_after_ns;
+  relay.silent_after_ns = options.given.Nanoseconds("silent-after");
   relay.boot_id = BootId();
   absl::StatusOr<std::unique_ptr<Relay>> started = Relay::Start(relay);
   if (!started.ok()) return started.status();
   absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = nullptr;
-  if (!options.metrics.empty()) metrics = MetricsServer::Start(options.metrics);
+  if (const std::string address = options.given.Text("metrics"); !address.empty())
+    metrics = MetricsServer::Start(address);
   if (!metrics.ok()) return metrics.status();
   Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ",
                    absl::StrJoin(options.upstream, ", ")));
@@ -451,16 +454,17 @@ absl::Status RunRelay(const CollectorOptions& options) {
 }  // namespace
 
 int RunCollector(const CollectorOptions& options) {
-  if (!options.finalise.empty()) {
-    const absl::Status status = FinaliseFolder(options.finalise);
-    if (!status.ok()) Say(absl::StrCat(options.finalise, ": ", status.message()));
+  if (const std::string folder = options.given.Text("finalise"); !folder.empty()) {
+    const absl::Status status = FinaliseFolder(folder);
+    if (!status.ok()) Say(absl::StrCat(folder, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
   // Processes that complete incidents inherit this variable.
-  if (!options.archive.empty()) setenv("LOCKSTEP_ARCHIVE", options.archive.c_str(), 1);
-  if (!options.index.empty()) {
-    const absl::Status status = MakeIncidentIndex(options.index, kIndexLimit);
-    if (!status.ok()) Say(absl::StrCat(options.index, ": ", status.message()));
+  if (const std::string archive = options.given.Text("archive"); !archive.empty())
+    setenv("LOCKSTEP_ARCHIVE", archive.c_str(), 1);
+  if (const std::string folder = options.given.Text("index"); !folder.empty()) {
+    const absl::Status status = MakeIncidentIndex(folder, kIndexLimit);
+    if (!status.ok()) Say(absl::StrCat(folder, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
   if (options.upstream.empty()) return CollectorProcess(options).Main();

@@ -13,12 +13,6 @@
 namespace lockstep::settings {
 namespace {
 
-struct Options {
-  bool check = false, json = false, files = true;
-  std::string section;
-  std::vector<std::string> arguments;
-};
-
 struct Shown {
   const Row* row;
   std::string value, from;
@@ -103,18 +97,20 @@ void PrintReference() {
 }
 
 // Keeps the problem of an unusable file and continues without it, so that the rest is visible.
-Merged MergeWhatIsRight(const std::string& section, const Options& options, std::vector<std::string>* problems) {
+Merged MergeWhatIsRight(const std::string& section, const ParsedOptions& options, std::vector<std::string>* problems) {
   const auto keep = [problems](const absl::Status& status) {
     const std::string problem(status.message());
     if (std::find(problems->begin(), problems->end(), problem) == problems->end()) problems->push_back(problem);
   };
   absl::StatusOr<CommandLine> line = CommandLine();
-  if (const Verb* verb = FindVerb(section)) line = ReadCommandLine(*verb, options.arguments);
+  const std::vector<std::string>& words = options.operands();
+  const std::vector<std::string> arguments(words.empty() ? words.end() : words.begin() + 1, words.end());
+  if (const Verb* verb = FindVerb(section)) line = ReadCommandLine(*verb, arguments);
   if (!line.ok()) {
     keep(line.status());
     line = CommandLine();
   }
-  absl::StatusOr<Merged> merged = Merge(section, line->options, options.files && line->files);
+  absl::StatusOr<Merged> merged = Merge(section, line->options, options.config_files && line->files);
   if (!merged.ok()) {
     keep(merged.status());
     merged = Merge(section, line->options, false);
@@ -122,21 +118,23 @@ Merged MergeWhatIsRight(const std::string& section, const Options& options, std:
   return merged.ok() ? *std::move(merged) : Merged();
 }
 
-int Show(const Options& options) {
+int Show(const ParsedOptions& options) {
+  const std::string chosen = options.operand();
+  const bool check = options.Flag("check");
   std::vector<std::string> problems;
   std::vector<Shown> shown;
-  const absl::StatusOr<std::vector<File>> files = options.files ? ReadFiles() : std::vector<File>();
+  const absl::StatusOr<std::vector<File>> files = options.config_files ? ReadFiles() : std::vector<File>();
   if (!files.ok()) problems.emplace_back(files.status().message());
   if (files.ok()) {
     for (const File& file : *files) {
       for (const Told& told : file.told) problems.push_back(told.text);
     }
   }
-  if (options.section.empty() || options.section == kRecorder) {
+  if (chosen.empty() || chosen == kRecorder) {
     for (std::string& line : WrongRecorderVariables()) problems.push_back(std::move(line));
   }
   for (const std::string& section : Sections()) {
-    if (!options.section.empty() && section != options.section) continue;
+    if (!chosen.empty() && section != chosen) continue;
     const Merged merged = MergeWhatIsRight(section, options, &problems);
     for (const Row& row : Table()) {
       if (row.section != section) continue;
@@ -147,7 +145,7 @@ int Show(const Options& options) {
       shown.push_back(std::move(one));
     }
   }
-  if (options.json) {
+  if (options.Flag("json")) {
     nlohmann::ordered_json json;
     json["files"] = nlohmann::ordered_json::array();
     if (files.ok()) {
@@ -161,8 +159,8 @@ int Show(const Options& options) {
       row["from"] = one.from;
       json["settings"].push_back(row);
     }
-    if (!options.check) Print(json);
-  } else if (!options.check) {
+    if (!check) Print(json);
+  } else if (!check) {
     if (files.ok()) {
       for (const File& file : *files) {
         printf("# %s: %s\n", file.path.c_str(),
@@ -185,20 +183,15 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<ParsedOptions> parsed = Parse("config", argc, argv);
   if (const std::optional<int> status = Finished("config", parsed)) return *status;
   if (parsed->Flag("reference")) return PrintReference(), 0;
-  Options options;
-  options.check = parsed->Flag("check");
-  options.json = parsed->Flag("json");
-  options.files = parsed->config_files;
-  options.section = parsed->operand();
-  if (!options.section.empty()) options.arguments.assign(parsed->operands().begin() + 1, parsed->operands().end());
+  const std::string section = parsed->operand();
   const std::vector<std::string> sections = Sections();
-  if (!options.section.empty() && std::find(sections.begin(), sections.end(), options.section) == sections.end()) {
-    const std::string near = Nearest(options.section, sections);
+  if (!section.empty() && std::find(sections.begin(), sections.end(), section) == sections.end()) {
+    const std::string near = Nearest(section, sections);
     return UsageError(
-        "config", parsed->Wrong(absl::StrCat("no settings for '", options.section, "'",
-                                             near.empty() ? "" : "; did you mean ", near, near.empty() ? "" : "?")));
+        "config", parsed->Wrong(absl::StrCat("no settings for '", section, "'", near.empty() ? "" : "; did you mean ",
+                                             near, near.empty() ? "" : "?")));
   }
-  return Show(options);
+  return Show(*parsed);
 }
 
 }  // namespace

@@ -224,18 +224,14 @@ bool DealerClient::Watch(Link* link, std::string* why) {
 void DealerClient::Ping(Link* link) {
   if (!link->up || now_ - std::max(link->heard_ns, link->pinged_ns) < options_.silent_after_ns / 3) return;
   link->pinged_ns = now_;
-  Message ping;
-  ping.header.type = Type::kPing;
-  (void)SendMessage(link->socket, nullptr, ping);
+  (void)SendMessage(link->socket, nullptr, Bare(Type::kPing));
   wakeup_.WakeIfReadable(link->socket);
 }
 
 // Call before closing the connection. A TCP connection that is closed with unread input is reset, and the other side
 // may lose what was sent last. Its pong shows that it has read everything.
 void DealerClient::AwaitPong() {
-  Message ping;
-  ping.header.type = Type::kPing;
-  if (SendMessage(main_.socket, nullptr, ping) != 0) return;
+  if (SendMessage(main_.socket, nullptr, Bare(Type::kPing)) != 0) return;
   const int64_t end = MonotonicNs() + int64_t{kCloseLingerMs} * 1'000'000;
   for (int64_t left = end - MonotonicNs(); left > 0; left = end - MonotonicNs()) {
     zmq_pollitem_t item{main_.socket, 0, ZMQ_POLLIN, 0};
@@ -292,9 +288,7 @@ void DealerClient::Probe() {
   if (Watch(&probe_, &why)) {
     if (probe_.up && probe_.pinged_ns == 0) {
       probe_.pinged_ns = now_;
-      Message ping;
-      ping.header.type = Type::kPing;
-      (void)SendMessage(probe_.socket, nullptr, ping);
+      (void)SendMessage(probe_.socket, nullptr, Bare(Type::kPing));
     }
     Incoming incoming;
     while (probe_.up && ReceiveMessage(probe_.socket, false, &incoming)) answered = true;
@@ -308,9 +302,7 @@ void DealerClient::Probe() {
     return;
   }
   // Tells the remaining peers that this one has moved.
-  Message bye;
-  bye.header.type = Type::kBye;
-  if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0)
+  if (main_.up && told_ && SendMessage(main_.socket, nullptr, Bare(Type::kBye)) == 0)
     SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
   Close(&main_);
   main_ = std::exchange(probe_, Link{});
@@ -368,9 +360,7 @@ std::optional<Message> DealerClient::Receive() {
       continue;
     }
     if (message.header.type == Type::kPing) {
-      Message pong;
-      pong.header.type = Type::kPong;
-      (void)SendMessage(main_.socket, nullptr, pong);
+      (void)SendMessage(main_.socket, nullptr, Bare(Type::kPong));
       continue;
     }
     if (message.header.type == Type::kWelcome) TakeFallbacks(message);

@@ -65,6 +65,13 @@ struct Message {
   std::string body;  // as sent
 };
 
+// A message without a body: a ping, a pong or a bye.
+inline Message Bare(Type type) {
+  Message message;
+  message.header.type = type;
+  return message;
+}
+
 // Compresses if that saves space. Fails if the message exceeds the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
 // The first message of a connection. Its host is empty.

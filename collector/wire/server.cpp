@@ -315,9 +315,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
   Message message{*std::move(header), std::move(incoming->body)};
   const Type type = message.header.type;
   if (type == Type::kPing) {
-    Message pong;
-    pong.header.type = Type::kPong;
-    (void)Send(peer->token, pong);
+    (void)Send(peer->token, Bare(Type::kPong));
     return;
   }
   if (type == Type::kPong) return;
@@ -452,9 +450,7 @@ void RouterServer::HousekeepPeers(int64_t now) {
     silent.push_back(peer.token);
   }
   for (const uint64_t token : silent) {
-    Message ping;
-    ping.header.type = Type::kPing;
-    (void)Send(token, ping);
+    (void)Send(token, Bare(Type::kPing));
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,17 +21,24 @@ namespace {
 
 constexpr int64_t kUnreached = 3 * kSecond;  // a missing answer is reported after this time
 
-bool Readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
-
-}  // namespace
-
 std::string FindKey(const std::vector<std::string>& names) {
   for (const std::string& folder : KeyFolders()) {
     for (const std::string& name : names) {
-      if (std::string path = absl::StrCat(folder, "/", name); Readable(path)) return path;
+      if (std::string path = absl::StrCat(folder, "/", name); access(path.c_str(), R_OK) == 0) return path;
     }
   }
   return "";
+}
+
+}  // namespace
+
+void FindKeys(const std::vector<std::string>& endpoints, const std::vector<std::string>& own_keys,
+              wire::Security* security) {
+  const bool used = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !security->own_key.empty() ||
+                    !security->server_key.empty() || !std::all_of(endpoints.begin(), endpoints.end(), wire::IsLocal);
+  if (!used || security->insecure) return;
+  if (security->own_key.empty()) security->own_key = FindKey(own_keys);
+  if (security->server_key.empty()) security->server_key = FindKey({"collector.pub"});
 }
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed) {
@@ -85,13 +91,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
                                               "`lockstep agent --alone`, which watches only this host"));
     }
   }
-  // On a local socket, keys are used only if configured, because a collector there may run without keys.
-  const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
-                    !address.security.own_key.empty() || !address.security.server_key.empty();
-  if (keys && !options.insecure) {
-    if (address.security.own_key.empty()) address.security.own_key = FindKey({"operator.key", "reader.key"});
-    if (address.security.server_key.empty()) address.security.server_key = FindKey({"collector.pub"});
-  }
+  FindKeys({address.endpoint}, {"operator.key", "reader.key"}, &address.security);
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
   }
@@ -120,8 +120,7 @@ absl::Status AskCollector(const CollectorAddress& address, ClientRequest request
   const absl::StatusOr<std::unique_ptr<wire::Client>> made = ConnectTo(address);
   if (!made.ok()) return made.status();
   wire::Client& client = **made;
-  std::random_device random;
-  const uint64_t instance = uint64_t{random()} << 32 | random() | 1;
+  const uint64_t instance = RandomInstance();
   request.set_request(instance);
   const int64_t began = MonotonicNs();
   bool welcome = false, unreached_said = false;

@@ -26,17 +26,18 @@ struct ToolOptions {
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
 
-// Returns the path of the first of these files that is readable in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or
-// /etc/lockstep/keys, or "".
-std::string FindKey(const std::vector<std::string>& names);
+// Fills in missing key paths of a client that connects to the endpoints: the first of `own_keys` and collector.pub that
+// are readable in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys. For local sockets, only if some keys
+// are configured, because a collector there may run without.
+void FindKeys(const std::vector<std::string>& endpoints, const std::vector<std::string>& own_keys,
+              wire::Security* security);
 
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
   std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or a file's path
 };
-// Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
-// /etc/lockstep/keys. NotFound lists every place and what to do.
+// Without a given key, looks for operator.key and reader.key. NotFound lists every place and what to do.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
 absl::StatusOr<std::unique_ptr<wire::Client>> ConnectTo(const CollectorAddress& address);
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/clock.h"
@@ -24,11 +25,7 @@ constexpr int64_t kAgain = kSecond, kLimit = 5 * kSecond;
 
 // "ranks 3, 7"; empty if the set is empty.
 std::string RanksOf(const RankSet& set) {
-  std::vector<int32_t> ranks;
-  for (int i = 0; i < std::min(set.first_size(), set.last_size()); ++i) {
-    for (int64_t rank = set.first(i); rank <= set.last(i) && ranks.size() < kMostRanks; ++rank)
-      ranks.push_back(static_cast<int32_t>(rank));
-  }
+  const std::vector<int32_t> ranks = Ranks::FromOrNone(set).List(kMostRanks);
   return ranks.empty() ? "" : RanksText(ranks);
 }
 

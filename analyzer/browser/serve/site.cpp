@@ -215,46 +215,44 @@ Response Site::LargePart(const LargeIncident& large, std::string_view file, std:
     response.body = std::make_shared<const std::string>(ExploreCalls(large.frame, large.facts, large.calls, rows));
     return response;
   }
-  const std::string key = absl::StrCat(large.key, " ", std::string(file));
+  response.body = *Cached(absl::StrCat(large.key, " ", std::string(file)), [&]() -> absl::StatusOr<std::string> {
+    return file == "explore.html" ? ExploreServedHtml(large.frame, large.facts, large.calls)
+                                  : ExploreGrids(large.frame, large.facts, large.calls);
+  });
+  return response;
+}
+
+absl::StatusOr<PageCache::Page> Site::Cached(const std::string& key,
+                                             const std::function<absl::StatusOr<std::string>()>& make) {
   const auto find = [&] {
     const std::lock_guard lock(mutex_);
     return cache_.Find(key);
   };
-  response.body = find();
-  if (response.body != nullptr) return response;
+  if (PageCache::Page page = find()) return page;
   const std::lock_guard making(making_);
-  response.body = find();
-  if (response.body != nullptr) return response;
-  response.body = std::make_shared<const std::string>(file == "explore.html"
-                                                          ? ExploreServedHtml(large.frame, large.facts, large.calls)
-                                                          : ExploreGrids(large.frame, large.facts, large.calls));
+  if (PageCache::Page page = find()) return page;
+  absl::StatusOr<std::string> made = make();
+  if (!made.ok()) return made.status();
+  auto page = std::make_shared<const std::string>(*std::move(made));
   const std::lock_guard lock(mutex_);
-  cache_.Add(key, response.body);
-  return response;
+  cache_.Add(key, page);
+  return page;
 }
 
 absl::StatusOr<PageCache::Page> Site::Made(const Listed& incident, std::string_view file) {
   const std::string key = absl::StrCat(incident.id, " ", std::string(file), " ", FingerprintSources({incident.path}));
-  const auto find = [&] {
-    const std::lock_guard lock(mutex_);
-    return cache_.Find(key);
-  };
-  if (PageCache::Page page = find()) return page;
-  const std::lock_guard making(making_);
-  if (PageCache::Page page = find()) return page;
-  const absl::StatusOr<Bundle> bundle = LoadPaths({incident.path});
-  if (!bundle.ok()) return bundle.status();
-  Verdict verdict = replay::Conclude(*bundle);
-  SetRooflines(roofline_, &verdict);
-  MergedStacks stacks;
-  std::string why;
-  if (!ReadStacks(incident.path + "/stacks.json", &stacks, &why)) stacks.refused = {why};
-  auto page = std::make_shared<const std::string>(file == "explore.html"  ? ExplorePage(*bundle, verdict, stacks)
-                                                  : file == "report.html" ? ReportHtml(verdict, *bundle, &stacks)
-                                                                          : ReportJson(verdict));
-  const std::lock_guard lock(mutex_);
-  cache_.Add(key, page);
-  return page;
+  return Cached(key, [&]() -> absl::StatusOr<std::string> {
+    const absl::StatusOr<Bundle> bundle = LoadPaths({incident.path});
+    if (!bundle.ok()) return bundle.status();
+    Verdict verdict = replay::Conclude(*bundle);
+    SetRooflines(roofline_, &verdict);
+    MergedStacks stacks;
+    std::string why;
+    if (!ReadStacks(incident.path + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+    return file == "explore.html"  ? ExplorePage(*bundle, verdict, stacks)
+           : file == "report.html" ? ReportHtml(verdict, *bundle, &stacks)
+                                   : ReportJson(verdict);
+  });
 }
 
 }  // namespace lockstep::serve

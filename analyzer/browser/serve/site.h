@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,7 +67,10 @@ class Site {
   // Returns status 200, or a refusal for a client who may not read. Removes the token from the path.
   Response Admit(const Request& request, std::string_view* path);
   Response Incident(std::string_view id, std::string_view file, std::string_view query);
-  // Returns a page created from the folder's data, or a cached page.
+  // Returns the cached page with this key, or makes it.
+  absl::StatusOr<PageCache::Page> Cached(const std::string& key,
+                                         const std::function<absl::StatusOr<std::string>()>& make);
+  // Returns a page made from the folder's data.
   absl::StatusOr<PageCache::Page> Made(const Listed& incident, std::string_view file);
   // Returns the incident's index, if it is up to date and the job is so large that its page requests calls.
   std::shared_ptr<const LargeIncident> Large(const Listed& incident);

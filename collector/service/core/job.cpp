@@ -54,12 +54,6 @@ std::vector<uint64_t> KinOf(const Job& job) {
   return comms;
 }
 
-Ranks RanksSeen::All() const {
-  Ranks all = alive;
-  all.Unite(ended);
-  return all;
-}
-
 Ranks Job::All() const {
   Ranks all;
   for (const auto& [name, host] : hosts) {
@@ -108,10 +102,10 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
       add({absl::StrCat("the relay on ", relay.host, " has been silent for ", DurationText(silent),
                         ": nothing is known about ranks ", ranks.Text()),
            "", ranks, silent});
-    } else if (relay.silent_hosts > 0) {
+    } else if (relay.seen.silent_hosts > 0) {
       std::string named;
-      for (const std::string& host : relay.silent_named) absl::StrAppend(&named, named.empty() ? "" : ", ", host);
-      add({absl::StrCat(relay.silent_hosts, " agents behind the relay on ", relay.host, " are silent: ", named),
+      for (const std::string& host : relay.seen.silent_named) absl::StrAppend(&named, named.empty() ? "" : ", ", host);
+      add({absl::StrCat(relay.seen.silent_hosts, " agents behind the relay on ", relay.host, " are silent: ", named),
            "",
            {},
            0});
@@ -146,24 +140,12 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   status->set_started_real_ns(job.began_real_ns);
   status->set_restarts_inside(job.restarts_inside);
   status->set_restarted_real_ns(job.restarted_real_ns);
-  Ranks alive, stopped, in_d, ended;
-  uint64_t lost = 0;
-  int64_t lag = 0;
+  HeartbeatFacts all;
   uint32_t agents = 0, silent = 0;
-  HeardFacts facts;
-  const auto add = [&](const RanksSeen& seen) {
-    alive.Unite(seen.alive);
-    stopped.Unite(seen.stopped);
-    in_d.Unite(seen.in_d);
-    ended.Unite(seen.ended);
-    lost += seen.records_lost;
-    lag = std::max(lag, seen.lag_ns);
-    facts.Add(seen.facts);
-  };
   for (const auto& [name, host] : job.hosts) {
     if (!host.direct) continue;
     ++agents;
-    add(host.seen);
+    all.Add(host.seen);
     if (!host.silent) continue;
     ++silent;
     if (status->blind_size() < 64) {
@@ -172,7 +154,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     }
   }
   std::set<std::string> told;
-  const auto blind = [&](const RanksSeen& seen) {
+  const auto blind = [&](const HeartbeatFacts& seen) {
     for (const std::string& line : seen.blind) {
       if (status->blind_size() < 64 && told.insert(line).second) status->add_blind(line);
     }
@@ -182,28 +164,26 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   }
   for (const auto& [at, relay] : job.relays) {
     if (!relay.silent) blind(relay.seen);
-    agents += relay.hosts;
-    silent += relay.silent ? relay.hosts : relay.silent_hosts;
-    add(relay.seen);
+    agents += relay.seen.hosts;
+    silent += relay.silent ? relay.seen.hosts : relay.seen.silent_hosts;
+    all.Add(relay.seen);
     if (relay.silent)
       status->add_blind(absl::StrCat("relay on ", relay.host, " silent for ", DurationText(now - relay.heard_ns)));
-    for (const std::string& host : relay.silent_named) {
+    for (const std::string& host : relay.seen.silent_named) {
       if (status->blind_size() < 64) status->add_blind(absl::StrCat("agent of ", host, " silent"));
     }
   }
-  Ranks all = alive;
-  all.Unite(ended);
-  status->set_ranks(static_cast<uint32_t>(all.size()));
-  status->set_ranks_expected(
-      static_cast<uint32_t>(std::max<int64_t>(job.world_size, static_cast<int64_t>(all.size()))));
+  const auto ranks = static_cast<uint32_t>(all.All().size());
+  status->set_ranks(ranks);
+  status->set_ranks_expected(std::max(static_cast<uint32_t>(std::max(job.world_size, 0)), ranks));
   status->set_agents(agents);
   status->set_agents_silent(silent);
-  ended.To(status->mutable_dead());
-  stopped.To(status->mutable_stopped());
-  in_d.To(status->mutable_in_d());
-  status->set_records_lost(lost);
-  status->set_heartbeat_lag_ns(lag);
-  facts.To(status);
+  all.ended.To(status->mutable_dead());
+  all.stopped.To(status->mutable_stopped());
+  all.in_d.To(status->mutable_in_d());
+  status->set_records_lost(all.records_lost);
+  status->set_heartbeat_lag_ns(all.oldest_age_ns);
+  all.recorders.To(status);
   if (!job.duplicates.empty())
     status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are reported by several hosts"));
   for (auto line = job.lates.rbegin(); line != job.lates.rend() && now - line->at_ns <= kLatesShown; ++line) {
@@ -276,7 +256,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
       const Ranks ranks = host.direct ? host.seen.All() : host.ranks;
       if (!ranks.Contains(request.rank())) continue;
       found = true;
-      const RanksSeen& seen = host.seen;
+      const HeartbeatFacts& seen = host.seen;
       const char* state = seen.ended.Contains(request.rank())     ? "ended"
                           : seen.stopped.Contains(request.rank()) ? "stopped (T)"
                           : seen.in_d.Contains(request.rank())    ? "in uninterruptible sleep (D)"

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/model/rank_set.h"
-#include "collector/common/recorder_facts.h"
+#include "collector/common/heartbeat_facts.h"
 #include "collector/detect/desync_watch.h"
 #include "collector/detect/detector.h"
 #include "collector/service/core/digest_round.h"
@@ -46,16 +46,6 @@ struct PeerInfo {
   int64_t beat_ns = 0;  // the sender's last heartbeat for any job
 };
 
-// The ranks in a sender's last heartbeat.
-struct RanksSeen {
-  Ranks alive, stopped, in_d, ended;
-  uint64_t records_lost = 0;
-  int64_t lag_ns = 0;
-  HeardFacts facts;
-  std::vector<std::string> blind;
-  Ranks All() const;
-};
-
 struct JobHost {
   Address address;
   bool direct = false;  // heartbeats come directly from the host's agent, not through a relay
@@ -64,8 +54,8 @@ struct JobHost {
   int64_t heard_ns = 0;
   bool silent = false;
   std::string boot_id;
-  RanksSeen seen;  // only if direct
-  Ranks ranks;     // as listed in the host's digest or heartbeats
+  HeartbeatFacts seen;  // only if direct
+  Ranks ranks;          // as listed in the host's digest or heartbeats
 };
 
 struct JobRelay {
@@ -73,9 +63,7 @@ struct JobRelay {
   int64_t heard_ns = 0;
   bool silent = false;
   std::string host;
-  RanksSeen seen;
-  uint32_t hosts = 0, silent_hosts = 0;
-  std::set<std::string> silent_named;
+  HeartbeatFacts seen;
 };
 
 struct Job {

@@ -14,25 +14,9 @@ namespace {
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // maximum number of communicators of one job
-constexpr size_t kMostBlind = 64;               // maximum number of lines of one sender
 
 bool Plausible(const JobIdentity& identity) {
   return identity.job().size() <= kMostNameBytes && identity.step().size() <= kMostNameBytes;
-}
-
-RanksSeen SeenIn(const Heartbeat& heartbeat) {
-  RanksSeen seen;
-  seen.alive = Ranks::FromOrNone(heartbeat.alive());
-  seen.stopped = Ranks::FromOrNone(heartbeat.stopped());
-  seen.in_d = Ranks::FromOrNone(heartbeat.in_d());
-  seen.ended = Ranks::FromOrNone(heartbeat.ended());
-  seen.records_lost = heartbeat.records_lost();
-  seen.lag_ns = heartbeat.oldest_age_ns();
-  seen.facts.Add(heartbeat);
-  for (const std::string& line : heartbeat.blind()) {
-    if (seen.blind.size() < kMostBlind) seen.blind.push_back(CleanUtf8(line, 512));
-  }
-  return seen;
 }
 
 }  // namespace
@@ -166,9 +150,9 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
   Job* job = JobOf(received, heartbeat, direct ? host : "");
   if (job == nullptr) return;
   job->heard_ns = shared_.now;
-  RanksSeen seen = SeenIn(heartbeat);
+  HeartbeatFacts seen(heartbeat);
   job->lived |= !seen.alive.empty();
-  shared_.counters.heartbeat_lag_ns = seen.lag_ns;
+  shared_.counters.heartbeat_lag_ns = seen.oldest_age_ns;
   const std::optional<uint32_t> child = direct ? FromAgent(received, heartbeat, host, std::move(seen), job)
                                                : FromRelay(received, heartbeat, std::move(seen), job);
   if (!child) return;
@@ -180,7 +164,7 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
 // Stores what an agent reports about its host. Returns the agent's number among those that report communicators;
 // nullopt if the message does not count.
 std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
-                                            const std::string& host, RanksSeen seen, Job* job) {
+                                            const std::string& host, HeartbeatFacts seen, Job* job) {
   if (job->hosts.count(host) == 0 && job->hosts.size() >= shared_.options.most_hosts) {
     ++shared_.counters.malformed;
     return std::nullopt;
@@ -220,7 +204,8 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
 }
 
 // The same for a relay, which reports for many agents.
-uint32_t JobTable::FromRelay(const wire::Received& received, const Heartbeat& heartbeat, RanksSeen seen, Job* job) {
+uint32_t JobTable::FromRelay(const wire::Received& received, const Heartbeat& heartbeat, HeartbeatFacts seen,
+                             Job* job) {
   const RelayKey at{received.peer, heartbeat.job().life()};
   const bool fresh = job->relays.count(at) == 0;
   JobRelay& relay = job->relays[at];
@@ -243,23 +228,17 @@ uint32_t JobTable::FromRelay(const wire::Received& received, const Heartbeat& he
   relay.heard_ns = shared_.now;
   relay.silent = false;
   relay.host = peer != peers_.end() ? peer->second.host : "";
-  relay.hosts = heartbeat.hosts();
-  relay.silent_hosts = heartbeat.silent_hosts();
-  std::set<std::string> named;
-  for (const std::string& said : heartbeat.silent_host()) {
-    const std::string name = CleanUtf8(said, 256);
-    if (const auto entry = job->hosts.find(name);
-        entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
-      if (relay.silent_hosts > 0) --relay.silent_hosts;  // only for this relay, because its agent now reports directly
-      continue;
-    }
-    if (named.size() < 64) named.insert(name);
+  std::erase_if(seen.silent_named, [&](const std::string& name) {
+    const auto entry = job->hosts.find(name);
+    const bool reports = entry != job->hosts.end() && entry->second.direct && !entry->second.silent;
+    if (reports && seen.silent_hosts > 0) --seen.silent_hosts;  // silent only for this relay
+    return reports;
+  });
+  for (const std::string& name : seen.silent_named)
+    job->detector.HostSilent(shared_.now, name, shared_.options.silent_after_ns);
+  for (const std::string& name : relay.seen.silent_named) {
+    if (seen.silent_named.count(name) == 0) job->detector.HostBack(name);
   }
-  for (const std::string& name : named) job->detector.HostSilent(shared_.now, name, shared_.options.silent_after_ns);
-  for (const std::string& name : relay.silent_named) {
-    if (named.count(name) == 0) job->detector.HostBack(name);
-  }
-  relay.silent_named = std::move(named);
   relay.seen = std::move(seen);
   return relay.child;
 }
@@ -349,7 +328,7 @@ void JobTable::LeaveJob(Job* job, const SenderKey& sender) {
   if (const auto relay = job->relays.find({sender.peer, sender.life}); !sender.direct && relay != job->relays.end()) {
     job->detector.progress().Forget(relay->second.child, shared_.now);
     job->detector.HostBack(relay->second.host);
-    for (const std::string& name : relay->second.silent_named) job->detector.HostBack(name);
+    for (const std::string& name : relay->second.seen.silent_named) job->detector.HostBack(name);
     job->relays.erase(relay);
   }
   const auto entry = job->hosts.find(sender.host);
@@ -445,7 +424,6 @@ void JobTable::SendWelcome(const Address& to, uint32_t protocol, const std::stri
   welcome.set_protocol(protocol);
   welcome.set_real_ns(shared_.RealNow());
   welcome.set_refused(refused);
-  for (const std::string& endpoint : shared_.options.fallback) welcome.add_fallback(endpoint);
   shared_.Send(to, wire::Type::kWelcome, welcome);
 }
 

@@ -95,8 +95,8 @@ class JobTable {
   Job* JobNumber(const JobIdentity& identity, int number);
   Job* KnownJob(const SenderKey& sender, const JobIdentity& identity);
   std::optional<uint32_t> FromAgent(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host,
-                                    RanksSeen seen, Job* job);
-  uint32_t FromRelay(const wire::Received& received, const Heartbeat& heartbeat, RanksSeen seen, Job* job);
+                                    HeartbeatFacts seen, Job* job);
+  uint32_t FromRelay(const wire::Received& received, const Heartbeat& heartbeat, HeartbeatFacts seen, Job* job);
   void FollowCommunicators(const Heartbeat& heartbeat, uint32_t child, Job* job);
   void Hold(const JobIdentity& identity, const wire::Received& received);
   void TakeEarly(const JobIdentity& identity);

@@ -45,22 +45,92 @@ Json RanksJson(const Ranks& ranks) {
 
 std::string Dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-void PutHosts(const std::map<std::string, Ranks>& hosts, Json* json) {
-  *json = Json::array();
-  for (const auto& [host, ranks] : hosts) json->push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
+void PutJob(const JobIdentity& job, Json* json) {
+  (*json)["job"] = job.job();
+  (*json)["step"] = job.step();
+  (*json)["restart_count"] = job.restart_count();
+  (*json)["uid"] = job.uid();
 }
 
-void GetHosts(const nlohmann::json& json, const char* name, std::map<std::string, Ranks>* hosts) {
-  for (const nlohmann::json& entry : JsonList(json, name)) {
-    const std::string host = JsonText(entry, "host");
-    if (host.empty()) continue;
-    Ranks& ranks = (*hosts)[host];
-    for (const nlohmann::json& run : JsonList(entry, "ranks")) {
-      if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer()) {
-        ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
+JobIdentity GetJob(const nlohmann::json& json) {
+  JobIdentity job;
+  job.set_job(JsonText(json, "job"));
+  job.set_step(JsonText(json, "step"));
+  job.set_restart_count(JsonInteger<uint32_t>(json, "restart_count"));
+  job.set_uid(JsonInteger<uint32_t>(json, "uid"));
+  return job;
+}
+
+struct PutField {
+  Json* json;
+
+  template <typename T>
+  void operator()(const char* name, const T& value) const {
+    (*json)[name] = value;
+  }
+  void operator()(const char* name, const std::map<std::string, Ranks>& hosts) const {
+    Json& list = (*json)[name] = Json::array();
+    for (const auto& [host, ranks] : hosts) list.push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
+  }
+};
+
+struct GetField {
+  const nlohmann::json& json;
+
+  void operator()(const char* name, std::string& text) const { text = JsonText(json, name); }
+  void operator()(const char* name, bool& flag) const { flag = JsonFlag(json, name); }
+  template <typename T>
+  void operator()(const char* name, T& number) const {
+    number = JsonInteger<T>(json, name);
+  }
+  template <typename T>
+  void operator()(const char* name, std::vector<T>& numbers) const {
+    for (const nlohmann::json& number : JsonList(json, name)) {
+      if (number.is_number_integer()) numbers.push_back(number.get<T>());
+    }
+  }
+  void operator()(const char* name, std::map<std::string, Ranks>& hosts) const {
+    for (const nlohmann::json& entry : JsonList(json, name)) {
+      const std::string host = JsonText(entry, "host");
+      if (host.empty()) continue;
+      Ranks& ranks = hosts[host];
+      for (const nlohmann::json& run : JsonList(entry, "ranks")) {
+        if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer())
+          ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
       }
     }
   }
+};
+
+// Calls `field` with the name and the place of everything that is stored, except the job.
+template <typename State, typename Field>
+void ForEachField(State& state, const Field& field) {
+  field("name", state.name);
+  field("evidence_request", state.evidence_request);
+  field("everything_request", state.everything_request);
+  field("everything", state.everything);
+  field("stalled_ns", state.stalled_ns);
+  field("ranks_expected", state.ranks_expected);
+  field("captured_real_ns", state.captured_real_ns);
+  field("declared", state.declared);
+  field("evidence_done", state.evidence_done);
+  field("people", state.people);
+  field("communicators", state.comms);
+  field("hosts", state.hosts);
+  field("evidence", state.evidence);
+  field("merged", state.merged);
+}
+
+template <typename Facts, typename Field>
+void ForEachDesyncField(Facts& desync, const Field& field) {
+  field("text", desync.text);
+  field("communicator", desync.comm);
+  field("name", desync.comm_name);
+  field("size", desync.size);
+  field("sequence", desync.seq);
+  field("ranks", desync.odd);
+  field("confirmed", desync.confirmed);
+  field("where", desync.where);
 }
 
 }  // namespace
@@ -70,35 +140,9 @@ std::string ToldMark(const std::string& folder) { return folder + kToldFile; }
 std::string StateText(const IncidentState& state) {
   Json json;
   json["format"] = 1;
-  json["name"] = state.name;
-  json["job"]["job"] = state.identity.job();
-  json["job"]["step"] = state.identity.step();
-  json["job"]["restart_count"] = state.identity.restart_count();
-  json["job"]["uid"] = state.identity.uid();
-  json["evidence_request"] = state.evidence_request;
-  json["everything_request"] = state.everything_request;
-  json["everything"] = state.everything;
-  json["stalled_ns"] = state.stalled_ns;
-  json["ranks_expected"] = state.ranks_expected;
-  json["captured_real_ns"] = state.captured_real_ns;
-  json["declared"] = state.declared;
-  json["evidence_done"] = state.evidence_done;
-  json["people"] = state.people;
-  json["communicators"] = state.comms;
-  if (!state.desync.text.empty()) {
-    Json& desync = json["desync"];
-    desync["text"] = state.desync.text;
-    desync["communicator"] = state.desync.comm;
-    desync["name"] = state.desync.comm_name;
-    desync["size"] = state.desync.size;
-    desync["sequence"] = state.desync.seq;
-    desync["ranks"] = state.desync.odd;
-    desync["confirmed"] = state.desync.confirmed;
-    desync["where"] = state.desync.where;
-  }
-  PutHosts(state.hosts, &json["hosts"]);
-  PutHosts(state.evidence, &json["evidence"]);
-  PutHosts(state.merged, &json["merged"]);
+  PutJob(state.identity, &json["job"]);
+  ForEachField(state, PutField{&json});
+  if (!state.desync.text.empty()) ForEachDesyncField(state.desync, PutField{&json["desync"]});
   return Dump(json);
 }
 
@@ -107,37 +151,9 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   if (!json.is_object() || JsonInteger(json, "format") != 1)
     return absl::InvalidArgumentError("no state of an incident");
   IncidentState state;
-  state.name = JsonText(json, "name");
-  const nlohmann::json &job = JsonMember(json, "job"), &desync = JsonMember(json, "desync");
-  state.identity.set_job(JsonText(job, "job"));
-  state.identity.set_step(JsonText(job, "step"));
-  state.identity.set_restart_count(JsonInteger<uint32_t>(job, "restart_count"));
-  state.identity.set_uid(JsonInteger<uint32_t>(job, "uid"));
-  state.evidence_request = JsonInteger<uint64_t>(json, "evidence_request");
-  state.everything_request = JsonInteger<uint64_t>(json, "everything_request");
-  state.everything = JsonFlag(json, "everything");
-  state.declared = JsonFlag(json, "declared");
-  state.evidence_done = JsonFlag(json, "evidence_done");
-  state.people = JsonText(json, "people");
-  for (const nlohmann::json& comm : JsonList(json, "communicators")) {
-    if (comm.is_number_unsigned()) state.comms.push_back(comm.get<uint64_t>());
-  }
-  state.stalled_ns = JsonInteger(json, "stalled_ns");
-  state.ranks_expected = JsonInteger<int32_t>(json, "ranks_expected");
-  state.captured_real_ns = JsonInteger(json, "captured_real_ns");
-  state.desync.text = JsonText(desync, "text");
-  state.desync.comm = JsonInteger<uint64_t>(desync, "communicator");
-  state.desync.comm_name = JsonText(desync, "name");
-  state.desync.size = JsonInteger<int32_t>(desync, "size");
-  state.desync.seq = JsonInteger<uint64_t>(desync, "sequence");
-  state.desync.confirmed = JsonFlag(desync, "confirmed");
-  state.desync.where = JsonText(desync, "where");
-  for (const nlohmann::json& rank : JsonList(desync, "ranks")) {
-    if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
-  }
-  GetHosts(json, "hosts", &state.hosts);
-  GetHosts(json, "evidence", &state.evidence);
-  GetHosts(json, "merged", &state.merged);
+  state.identity = GetJob(JsonMember(json, "job"));
+  ForEachField(state, GetField{json});
+  ForEachDesyncField(state.desync, GetField{JsonMember(json, "desync")});
   return state;
 }
 
@@ -213,10 +229,7 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     } else if (manifest.ok()) {
       const nlohmann::json json = ParseJson(*manifest);
       if (!json.is_object()) continue;
-      before.identity.set_job(JsonText(json, "job"));
-      before.identity.set_step(JsonText(json, "step"));
-      before.identity.set_restart_count(JsonInteger<uint32_t>(json, "restart_count"));
-      before.identity.set_uid(JsonInteger<uint32_t>(json, "uid"));
+      before.identity = GetJob(json);
       before.captured_real_ns = JsonInteger(json, "captured_real_ns");
       before.desync_comm = JsonInteger<uint64_t>(json, "desync_communicator");
       declared = JsonFlag(json, "declared");
@@ -268,10 +281,7 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   Json json;
   json["format"] = 1;
   json["tool_version"] = LOCKSTEP_VERSION;
-  json["job"] = state.identity.job();
-  json["step"] = state.identity.step();
-  json["restart_count"] = state.identity.restart_count();
-  json["uid"] = state.identity.uid();
+  PutJob(state.identity, &json);
   json["declared"] = state.declared;
   json["ranks_expected"] = state.ranks_expected;
   json["known_stalled"] = state.stalled_ns > 0;

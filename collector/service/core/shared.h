@@ -21,8 +21,7 @@ namespace lockstep {
 struct CoreOptions {
   std::string out = ".";  // parent folder of incidents
   std::string version;
-  uint64_t instance = 0;              // random for each process
-  std::vector<std::string> fallback;  // fallback endpoints for peers whose relay is silent
+  uint64_t instance = 0;  // random for each process
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;  // maximum size of all incidents that this process gathers, in bytes

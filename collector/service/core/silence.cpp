@@ -119,7 +119,7 @@ void JobTable::LookForSilentRelays(Job* job) {
     }
     if (!entry.silent) {
       entry.silent = true;
-      shared_.Say(absl::StrCat("job ", job->name, ": the relay on ", entry.host, " has gone silent (", entry.hosts,
+      shared_.Say(absl::StrCat("job ", job->name, ": the relay on ", entry.host, " has gone silent (", entry.seen.hosts,
                                " agents behind it)"));
     }
     Ranks others;
@@ -173,8 +173,8 @@ void JobTable::Sweep(int64_t hold_early_ns) {
       counters.agents_silent += host.direct && host.silent;
     }
     for (const auto& [at, relay] : job->relays) {
-      counters.agents += relay.hosts;
-      counters.agents_silent += relay.silent ? relay.hosts : relay.silent_hosts;
+      counters.agents += relay.seen.hosts;
+      counters.agents_silent += relay.silent ? relay.seen.hosts : relay.seen.silent_hosts;
     }
     counters.ranks += job->All().size();
   }

@@ -31,8 +31,8 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
   const std::string base = BaseOf(beat.job());
   std::vector<Namesakes::Move> moves;
-  const int life =
-      namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.alive, said.ended, comms, &moves);
+  const int life = namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.facts.alive, said.facts.ended,
+                                        comms, &moves);
   const auto put = [&](Child* one, ChildJob* entry, int number) {
     JobIdentity identity = beat.job();
     identity.set_life(static_cast<uint32_t>(number));

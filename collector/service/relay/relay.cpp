@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kLateExpires = 60 * kSecond;
 constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while those of another job continue
 constexpr size_t kMostLate = 65536;
-constexpr int kMostSilentNamed = 64;
 constexpr size_t kMostStacks = 64;  // maximum number of requests with open stacks
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
@@ -27,7 +26,6 @@ constexpr int64_t kEverythingEvery = 30 * kSecond;
 constexpr int64_t kRetryFull = 5'000'000;  // pause before the next attempt if the upstream's queue is full
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
-constexpr int kMostBlind = 64, kMostBlindOfHost = 4;
 
 std::string LateKey(const LateReport& report) {
   return absl::StrCat(report.job().SerializeAsString(), "/", report.communicator(), "/", report.sequence(), "/",
@@ -145,8 +143,7 @@ void Relay::WelcomeChild(uint64_t peer) {
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(RealtimeNs());
-  for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback)
-    welcome.add_fallback(endpoint);
+  for (const std::string& endpoint : options_.upstream.endpoints) welcome.add_fallback(endpoint);
   server_->Send(peer, wire::Type::kWelcome, welcome).IgnoreError();
 }
 
@@ -242,27 +239,8 @@ void Relay::OnHeartbeat(const wire::Received& received) {
     return;
   }
   ChildJob& said = child->jobs[key];
-  said.alive = Ranks::FromOrNone(beat.alive());
-  said.stopped = Ranks::FromOrNone(beat.stopped());
-  said.in_d = Ranks::FromOrNone(beat.in_d());
-  said.ended = Ranks::FromOrNone(beat.ended());
-  said.lost = beat.records_lost();
-  said.facts = HeardFacts();
-  said.facts.Add(beat);
-  said.hosts = beat.host().empty() ? beat.hosts() : 1;
-  said.silent_hosts = beat.silent_hosts();
-  said.silent_named.clear();
-  for (const std::string& host : beat.silent_host()) {
-    if (static_cast<int>(said.silent_named.size()) == kMostSilentNamed) break;
-    said.silent_named.push_back(host.substr(0, kMostName));
-  }
-  said.blind.clear();
-  for (const std::string& line : beat.blind()) {
-    if (static_cast<int>(said.blind.size()) == (beat.host().empty() ? kMostBlind : kMostBlindOfHost)) break;
-    said.blind.push_back(line.substr(0, 2 * kMostName));
-  }
+  said.facts = HeartbeatFacts(beat);
   said.heard_ns = now_;
-  said.oldest_age_ns = std::max<int64_t>(0, beat.oldest_age_ns());
   Sort(child, beat, key);
   const auto found = jobs_.find(said.job);
   if (found == jobs_.end()) return;
@@ -404,8 +382,9 @@ void Relay::Flush() {
 bool Relay::Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const {
   if (child.gone || known.job != job) return false;
   if (ranks.empty()) return true;
-  return known.alive.Intersects(ranks) || known.ended.Intersects(ranks) || known.stopped.Intersects(ranks) ||
-         known.in_d.Intersects(ranks);
+  const HeartbeatFacts& facts = known.facts;
+  return facts.alive.Intersects(ranks) || facts.ended.Intersects(ranks) || facts.stopped.Intersects(ranks) ||
+         facts.in_d.Intersects(ranks);
 }
 
 // Each child has its own numbers for jobs with the same name.
@@ -453,53 +432,17 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     Heartbeat beat;
     *beat.mutable_job() = job->identity;
     beat.set_real_ns(real_ns);
-    Ranks alive, stopped, in_d, ended;
-    uint64_t lost = 0;
-    HeardFacts facts;
-    uint32_t hosts = 0, silent = 0;
-    int64_t oldest = 0;
+    HeartbeatFacts facts;
     bool any = false;
-    const auto name_silent = [&](const std::string& host) {
-      if (beat.silent_host_size() < kMostSilentNamed) beat.add_silent_host(host);
-    };
-    std::set<std::string> blind;
-    const auto take = [&](const Child& child, const ChildJob& last) {
-      any = true;
-      ended.Unite(last.ended);
-      lost += last.lost;
-      facts.Add(last.facts);
-      if (child.silent) {
-        silent += std::max<uint32_t>(1, last.hosts) + last.silent_hosts;
-        name_silent(child.host);
-        return;
-      }
-      alive.Unite(last.alive);
-      stopped.Unite(last.stopped);
-      in_d.Unite(last.in_d);
-      hosts += last.hosts;
-      silent += last.silent_hosts;
-      for (const std::string& host : last.silent_named) name_silent(host);
-      oldest = std::max(oldest, now_ - last.heard_ns + last.oldest_age_ns);
-      for (const std::string& line : last.blind) {
-        if (static_cast<int>(blind.size()) < kMostBlind) blind.insert(line);
-      }
-    };
     for (const auto& [peer, child] : children_) {
       for (const auto& [said, last] : child.jobs) {
-        if (last.job == key) take(child, last);
+        if (last.job != key) continue;
+        any = true;
+        child.silent ? facts.AddSilent(last.facts, child.host) : facts.Add(last.facts, now_ - last.heard_ns);
       }
     }
     if (!any) continue;
-    for (const std::string& line : blind) beat.add_blind(line);
-    alive.To(beat.mutable_alive());
-    stopped.To(beat.mutable_stopped());
-    in_d.To(beat.mutable_in_d());
-    ended.To(beat.mutable_ended());
-    beat.set_records_lost(lost);
     facts.To(&beat);
-    beat.set_hosts(hosts);
-    beat.set_silent_hosts(silent);
-    beat.set_oldest_age_ns(oldest);
     job->progress.Tick(now_);
     const std::vector<CommBeat> moved = job->progress.TakeMoved(now_, everything_);
     job->fresh = false;
@@ -533,9 +476,7 @@ void Relay::Housekeep() {
     const int64_t unheard = now_ - child.heard_ns;
     if (unheard <= options_.silent_after_ns && !child.gone) child.silent = false;
     if (!child.gone && unheard > options_.silent_after_ns / 2) {
-      wire::Message ping;
-      ping.header.type = wire::Type::kPing;
-      (void)server_->Send(peer, ping);  // checks whether the connection still exists
+      (void)server_->Send(peer, wire::Bare(wire::Type::kPing));  // checks whether the connection still exists
       if (!server_->Knows(peer)) {
         // The child's ranks may now report through another child, so its numbers no longer count.
         child.gone = child.silent = true;

@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/model/rank_set.h"
+#include "collector/common/heartbeat_facts.h"
 #include "collector/common/namesakes.h"
-#include "collector/common/recorder_facts.h"
 #include "collector/detect/progress.h"
 #include "collector/evidence/stack_tree.h"
 #include "collector/wire/client.h"
@@ -25,9 +25,8 @@
 namespace lockstep {
 
 struct RelayOptions {
-  wire::ServerOptions server;         // address that the children connect to
-  wire::ClientOptions upstream;       // the collector, or the next relay
-  std::vector<std::string> fallback;  // sent to the children; if empty, the upstream endpoints are sent
+  wire::ServerOptions server;    // address that the children connect to
+  wire::ClientOptions upstream;  // the collector, or the next relay
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
@@ -74,12 +73,8 @@ class Relay {
   // One job in a child's last heartbeat.
   struct ChildJob {
     std::string job;  // this relay's number in the job's identity; empty if unknown
-    Ranks alive, stopped, in_d, ended;
-    uint64_t lost = 0;
-    HeardFacts facts;
-    uint32_t hosts = 0, silent_hosts = 0;
-    std::vector<std::string> silent_named, blind;
-    int64_t heard_ns = 0, oldest_age_ns = 0;
+    HeartbeatFacts facts;
+    int64_t heard_ns = 0;
   };
   struct Child {
     uint64_t peer = 0;

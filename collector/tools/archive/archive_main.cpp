@@ -36,14 +36,10 @@ constexpr size_t kBatchBytes = size_t{4} << 20;
 constexpr size_t kMostPassword = 4096, kMostQuestion = size_t{64} << 10, kMostJobs = size_t{64} << 20;
 
 struct Options {
-  std::string verb, to, password_file, ca, follow, spool;
+  const settings::ParsedOptions& given;
+  std::string verb;
   std::vector<std::string> words;
-  bool insecure = false, json = false, sql = false;
-  double every_s = 0, retry_s = 0;
-  uint64_t spool_limit = 0;
-  int64_t time_limit_ms = 0;  // limit for `before`, the query of a verdict
   QueryArguments query;
-  RedactLevel redact = RedactLevel::kNo;
 };
 
 void Say(const std::string& text) { fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str()); }
@@ -53,49 +49,35 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
     return parsed.Wrong(
         "do not give a password on the command line, which every user of the machine can read: use --password-file "
         "FILE");
-  Options options;
-  options.words = parsed.operands();
+  Options options{parsed, "", parsed.operands(), {}};
   const std::string first = parsed.operand();
   if (first == "query" || first == "send" || first == "before" || first == "best" || first == "jobs") {
     options.verb = first;
     options.words.erase(options.words.begin());
   }
-  options.to = parsed.Text("to");
-  options.password_file = parsed.Text("password-file");
-  options.ca = parsed.Text("ca");
-  options.insecure = parsed.Flag("insecure");
-  options.follow = parsed.Text("follow");
-  options.every_s = parsed.Seconds("every");
-  options.spool = parsed.Text("spool");
-  options.spool_limit = parsed.Bytes("spool-limit");
-  options.retry_s = parsed.Seconds("retry-for");
   options.query.days = static_cast<int>(std::min<int64_t>(parsed.Number("days"), 18'000));
   options.query.limit = static_cast<int>(std::min<int64_t>(parsed.Number("limit"), 10'000));
   options.query.host = parsed.Text("host");
   options.query.place = parsed.Text("place");
   options.query.job = parsed.Text("job");
   options.query.cluster = parsed.Text("cluster");
-  options.json = parsed.Flag("json");
-  options.sql = parsed.Flag("sql");
-  options.redact = ParseRedactLevel(parsed.Text("redact")).value();
-  options.time_limit_ms = parsed.Number("time-limit-ms");
   if (options.verb == "query" && options.words.size() != 1) return parsed.Wrong("query takes the name of one query");
   if (options.verb == "jobs" && options.words.size() != 1) return parsed.Wrong("jobs takes one file");
   if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no incident folders");
-  if (options.verb.empty() && options.words.empty() == options.follow.empty())
+  if (options.verb.empty() && options.words.empty() == parsed.Text("follow").empty())
     return parsed.Wrong("give one or more incident folders, or --follow DIR");
-  if (!(options.verb == "query" && options.sql) && options.to.empty())
+  if (!(options.verb == "query" && parsed.Flag("sql")) && parsed.Text("to").empty())
     return parsed.Wrong("missing the archive's address: give --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
   return options;
 }
 
 absl::StatusOr<Target> TargetOf(const Options& options) {
-  absl::StatusOr<Target> target = ParseTarget(options.to, options.insecure);
+  absl::StatusOr<Target> target = ParseTarget(options.given.Text("to"), options.given.Flag("insecure"));
   if (!target.ok()) return target;
-  target->ca_file = options.ca;
+  target->ca_file = options.given.Text("ca");
   target->password = EnvironmentValue("LOCKSTEP_ARCHIVE_PASSWORD");
-  if (!options.password_file.empty()) {
-    absl::StatusOr<std::string> text = ReadWholeFile(options.password_file, kMostPassword, Links::kRefuse);
+  if (const std::string file = options.given.Text("password-file"); !file.empty()) {
+    absl::StatusOr<std::string> text = ReadWholeFile(file, kMostPassword, Links::kRefuse);
     if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password file: ", text.status().message()));
     while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
     target->password = *text;
@@ -110,7 +92,11 @@ using Clock = std::chrono::steady_clock;
 // Sends incidents through the spool. Reports and sets aside rows that are refused permanently; the others wait.
 class Sender {
  public:
-  Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
+  Sender(const Options& options, Http* http, Spool spool)
+      : cluster_(options.query.cluster),
+        retry_s_(options.given.Seconds("retry-for")),
+        store_(http),
+        spool_(std::move(spool)) {}
 
   // Puts a folder into the spool, unless the archive or the spool already has it. Reports errors.
   void Take(const std::string& folder, bool quiet_if_unfinished) {
@@ -120,7 +106,7 @@ class Sender {
         Fail(std::string(name.status().message()));
       return;
     }
-    name->cluster = options_.query.cluster;
+    name->cluster = cluster_;
     if (spool_.Has(*name)) {
       taken_.insert(folder);
       return;
@@ -229,8 +215,8 @@ class Sender {
       }
       const auto now = Clock::now();
       if (until_ == Clock::time_point{}) {
-        until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.retry_s));
-        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; retrying"));
+        until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(retry_s_));
+        if (retry_s_ > 0) Say(absl::StrCat(status.message(), "; retrying"));
       }
       // Spreads the retries of many waiting processes.
       const auto wait = pause * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
@@ -240,7 +226,8 @@ class Sender {
     }
   }
 
-  const Options& options_;
+  const std::string cluster_;
+  const double retry_s_;
   Store store_;
   Spool spool_;
   bool prepared_ = false, failed_ = false;
@@ -263,10 +250,10 @@ std::vector<std::string> FoldersBelow(const std::string& root) {
 }
 
 void Follow(const Options& options, Sender* sender) {
-  Say(absl::StrCat("following ", options.follow));
+  Say(absl::StrCat("following ", options.given.Text("follow")));
   std::string away;
   while (!Http::stopped()) {
-    const std::vector<std::string> folders = FoldersBelow(options.follow);
+    const std::vector<std::string> folders = FoldersBelow(options.given.Text("follow"));
     sender->Forget({folders.begin(), folders.end()});
     const int before = sender->sent();
     bool reached = true;
@@ -281,25 +268,25 @@ void Follow(const Options& options, Sender* sender) {
     if (reached) sender->Flush();
     if (sender->sent() > before)
       Say(absl::StrCat("sent ", sender->sent() - before, sender->sent() - before == 1 ? " incident" : " incidents"));
-    for (double left = options.every_s; left > 0 && !Http::stopped(); left -= 0.1) poll(nullptr, 0, 100);
+    for (double left = options.given.Seconds("every"); left > 0 && !Http::stopped(); left -= 0.1) poll(nullptr, 0, 100);
   }
 }
 
 int SendAll(const Options& options, Http* http) {
-  std::string folder = options.spool;
+  std::string folder = options.given.Text("spool");
   if (folder.empty()) {
     const std::string state = EnvironmentValue("XDG_STATE_HOME"), home = EnvironmentValue("HOME");
     folder = absl::StrCat(!state.empty() ? state : absl::StrCat(home.empty() ? "/tmp" : home, "/.local/state"),
                           "/lockstep/archive");
   }
-  absl::StatusOr<Spool> spool = Spool::Open(folder, options.spool_limit);
+  absl::StatusOr<Spool> spool = Spool::Open(folder, options.given.Bytes("spool-limit"));
   if (!spool.ok()) {
     Say(std::string(spool.status().message()));
     return kFailed;
   }
   const Spool& files = *spool;
   Sender sender(options, http, files);
-  if (!options.follow.empty()) {
+  if (!options.given.Text("follow").empty()) {
     Follow(options, &sender);
     Say(absl::StrCat("exiting; ", sender.sent(), " incidents were sent, ", files.Files().size(), " are waiting in ",
                      folder));
@@ -335,7 +322,7 @@ int Query(const Options& options, Store* store) {
     Say(std::string(statement.status().message()));
     return kUsage;
   }
-  if (options.sql) {
+  if (options.given.Flag("sql")) {
     fputs(statement->c_str(), stdout);
     return kDone;
   }
@@ -346,7 +333,8 @@ int Query(const Options& options, Store* store) {
   }
   winsize window{};
   const bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 20;
-  const std::string text = options.json ? AsJson(*answer) : AsTable(*answer, terminal ? window.ws_col : 0);
+  const std::string text =
+      options.given.Flag("json") ? AsJson(*answer) : AsTable(*answer, terminal ? window.ws_col : 0);
   const bool written = fputs(text.c_str(), stdout) >= 0 && fflush(stdout) == 0;
   return written ? kDone : kFailed;
 }
@@ -361,7 +349,7 @@ int AnswerVerdict(const Options& options, Store* store) {
   const absl::StatusOr<std::string> statement =
       best ? BestStatement(question) : BeforeStatement(question, options.query.cluster);
   const absl::StatusOr<Answer> answer =
-      statement.ok() ? store->Ask(*statement, options.time_limit_ms) : statement.status();
+      statement.ok() ? store->Ask(*statement, options.given.Number("time-limit-ms")) : statement.status();
   fputs((best ? BestAnswer(answer) : BeforeAnswer(question, answer)).c_str(), stdout);
   return answer.ok() ? kDone : kFailed;
 }
@@ -401,7 +389,7 @@ int Run(int argc, char** argv) {
   const absl::StatusOr<Options> made = MakeOptions(*parsed);
   if (!made.ok()) return settings::UsageError("archive", made.status());
   const Options& options = *made;
-  if (options.verb == "query" && options.sql) return Query(options, nullptr);
+  if (options.verb == "query" && options.given.Flag("sql")) return Query(options, nullptr);
   const absl::StatusOr<Target> target = TargetOf(options);
   if (!target.ok()) {
     if (options.verb == "before") {
@@ -411,7 +399,7 @@ int Run(int argc, char** argv) {
     }
     return kUsage;
   }
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.given.Text("redact")).value());
   if (!redactor.ok()) return Say(std::string(redactor.status().message())), kUsage;
   SetHostRedaction(*redactor);
   for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });

@@ -106,21 +106,9 @@ absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Stat
   return status.ok() ? file.Commit() : status;
 }
 
-SpoolReader::~SpoolReader() {
-  if (file_ != nullptr) fclose(file_);
-}
-
-SpoolReader::SpoolReader(SpoolReader&& other) noexcept
-    : file_(other.file_),
-      incident_(std::move(other.incident_)),
-      held_(std::move(other.held_)),
-      has_held_(other.has_held_) {
-  other.file_ = nullptr;
-}
-
 bool SpoolReader::Line(std::string* line) {
   line->clear();
-  for (int c = getc(file_); c != EOF; c = getc(file_)) {
+  for (int c = getc(file_.get()); c != EOF; c = getc(file_.get())) {
     if (c == '\n') return true;
     if (line->size() >= kMostLine) return false;
     line->push_back(static_cast<char>(c));
@@ -134,7 +122,7 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
   if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(path)
                            : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
-  reader.file_ = fdopen(fd.get(), "r");
+  reader.file_.reset(fdopen(fd.get(), "r"));
   if (reader.file_ == nullptr) return absl::InternalError("out of memory");
   fd.release();
   std::string line;
@@ -154,7 +142,7 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
       line = std::move(held_);
       has_held_ = false;
     } else if (!Line(&line)) {
-      if (line.empty() && feof(file_) != 0) return batch;
+      if (line.empty() && feof(file_.get()) != 0) return batch;
       return absl::DataLossError("a line in the spool is incomplete");
     }
     const size_t tab = line.find('\t');

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,19 +45,19 @@ class SpoolReader {
  public:
   // The first line contains the incident's identity. DataLoss if the file is invalid.
   static absl::StatusOr<SpoolReader> Open(const std::string& path);
-  ~SpoolReader();
-  SpoolReader(SpoolReader&& other) noexcept;
-  SpoolReader& operator=(SpoolReader&&) = delete;
 
   const std::string& incident() const { return incident_; }
   // Returns an empty table at the end.
   absl::StatusOr<SpooledBatch> Next(size_t most_bytes);
 
  private:
+  struct Close {
+    void operator()(FILE* file) const { fclose(file); }
+  };
   SpoolReader() = default;
   bool Line(std::string* line);
 
-  FILE* file_ = nullptr;
+  std::unique_ptr<FILE, Close> file_;
   std::string incident_, held_;
   bool has_held_ = false;
 };

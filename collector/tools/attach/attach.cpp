@@ -349,14 +349,8 @@ int Deliver(Bundle bundle, const std::string& folder, const std::function<void(c
   fputs(VerdictText(verdict, bundle).c_str(), stdout);
   fflush(stdout);
   more(verdict);
-  const absl::Status written = WriteIncident(folder, bundle, verdict, FactsOf(bundle));
-  if (written.ok()) {
-    Say(absl::StrCat("incident written to ", folder, " (lockstep analyze ", folder, ")"));
-    WriteExplorePage(folder, bundle, verdict, {}, true);
+  if (StoreIncident(folder, bundle, verdict, FactsOf(bundle), true))
     MakeIncidentIndex(folder, kIndexLimit).IgnoreError();
-  } else {
-    Say(absl::StrCat("the incident folder is not complete: ", written.message()));
-  }
   return ExitStatus(verdict);
 }
 
@@ -419,21 +413,29 @@ void SayWhereNot(const Bundle& bundle) {
   if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not examined"));
 }
 
-int AttachThroughAgents(const AttachOptions& options) {
-  const std::string folder = FolderFor(options, !options.job.empty()     ? options.job
-                                                : !options.slurm.empty() ? options.slurm
-                                                                         : "attached");
-  if (folder.empty()) return kNoVerdict;
-  Say("the agents are examining the job; this takes a few seconds");
-  absl::StatusOr<Bundle> bundle = LookThroughAgents(*options.agents, options.job, options.slurm, kAgentsLimit);
+std::string NameOfJob(const AttachOptions& options) {
+  return !options.job.empty() ? options.job : !options.slurm.empty() ? options.slurm : "attached";
+}
+
+// Delivers what others have seen, or reports why there is nothing.
+int DeliverFrom(absl::StatusOr<Bundle> bundle, const std::string& folder,
+                const std::function<void(const Verdict&)>& more) {
   if (!bundle.ok()) {
     Say(bundle.status().message());
     return kNoVerdict;
   }
-  HostRedaction().Redact(&*bundle);
   SayWhereNot(*bundle);
   SetAside(folder);
-  return Deliver(*std::move(bundle), folder, [](const Verdict&) {});
+  return Deliver(*std::move(bundle), folder, more);
+}
+
+int AttachThroughAgents(const AttachOptions& options) {
+  const std::string folder = FolderFor(options, NameOfJob(options));
+  if (folder.empty()) return kNoVerdict;
+  Say("the agents are examining the job; this takes a few seconds");
+  absl::StatusOr<Bundle> bundle = LookThroughAgents(*options.agents, options.job, options.slurm, kAgentsLimit);
+  if (bundle.ok()) HostRedaction().Redact(&*bundle);
+  return DeliverFrom(std::move(bundle), folder, [](const Verdict&) {});
 }
 
 int AttachElsewhere(const AttachOptions& options) {
@@ -442,7 +444,7 @@ int AttachElsewhere(const AttachOptions& options) {
     Say(elsewhere.status().message());
     return absl::IsUnavailable(elsewhere.status()) || absl::IsNotFound(elsewhere.status()) ? kNoVerdict : kUsage;
   }
-  const std::string job = !options.job.empty() ? options.job : !options.slurm.empty() ? options.slurm : "attached";
+  const std::string job = NameOfJob(options);
   const std::string folder = FolderFor(options, job);
   if (folder.empty()) return kNoVerdict;
   std::vector<std::string> words = {
@@ -453,14 +455,8 @@ int AttachElsewhere(const AttachOptions& options) {
   const size_t count = elsewhere->targets.size();
   Say(absl::StrCat("examining ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
                    "; this takes a few seconds"));
-  absl::StatusOr<Bundle> bundle = LookAtTargets(elsewhere->targets, words, kHostLimit);
-  if (!bundle.ok()) {
-    Say(bundle.status().message());
-    return kNoVerdict;
-  }
-  SayWhereNot(*bundle);
-  SetAside(folder);
-  return Deliver(*std::move(bundle), folder, [&](const Verdict& verdict) { SayPods(verdict, *elsewhere); });
+  return DeliverFrom(LookAtTargets(elsewhere->targets, words, kHostLimit), folder,
+                     [&](const Verdict& verdict) { SayPods(verdict, *elsewhere); });
 }
 
 int AttachHere(const AttachOptions& options) {

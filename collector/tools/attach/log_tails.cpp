@@ -69,9 +69,7 @@ void WriteTails(const std::vector<pid_t>& pids, int to) {
         // Drops the first, partial line.
         if (info.st_size > kMostTail) tail.erase(0, tail.find('\n') + 1);
       }
-      const Piece piece = {i, info.st_dev, info.st_ino, tail.size()};
-      const std::string_view head(reinterpret_cast<const char*>(&piece), sizeof piece);
-      if (!WriteAll(to, head, "").ok() || !WriteAll(to, tail, "").ok()) return;
+      if (!WritePiece(to, Piece{i, info.st_dev, info.st_ino, 0}, tail)) return;
     }
   }
 }
@@ -79,17 +77,14 @@ void WriteTails(const std::vector<pid_t>& pids, int to) {
 std::vector<LogTail> TakePieces(const std::string& bytes, size_t processes) {
   std::vector<LogTail> tails;
   std::map<std::pair<uint64_t, uint64_t>, size_t> known;
-  for (size_t at = 0; bytes.size() - at >= sizeof(Piece);) {
-    Piece piece;
-    std::memcpy(&piece, bytes.data() + at, sizeof piece);
-    at += sizeof piece;
-    if (piece.process >= processes || piece.bytes > bytes.size() - at) break;
+  ForEachPiece<Piece>(bytes, [&](const Piece& piece, std::string text) {
+    if (piece.process >= processes) return false;
     const auto [place, fresh] = known.try_emplace({piece.device, piece.inode}, tails.size());
-    if (fresh) tails.push_back({{}, bytes.substr(at, piece.bytes)});
+    if (fresh) tails.push_back({{}, std::move(text)});
     std::vector<size_t>& of = tails[place->second].of;
     if (of.empty() || of.back() != piece.process) of.push_back(piece.process);
-    at += piece.bytes;
-  }
+    return true;
+  });
   return tails;
 }
 

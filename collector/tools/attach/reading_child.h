@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
@@ -26,5 +29,24 @@ class ReadingChild {
   UniqueFd from_;
   pid_t pid_ = -1;
 };
+
+// Writes a piece of output: its head, which has the size in `bytes`, and its text. Returns false if nobody reads it.
+template <typename Head>
+bool WritePiece(int to, Head head, std::string_view text) {
+  head.bytes = text.size();
+  return WriteAll(to, {reinterpret_cast<const char*>(&head), sizeof head}, "").ok() && WriteAll(to, text, "").ok();
+}
+
+// Calls take(head, text) for each complete piece, until it returns false.
+template <typename Head, typename Take>
+void ForEachPiece(std::string_view output, const Take& take) {
+  while (output.size() >= sizeof(Head)) {
+    Head head;
+    std::memcpy(&head, output.data(), sizeof head);
+    output.remove_prefix(sizeof head);
+    if (head.bytes > output.size() || !take(head, std::string(output.substr(0, head.bytes)))) return;
+    output.remove_prefix(head.bytes);
+  }
+}
 
 }  // namespace lockstep

@@ -248,16 +248,8 @@ void Try(bool ask, Place* place, uint64_t* together) {
 }
 
 void Tell(size_t of, int to, Place* place) {
-  const std::string bytes = std::exchange(place->bytes, "");
-  DumpHead head{};
-  head.of = of;
-  head.written_ns = place->written_ns;
-  head.bytes = bytes.size();
-  head.outcome = place->outcome;
-  head.has_pipe = place->has_pipe;
   place->told = true;
-  // A failed write means that the parent has exited.
-  if (WriteAll(to, {reinterpret_cast<const char*>(&head), sizeof head}, "").ok()) WriteAll(to, bytes, "").IgnoreError();
+  WritePiece(to, DumpHead{of, place->written_ns, 0, place->outcome, place->has_pipe}, std::exchange(place->bytes, ""));
 }
 
 // Sends each dump as soon as it is complete, because reading the next file may never return.
@@ -322,20 +314,17 @@ TorchDumps TorchDumpReader::Take() {
   if (child_) bytes = child_->Take(std::max(deadline_ns_, MonotonicNs() + kSpare), kMostTogether + (64 << 20));
   std::vector<bool> answered(job_.ranks.size());
   size_t pipes = 0;
-  for (size_t at = 0; bytes.size() - at >= sizeof(DumpHead);) {
-    DumpHead head;
-    std::memcpy(&head, bytes.data() + at, sizeof head);
-    at += sizeof head;
-    if (head.of >= job_.ranks.size() || head.bytes > bytes.size() - at) break;
+  ForEachPiece<DumpHead>(bytes, [&](const DumpHead& head, std::string dump) {
+    if (head.of >= job_.ranks.size()) return false;
     answered[head.of] = true;
     pipes += head.has_pipe;
     if (head.outcome == Outcome::kDump) {
-      found.dumps.push_back({head.of, bytes.substr(at, head.bytes), head.written_ns});
+      found.dumps.push_back({head.of, std::move(dump), head.written_ns});
     } else {
       missing[head.outcome].push_back(job_.ranks[head.of].rank);
     }
-    at += head.bytes;
-  }
+    return true;
+  });
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
     // A file written at a different time than the newest one shows another state of the job.

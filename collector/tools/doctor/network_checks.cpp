@@ -3,10 +3,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/sorted.h"
 #include "analyzer/util/system.h"
 #include "collector/wire/client.h"
@@ -17,14 +17,10 @@ namespace lockstep::doctor {
 Check KeysCheck(const ToolOptions& options) {
   std::vector<std::string> files;
   if (!options.key.empty()) files.push_back(options.key);
-  std::error_code error;
   for (const std::string& folder : KeyFolders()) {
-    int looked = 0;
-    for (std::filesystem::directory_iterator it(folder, error), end; it != end && ++looked < 1000;
-         it.increment(error)) {
-      if (it->path().extension() == ".key") files.push_back(it->path().string());
+    for (const std::string& name : NamesIn(folder, 1000)) {
+      if (absl::EndsWith(name, ".key")) files.push_back(absl::StrCat(folder, "/", name));
     }
-    error.clear();
   }
   SortUnique(&files);
   std::vector<std::string> good;

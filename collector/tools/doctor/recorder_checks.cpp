@@ -1,6 +1,5 @@
 #include "collector/tools/doctor/checks.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -25,7 +24,10 @@
 #include "analyzer/report/phrases.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/file_mapping.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/scratch_folder.h"
+#include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
@@ -132,26 +134,8 @@ bool SymbolsOnly(const Environment& environment) {
 
 // Returns whether NCCL was linked into a program or library, which then contains its banner.
 bool HoldsNccl(const std::string& path) {
-  constexpr absl::string_view kBanner = "NCCL version 2.";
-  constexpr int64_t kMostBytes = int64_t{8} << 30;
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info {};
-  if (!fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return false;
-  }
-  std::string bytes(size_t{1} << 20, 0);
-  bool found = false;
-  size_t kept = 0;  // size of the previous piece's end, which may contain the start of the banner
-  for (int64_t at = 0; !found && at < kMostBytes;) {
-    const ssize_t got = pread(fd.get(), bytes.data() + kept, bytes.size() - kept, at);
-    if (got <= 0) break;
-    at += got;
-    const absl::string_view piece(bytes.data(), kept + static_cast<size_t>(got));
-    found = absl::StrContains(piece, kBanner);
-    kept = std::min(piece.size(), kBanner.size() - 1);
-    memmove(bytes.data(), piece.data() + piece.size() - kept, kept);
-  }
-  return found;
+  const auto file = FileMapping::Open(OpenToRead(path), path);
+  return file.ok() && absl::StrContains(absl::string_view((*file)->data(), (*file)->size()), "NCCL version 2.");
 }
 
 std::string NcclVersion(const std::string& number) {
@@ -345,17 +329,14 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   if (const std::string home = GetVariable(environment, "HOME"); !home.empty())
     prefixes.push_back(home + "/.local/lib");
   prefixes.insert(prefixes.end(), {"/usr/local/lib", "/usr/lib", "/opt/conda/lib"});
-  std::error_code error;
   for (const std::string& prefix : prefixes) {
-    int looked = 0;
-    for (std::filesystem::directory_iterator it(prefix, error), end; it != end && ++looked < 4096;
-         it.increment(error)) {
-      if (!absl::StartsWith(it->path().filename().string(), "python3")) continue;
+    for (const std::string& name : NamesIn(prefix, 4096)) {
+      if (!absl::StartsWith(name, "python3")) continue;
       for (const char* packages : {"/site-packages", "/dist-packages"})
-        folders.push_back(it->path().string() + packages + "/nvidia/nccl/lib");
+        folders.push_back(absl::StrCat(prefix, "/", name, packages, "/nvidia/nccl/lib"));
     }
-    error.clear();
   }
+  std::error_code error;
   std::vector<std::string> found;
   std::set<std::string> seen;
   for (const std::string& folder : folders) {

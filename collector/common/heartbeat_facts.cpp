@@ -1,4 +1,4 @@
-#include "collector/common/recorder_facts.h"
+#include "collector/common/heartbeat_facts.h"
 
 #include <algorithm>
 #include <vector>
@@ -13,6 +13,11 @@ namespace {
 constexpr size_t kMostKinds = 64;
 constexpr size_t kMostAgents = 8;
 constexpr size_t kMostText = 64;
+constexpr size_t kMostLines = 64, kMostLinesOfHost = 4, kMostName = 256;
+
+void AddLine(const std::string& line, size_t most, std::set<std::string>* lines) {
+  if (lines->size() < most) lines->insert(line);
+}
 
 // "0.2.0", or if they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", most frequent first.
 std::string Folded(const std::map<std::string, size_t>& counts) {
@@ -94,6 +99,64 @@ void HeardFacts::To(JobStatus* status) const {
   status->set_call_ns(call_ns);
   status->set_ring_bytes(ring_bytes);
   status->set_agent_cpu_share(agent_cpu_permille_ / 1000.0);
+}
+
+HeartbeatFacts::HeartbeatFacts(const Heartbeat& heartbeat)
+    : alive(Ranks::FromOrNone(heartbeat.alive())),
+      stopped(Ranks::FromOrNone(heartbeat.stopped())),
+      in_d(Ranks::FromOrNone(heartbeat.in_d())),
+      ended(Ranks::FromOrNone(heartbeat.ended())),
+      records_lost(heartbeat.records_lost()),
+      oldest_age_ns(std::max<int64_t>(0, heartbeat.oldest_age_ns())),
+      hosts(heartbeat.host().empty() ? heartbeat.hosts() : 1),
+      silent_hosts(heartbeat.silent_hosts()) {
+  for (const std::string& host : heartbeat.silent_host())
+    AddLine(CleanUtf8(host, kMostName), kMostLines, &silent_named);
+  for (const std::string& line : heartbeat.blind())
+    AddLine(CleanUtf8(line, 2 * kMostName), heartbeat.host().empty() ? kMostLines : kMostLinesOfHost, &blind);
+  recorders.Add(heartbeat);
+}
+
+void HeartbeatFacts::Add(const HeartbeatFacts& other, int64_t age_ns) {
+  alive.Unite(other.alive);
+  stopped.Unite(other.stopped);
+  in_d.Unite(other.in_d);
+  ended.Unite(other.ended);
+  records_lost += other.records_lost;
+  oldest_age_ns = std::max(oldest_age_ns, age_ns + other.oldest_age_ns);
+  hosts += other.hosts;
+  silent_hosts += other.silent_hosts;
+  for (const std::string& host : other.silent_named) AddLine(host, kMostLines, &silent_named);
+  for (const std::string& line : other.blind) AddLine(line, kMostLines, &blind);
+  recorders.Add(other.recorders);
+}
+
+void HeartbeatFacts::AddSilent(const HeartbeatFacts& other, const std::string& host) {
+  ended.Unite(other.ended);
+  records_lost += other.records_lost;
+  silent_hosts += std::max<uint32_t>(1, other.hosts) + other.silent_hosts;
+  AddLine(host, kMostLines, &silent_named);
+  recorders.Add(other.recorders);
+}
+
+void HeartbeatFacts::To(Heartbeat* heartbeat) const {
+  alive.To(heartbeat->mutable_alive());
+  stopped.To(heartbeat->mutable_stopped());
+  in_d.To(heartbeat->mutable_in_d());
+  ended.To(heartbeat->mutable_ended());
+  heartbeat->set_records_lost(records_lost);
+  heartbeat->set_oldest_age_ns(oldest_age_ns);
+  heartbeat->set_hosts(hosts);
+  heartbeat->set_silent_hosts(silent_hosts);
+  for (const std::string& host : silent_named) heartbeat->add_silent_host(host);
+  for (const std::string& line : blind) heartbeat->add_blind(line);
+  recorders.To(heartbeat);
+}
+
+Ranks HeartbeatFacts::All() const {
+  Ranks all = alive;
+  all.Unite(ended);
+  return all;
 }
 
 }  // namespace lockstep
