@@ -300,7 +300,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
                          [kind](const NotSeen& of) { return of.kind() == kind; });
     };
     const bool moving = not_seen(NotSeen::RANKS_MOVING);
-    const bool only_time = missing.empty() && !told && not_seen(NotSeen::STILL_RUNNING);
+    const bool only_stacks_help =
+        missing.empty() && !told && (not_seen(NotSeen::STILL_RUNNING) || not_seen(NotSeen::NO_CALL_IN_DUMPS));
     const std::string gap = missing.empty() ? "" : absl::StrCat("; there is no data from ", RanksText(missing, 8));
     const bool one = verdict.ranks_read() == 1;
     const char* const no_culprit =
@@ -315,7 +316,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     } else {
       content.headline =
           absl::StrCat("not known whether the job hangs: ", read, one ? " and shows no fault" : " and show no fault",
-                       gap.empty() && !only_time ? "; other data is missing or unreadable" : gap);
+                       gap.empty() && !only_stacks_help ? "; other data is missing or unreadable" : gap);
     }
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
@@ -324,12 +325,13 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     const std::set<std::string> folders = FoldersOf(bundle);
     const std::string to = folders.size() == 1 ? absl::StrCat(" to ", Printable(*folders.begin(), 400)) : "";
-    content.first.AddRow("do", {moving      ? "1. Look again in a minute. A job that continues is not stuck."
-                                : only_time ? "1. Check whether the job still makes progress. If not, add the ranks' "
-                                              "stacks (`py-spy dump --pid PID`) and analyze again."
-                                : missing.empty() || told ? "1. Add the missing or unreadable data, and analyze again."
-                                                          : absl::StrCat("1. Add data from ", RanksText(missing, 8), to,
-                                                                         " and analyze again.")});
+    content.first.AddRow("do",
+                         {moving             ? "1. Look again in a minute. A job that continues is not stuck."
+                          : only_stacks_help ? "1. Check whether the job still makes progress. If not, add the ranks' "
+                                               "stacks (`py-spy dump --pid PID`) and analyze again."
+                          : missing.empty() || told
+                              ? "1. Add the missing or unreadable data, and analyze again."
+                              : absl::StrCat("1. Add data from ", RanksText(missing, 8), to, " and analyze again.")});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});
