@@ -242,8 +242,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
-  // judged by its last activity.
+  // A process that was ended with the job does not reveal the cause, and neither does a process found gone like all
+  // others. It is judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
                      (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
   SetHost(index, ended && !rank.process.consequence);

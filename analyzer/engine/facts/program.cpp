@@ -55,7 +55,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // The same call from the same place in the code, if both places are known.
+  // Returns whether both are the same call from the same place in the code. An unknown place counts as the same.
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
     if (a.op->caller != 0 && b.op->caller != 0) {
@@ -223,7 +223,7 @@ class Aligner {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
     const Membership& ms = model_.MembershipOf(missing);
     if (IsPointToPoint(call.op->kind)) {
-      const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
+      const int32_t peer = ms.member_rank + call.peer;  // may exceed the last member, because distances wrap around
       return peer >= 0 && !members.empty() &&
              model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }

@@ -143,8 +143,8 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // Sends and receives complete out of order, so only what is older than all of them is certainly gone.
-        const bool told = !mixed || ms.p2p_completed > ms.issued;  // then it is not the number of a collective
+        // With both kinds of calls in one group, a number up to the last collective's may be a collective's.
+        const bool told = !mixed || ms.p2p_completed > ms.issued;
         if (gone && told && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
@@ -152,6 +152,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
+          // Sends and receives complete out of order, so only records older than all that are left are certainly lost.
           // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }

@@ -121,7 +121,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   *rival->mutable_call() = std::move(another);
 }
 
-// How far the members of a stuck operation have got.
+// The progress of the members of a stuck operation.
 struct Inside {
   bool all_known = false;
   std::vector<int32_t> failed;    // members whose GPU reported an error
@@ -148,7 +148,7 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
   }
 }
 
-// Does this for all members, and sets the ranks of the cause.
+// Calls LookAt for all members, and sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};
