@@ -36,8 +36,8 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;                   // maximum of waiting orders of each kind
-constexpr size_t kMostDumpBytes = size_t{512} << 20;  // memory for the rings of one dump
+constexpr size_t kMostOrders = 256;                   // maximum number of waiting orders of each kind
+constexpr size_t kMostDumpBytes = size_t{512} << 20;  // maximum memory for the rings of one dump
 constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
 constexpr int64_t kExamineLimit = 30 * kSecond;
 
@@ -284,7 +284,7 @@ class Workshop final : public HostWorkshop {
         input.snapshot = std::move(*ring.at_end);
         input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));
       } else if (ring.at_end) {
-        // The process had exited by then. Whatever the GPU wrote later is marked as late.
+        // The process has exited. Markers that the GPU wrote afterwards are flagged as late.
         ring::Snapshot whole = input.snapshot;
         whole.streams = ring.at_end->streams;
         AddLateMarks(input.snapshot, &whole);

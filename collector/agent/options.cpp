@@ -22,7 +22,7 @@ void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
   if (options->host.empty()) options->host = HostName();
-  // For a local socket, keys are used only if some are configured, because a collector there may run without.
+  // For a local socket, keys are used only if some are configured, because its collector may run without keys.
   bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
               !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);

@@ -1,4 +1,4 @@
-// Tests that stale rings are told apart from rings of running processes with any PID, and that nothing else is removed.
+// Tests that only stale rings are removed: not those of running processes, whatever their PID, and no other files.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
