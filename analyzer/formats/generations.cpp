@@ -152,7 +152,7 @@ struct Seen {
   int64_t sure = kNone;       // newest completed operation that no abort ended
 };
 
-// One rank completed operations with the other, although the other never issued them.
+// Returns whether one rank completed operations that the other never issued, although these need every member.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
 bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
@@ -202,8 +202,9 @@ absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
   return times;
 }
 
-// One rank completed a collective long before the other issued its call with that number. Or no constant clock
-// difference allows that every call was issued before all ranks completed it. The calls are therefore not the same.
+// Returns whether calls with equal numbers are different calls. They are if one rank completed a collective long before
+// the other issued its own. They also are if no constant clock difference lets both ranks issue every call before
+// either has completed it.
 bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
   // How far `a`'s clock is ahead.

@@ -298,7 +298,7 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   size_t ranks = 0;
   for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
   EXPECT_EQ(ranks, 256u);
-  // Combining keeps ranks that wait for nobody separate from ranks that wait.
+  // Combining keeps ranks that wait for no rank separate from ranks that wait.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
     const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // other ranks were stopped before they reached

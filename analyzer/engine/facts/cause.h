@@ -133,7 +133,7 @@ struct Cause : Sentence<Cause> {
     comm = of, op = operation, op_rank = whose;
     return *this;
   }
-  // The same, and names the operation in the sentence.
+  // Like In, and names the operation in the sentence.
   Cause& At(const Bundle& bundle, uint32_t of, const Op& operation, int32_t whose) {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }

@@ -74,8 +74,8 @@ class Aligner {
     return n;
   }
 
-  // The same for a call that `late` issues later than `early`. Returns how many consecutive calls then agree, or 0 if
-  // `late` never issues the call.
+  // Like Run, for a call that `late` issues later than `early`. Returns how many consecutive calls agree from there on,
+  // or 0 if `late` never issues the call.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;

@@ -47,8 +47,8 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   return kDeviation * static_cast<double>(Median(std::move(pooled)));
 }
 
-// The same for a single rank, which chance may delay in more steps than others. Omits only the sixth of its steps that
-// deviates most.
+// Like VariationOf, for a single rank, which chance may delay in more steps than others. Omits only the sixth of its
+// steps that deviates most.
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;

@@ -127,7 +127,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// Lines that C++ code prints last lack torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" is a rank inside group 2 there.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
@@ -242,7 +242,7 @@ TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
   EXPECT_FALSE(ruled_out(Told()));
 }
 
-// Each host's torchrun numbers its workers from 0. The last lines of a process lack its rank.
+// Each host's torchrun numbers its workers from 0. The last lines of a process do not contain its rank.
 TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   for (const int host : {0, 1}) {
     std::string log;
