@@ -182,7 +182,7 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On an alternate signal stack, a handler's frame address says nothing about the interrupted call, to which the
+  // On an alternate signal stack, a handler's frame address shows nothing about the interrupted call, to which the
   // handler may return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;

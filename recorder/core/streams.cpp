@@ -151,7 +151,7 @@ void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
   uint32_t index = KnownStream(stream);
   uint64_t capture = 0;
-  // In a capture, the event orders the captured work and has no time.
+  // An event that is recorded during a capture only orders captured work, so it has no ticket.
   if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
   uint64_t value = 0;
   if (index != kNone) {

@@ -323,7 +323,7 @@ int Nonblocking() {
   CHECK(cudaStreamSynchronize(stream));
   Say("it was queued");
   if (!Await()) return 1;
-  // In a group, only the end starts work, whatever the state was before.
+  // In a group, only the end starts work, regardless of the state before.
   CHECK(ncclGroupStart());
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclSuccess);
   CHECK(ncclCommGetAsyncError(slow, &state));

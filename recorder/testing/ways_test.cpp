@@ -1,5 +1,5 @@
-// Tests that a program is recorded however it finds NCCL's functions, and that lookups answer as without the
-// recorder.
+// Tests that a program is recorded in whichever way it finds NCCL's functions, and that lookups return the same as
+// without the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
