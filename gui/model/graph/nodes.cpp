@@ -30,7 +30,7 @@ QString TitleOf(const Ranks& ranks) {
   return ranks.size() == 1 ? QString("rank %1").arg(ranks.front()) : QString("%L1 ranks").arg(ranks.size());
 }
 
-// Returns for each class the fewest steps to a class that waits for nobody.
+// Returns for each class the fewest steps to a class that waits for no other.
 std::vector<int> Distances(const ViewFacts& facts) {
   const int n = facts.classes_size();
   std::vector<std::vector<int>> waiters(static_cast<size_t>(n));

@@ -54,7 +54,7 @@ void ForRows(const Document& d, const Ranks& ranks, std::vector<bool>* rows) {
   }
 }
 
-// Returns whether the state matches the word, as far as the state alone decides it.
+// Returns whether the state matches the word, without facts beyond the state itself.
 bool StateMatches(const QString& word, OpState s) {
   if (word == "completed") return s == OpState::kCompleted;
   if (word == "failed") return s == OpState::kFailed;

@@ -74,7 +74,7 @@ void StackModel::SetDocument(DocumentPtr document) {
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
-    // The program's own frames say more than the interpreter's.
+    // The program's own frames are more informative than the interpreter's.
     for (int i = 0; i < n && !named.empty(); ++i) {
       const auto here = [&](int node) { return RanksOf(node).Contains(named.front()); };
       const std::vector<int>& children = ChildrenOf(i);
