@@ -486,7 +486,7 @@ class CleanRoot(unittest.TestCase):
             run("mount", "-t", kind, kind, root / place)
             self.addCleanup(run, "umount", "-l", root / place, status=None)
         debs = [one(f"{package}_*.deb") for package in ("lockstep-recorder", "lockstep", "lockstep-viewer")]
-        # Installs the packages' dependencies first, so that the snapshot shows a root that lacks only the packages themselves.
+        # Installs the packages' dependencies first, so that only the packages themselves are missing in the snapshot.
         needs = {re.split(r"[ (|]", need.strip())[0] for deb in debs for need in run("dpkg-deb", "-f", deb, "Depends").split(",")}
         inside("apt-get", "update", "-q", env={**os.environ, **PLAIN})
         inside("apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(need for need in needs if not need.startswith("lockstep")),
