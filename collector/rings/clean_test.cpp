@@ -1,4 +1,5 @@
-// Tests that only stale rings are removed: not those of running processes, whatever their PID, and no other files.
+// Tests that only stale rings are removed: not those of running processes, even if a PID was reused, and no other
+// files.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>

@@ -528,7 +528,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
     }
     if (!attached) {
       if (i + 1 == args.size()) {
-        *error = name + " lacks its value";
+        *error = name + " needs a value";
         return false;
       }
       value = args[++i];

@@ -255,7 +255,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // they overlap by more than drift explains: that is the uncertainty
+  if (low > high) std::swap(low, high);  // the limits contradict each other, so the gap is the uncertainty
   const int64_t guess = at_middle.empty() ? wall_ns : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

@@ -235,7 +235,7 @@ std::vector<bool> FindConsequences(const Model& model) {
       consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
       continue;
     }
-    // If ended processes had waited for each other, one that was in its own code ended first.
+    // Among ended processes that waited for each other, one that was in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);

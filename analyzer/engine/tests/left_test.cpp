@@ -335,7 +335,7 @@ TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
   EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC (reason"), std::string::npos)
       << v.findings(0).summary();
-  // A process that was killed is dead, whatever its recorder did before.
+  // A process that was killed is dead, even if its recorder had stopped before.
   b.ranks[5].process.life = Life::kKilled;
   b.ranks[5].process.signal = 9;
   v = Analyze(b);

@@ -1,5 +1,5 @@
 // Tables of numbers find mismatches and matching calls. They must find the same as comparing all calls with the same
-// number, whatever numbers a hostile record contains.
+// number, even with the numbers of a hostile record.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -254,7 +254,8 @@ constexpr double kOddWidth = 15;  // widths of the narrowest box
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
-  // Divides `room` among siblings by their ranks in `of`; narrow ones are widened at the expense of wide ones.
+  // Divides `room` among siblings in proportion to their ranks (of `of`); narrow ones are widened at the expense of
+  // wide ones.
   auto place = [&](const std::vector<int>& nodes, double x, double room, int64_t of, int level) {
     if (nodes.empty() || of <= 0) return;
     int64_t sum = 0;
