@@ -143,8 +143,8 @@ class MainWindow : public QMainWindow {
   DocumentPtr document_, before_;  // before_: the previous document while another one is loading
   Place before_place_;
   Notes notes_;
-  bool notes_locked_ = false;   // their file contains something else and must not be overwritten
-  bool notes_unsaved_ = false;  // they differ from their file
+  bool notes_locked_ = false;   // the notes' file contains something else and must not be overwritten
+  bool notes_unsaved_ = false;  // the notes differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
   Place wanted_;  // restored once every view has the document

@@ -525,7 +525,8 @@ class Family {
     // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
     if (votes.like_own.size() + 1 < votes.like_reference.size()) return;
     const Token &before = (*c.b)[c.j - 1], &next = (*c.b)[c.j];
-    std::set<uint32_t> comms = {CommOfKind(model_, own.rank, before.klass)};  // in which a rank continued like this one
+    std::set<uint32_t> comms = {
+        CommOfKind(model_, own.rank, before.klass)};  // communicators whose ranks continued like this rank
     for (const Program* p : votes.like_own) comms.insert(CommOfKind(model_, p->rank, before.klass));
     for (const Program* p : votes.like_reference) {
       const bool apart = !comms.contains(CommOfKind(model_, p->rank, before.klass));

@@ -188,7 +188,7 @@ std::string CountsText(const RasComm& comm) {
 // Reports ranks that do not answer ncclras, or whose state differs from the others'. These ranks are numbered within a
 // communicator, and their current calls are unknown.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
-  std::set<std::string> told;  // because several reports repeat it
+  std::set<std::string> told;  // texts already reported: several reports may repeat one
   for (const RasOdd& odd : file.ras.odd) {
     const bool dead = file.ras.dead.contains({odd.rank.host, odd.rank.pid});
     const std::string what = !odd.status.empty() ? absl::StrCat("has status ", odd.status, ", unlike the others")
