@@ -136,7 +136,8 @@ class Calls {
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
-      std::map<int32_t, std::pair<int, bool>> of_size;  // by size: number without a name, and whether one began earlier
+      std::map<int32_t, std::pair<int, bool>>
+          of_size;  // by size: number of communicators without identity, and whether one began before the log
       for (const NcclComm& comm : process->comms) {
         if (!Identity(*process, comm).empty()) {
           identified.insert(comm.size);
