@@ -112,7 +112,7 @@ class Whole(unittest.TestCase):
             self.assertLessEqual({"/usr/bin/lockstep-view", "/usr/share/applications/lockstep-view.desktop", "/usr/share/mime/packages/lockstep.xml",
                                   "/usr/share/icons/hicolor/scalable/apps/lockstep-view.svg", "/usr/share/man/man1/lockstep-view.1.gz"}, set(held))
             self.assertNotIn(".debug_info", run("readelf", "-SW", program))
-            # The page says which systems have what it needs.
+            # The page lists the versions that the viewer needs.
             newest = {name: max(tuple(map(int, found.split("."))) for found in re.findall(rf"\b{name}_(\d+(?:\.\d+)+)", run("readelf", "-VW", program)))
                       for name in ("GLIBC", "GLIBCXX", "Qt")}
             text = ["{} {}".format(name, ".".join(map(str, newest[version])))
@@ -517,7 +517,7 @@ class CleanRoot(unittest.TestCase):
         for check in ("NCCL linked", "NCCL by dlopen"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
         self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
-        # Files that the services, those who set them up, and other users leave: root, the services' user, other users.
+        # Creates files as root, the services' user and other users leave them.
         inside("lockstep", "keygen", "--role", "agent", "/etc/lockstep/keys")
         inside("chown", "lockstep:", "/etc/lockstep/keys/agent.key")
         (root / "var/lib/lockstep/spool").mkdir(parents=True)

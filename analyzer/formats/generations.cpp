@@ -99,7 +99,8 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // What newer runs claim: ranks of the job, and a communicator of the whole job. A run has only one of these.
+  // What newer runs claim: ranks of the job, and a communicator of the whole job. A rank, or a communicator of the
+  // whole job, belongs to only one run.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());

@@ -357,8 +357,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     LeaveCall(thread);
     return false;
   }
-  // A non-blocking communicator may be queried only after ncclCommGetAsyncError reported success. The same applies to
-  // one that the open group creates.
+  // A non-blocking communicator may be queried only after ncclCommGetAsyncError reported success. This also applies to
+  // a communicator that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   uint32_t stream = FindStream(thread, op.stream, entry->device);

@@ -464,7 +464,7 @@ int Waits() {
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   for (int i = 0; i < 3; ++i) Reduce(comm, first);
   CHECK(cudaStreamSynchronize(first));
-  // The work has ended before it is recorded.
+  // The work has ended before the event is recorded.
   CHECK(cudaEventRecord(event, first));
   CHECK(cudaStreamWaitEvent(second, event, 0));
   Close(first);

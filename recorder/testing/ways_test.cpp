@@ -241,8 +241,8 @@ TEST_F(WaysTest, ManyThreadsMayLookUpOpenAndClose) {
   EXPECT_EQ(outcome.out, "0\n");
 }
 
-// Four ranks of a Python program make 8 collectives on the world, and a send and a receive in a group. They make one
-// collective on a half.
+// Four ranks of a Python program make 8 collectives on the world, and a send and a receive in a group. Each half of the
+// ranks makes one collective of its own.
 class PythonTest : public WaysTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(PythonTest, CollectivesThroughCtypesAreRecorded) {

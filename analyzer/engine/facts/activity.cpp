@@ -166,7 +166,7 @@ void Motion(const Process& process, ActivityView* view) {
   if (stacks) detail->set_number(process.stack == process.stack_later ? 1 : 2);
   ProcessSample* sample = view->motion.mutable_process();
   sample->set_between_ns(process.sample_gap_ns);
-  // Adds evidence that the process is active. If it is not, adds what is known about it.
+  // Adds evidence that the process is active. For an inactive process, adds everything that is known.
   sample->set_cpu_ns((moves ? cpu_moves : cpu_known) ? process.cpu_ns_between_samples : -1);
   sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }

@@ -115,7 +115,7 @@ bool Differ(const Counted& a, const Counted& b) {
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
-// Returns the communicators of a rank that the other is not in. Ranks with the same such communicators have equal
+// Returns the communicators of a rank that the other is not in. Ranks for which this list is the same have equal
 // counts, so together they are one piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
@@ -212,8 +212,8 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
   return false;
 }
 
-// Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
-// used the wrong peer keeps the right one waiting.
+// Returns a member, other than the peer, that waits for a call of this kind from this rank; null if there is none. A
+// rank that used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const std::vector<Member>& members = model.comms[comm].members;
   const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {

@@ -437,8 +437,8 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
 
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
 // its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
-// were overwritten, both sides count from the last collective that they completed together. Without one, the oldest
-// unfinished ones of both sides are assumed to match.
+// were overwritten, both sides count from the last collective that they completed together. If no such collective is
+// recorded, the oldest unfinished operations of both sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];

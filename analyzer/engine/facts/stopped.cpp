@@ -78,7 +78,7 @@ class Comparer {
  private:
   const Membership& Of(const Member& m) const { return model_.MembershipOf(m); }
 
-  // Ranks that run one program have about the same numbers everywhere.
+  // Ranks that run one program have about the same numbers in all communicators.
   bool NumberAlike(size_t a, size_t b) const {
     const auto behind = [](const Membership& p, const Membership& q) {
       return p.issued >= 0 && q.completed >= 0 && p.issued < q.completed;

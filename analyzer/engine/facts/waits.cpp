@@ -152,8 +152,9 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
-          // Sends and receives complete out of order, so only records older than all that are left are certainly lost.
-          // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
+          // Sends and receives complete out of order, so records are certainly lost only if they are older than all
+          // remaining ones. A truncated file is missing the last operations, so any operation issued after its end may
+          // be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }

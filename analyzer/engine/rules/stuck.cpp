@@ -93,8 +93,9 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this operation and another one at once may run them in a different order from its peers. That order
-// closes a cycle only if each member is in such another operation, and all members of that other operation entered it.
+// A GPU that runs this operation and another one at once may run them in a different order from its peers. The
+// different order closes a cycle only if each member of this operation is also in another one, which all of its own
+// members have entered.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {

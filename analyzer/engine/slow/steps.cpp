@@ -190,7 +190,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       running &= here;
       run += running;
     }
-    // With only a few steps, one that is not slow shows that the others may be slow by chance.
+    // With only a few steps, a step that is not slow shows that the others may be slow by chance.
     if (steps < kEnoughSteps ? slow < steps : slow * 10 < steps * 7) continue;
     if (run + 2 <= steps && slow == run && run >= 3 &&
         std::all_of(pace.beyond_ns.begin() + static_cast<ptrdiff_t>(run), pace.beyond_ns.end(),

@@ -363,8 +363,9 @@ class Calls {
     return comm.begun || comm.made || sent || (comm.calls > 0 && comm.first_op_count == 0);
   }
 
-  // Sends match receives in order. Both sides must begin at the same one, because numbers count from the first recorded
-  // one. If the other side was not issued, or has a different size, the operation cannot be complete.
+  // Sends match receives in order. The records of both sides must begin at the same transfer, because numbers count
+  // from the first recorded one. If the other side was not issued, or has a different size, the operation cannot be
+  // complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
     std::vector<std::pair<const NcclTransfer*, bool>> add;  // bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {

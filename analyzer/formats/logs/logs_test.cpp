@@ -709,7 +709,7 @@ TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
   ExpectOnly(Told(), RANK_DEAD, {1});
 }
 
-// The log does not show which group rank 1 belongs to. Its stack shows that it is in none.
+// The log does not show which group rank 1 belongs to. Its stack shows that it is in no call.
 TEST_F(LogsTest, AStackOfTheRankThatIsInNoCall) {
   std::string log = "world_size=4\n";
   for (int rank : {2, 3}) log += Of(rank) + Caught(rank - 2, 13) + Of(rank) + Counters("8(TP)", rank - 2, 13, 12);

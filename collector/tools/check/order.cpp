@@ -136,7 +136,7 @@ class Cycle {
     }
   }
 
-  // Returns the front that this one waits for.
+  // Returns the front that the given front waits for.
   std::optional<uint32_t> Next(uint32_t front) const {
     for (const auto& [key, call] : fronts_[front].calls) {
       for (const Part& part : open_.at(key)) {
