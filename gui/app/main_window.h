@@ -48,8 +48,8 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(const WindowOptions& options, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  // Opens one incident from one or more paths. The current incident stays until the new one is ready, and if that
-  // fails.
+  // Opens one incident from one or more paths. The current incident stays until the new one is ready, or for good if
+  // that fails.
   void Open(const QStringList& paths);
   // Shows a collector's jobs in a pane and opens their incidents; `endpoint` may be empty (LivePane).
   LivePane* Follow(const QString& programs, const QString& endpoint);

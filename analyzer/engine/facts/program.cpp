@@ -275,7 +275,7 @@ class Aligner {
   }
 
   // Returns the position after which `a` shows how it continues. Usually that is i. If the record ends there because
-  // the rank waits there, it is the last earlier time that the program was at this place.
+  // the rank waits there, returns the last earlier position at this place of the program.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {

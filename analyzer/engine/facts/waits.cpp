@@ -83,7 +83,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
-  // without any shows a ring that was full of unfinished ones.
+  // without completed operations comes from a ring that was full of unfinished ones.
   full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });

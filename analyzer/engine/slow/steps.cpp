@@ -181,7 +181,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     if (static_cast<double>(s.excess_ns) <
         kClear * most / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1)))
       continue;
-    // The number of its steps in which it is slow, and since when.
+    // In how many of its steps the rank is slow, and since when.
     size_t slow = 0, run = 0;
     bool running = true;
     for (int64_t ns : pace.beyond_ns) {
