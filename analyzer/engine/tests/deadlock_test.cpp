@@ -408,8 +408,8 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   }
 }
 
-// Without marks, no record shows on which call a GPU is. Calls of all ranks behind the exchanges show that the peer of
-// the odd send never received it, and that another rank waits for the send that its neighbor made elsewhere. The peer
+// Without marks, no record shows on which call a GPU is. The calls after the exchanges show two things: the peer of the
+// odd send never received it, and another rank waits for the send that its neighbor made to that peer instead. The peer
 // may be a new one, or the neighbor on the other side.
 TEST(PointToPoint, TheSenderToAWrongPeerIsNamedWithoutMarks) {
   for (const int wrong : {0, 3}) {

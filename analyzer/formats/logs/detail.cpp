@@ -272,7 +272,8 @@ void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   std::map<int32_t, std::pair<bool, const std::string*>> came;
   for (const int32_t rank : first) came.try_emplace(rank, false, &newest->path);
-  // At least one rank has submitted the tensor. Ranks are numbered from 0, so the lowest one that is not missing has.
+  // At least one rank has submitted the tensor. Ranks are numbered from 0, so the lowest rank that is not missing has
+  // submitted it.
   int32_t arrived = 0;
   while (first.contains(arrived)) ++arrived;
   came.try_emplace(arrived, true, &newest->path);

@@ -86,9 +86,9 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Completed operations that NCCL's Inspector wrote.
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
-// Stacks of processes.
+// Adds the stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
-// How processes ended: the first one that failed, and those that failed because of it.
+// Adds how processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Reports everything that does not concern a rank's progress. Examples are stuck watchdogs, a lost store, and messages
