@@ -555,7 +555,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   if (LOCKSTEP_UNLIKELY(flight->mark)) {
     StreamLocal* stream = &g_tables.streams[flight->stream];
     if (LOCKSTEP_UNLIKELY(flight->comm->nonblocking) && Accepted(result)) {
-      SettleEarlier(flight->comm);  // if earlier operations were not queued yet, NCCL would have refused the call
+      SettleEarlier(flight->comm);  // NCCL accepts the call only when earlier ones are queued
       if (result == kNcclInProgress) HoldMarks(flight->comm, stream);
     }
     EndMark(stream, flight->ticket);

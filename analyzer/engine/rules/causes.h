@@ -35,7 +35,8 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank);
 // members instead, because the ranks may wait for them.
 void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c);
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node);
-// Returns whether the operation waits for a member that no record shows, although all ranks that it could be left data.
+// Returns whether the operation waits for a member that no record names, although no rank without data can be this
+// member.
 bool MissesUnknown(const Facts& facts, const GpuFront& front);
 // Returns whether the GPU of any member is known to have failed.
 bool GpuFailed(const Facts& facts, uint32_t comm);

@@ -44,7 +44,7 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   return unseen;
 }
 
-// An unknown rank holds this place among the members, and no record shows it in an operation there.
+// Returns whether the communicator has a member that no record names.
 bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   return std::any_of(members.begin(), members.end(),
