@@ -80,7 +80,7 @@ std::string FewRanks(const RankList& list) {
   return text.size() <= kMostRankColumns ? text : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
 }
 
-constexpr size_t kMostLinkLines = 3;  // maximum for a link of a chain
+constexpr size_t kMostLinkLines = 3;  // for each link of a chain
 
 std::vector<std::string> BriefChain(const Finding& finding, int most) {
   std::vector<std::string> items;

@@ -417,7 +417,7 @@ class Trial {
     }
     if (!blind.empty())
       assumed.push_back(
-          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, is in no other work"));
+          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, does no other work"));
     for (const Given& other : given) corrected.insert(corrected.end(), other.ranks.begin(), other.ranks.end());
     if (!corrected.empty())
       assumed.push_back(absl::StrCat("the further findings, at ", Named(corrected), ", are corrected as well"));

@@ -288,7 +288,7 @@ class Row {
         for (size_t state = 0; state < states_.size(); ++state)
           states_[state] = states_[state] && p_.state_matches[t][state];
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
-        slow_.push_back(t);  // check for the few that remain whether it is a collective
+        slow_.push_back(t);  // the few that remain must also be collectives
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
         for (size_t state = 0; state < states_.size(); ++state)
