@@ -287,7 +287,7 @@ struct Problem {
 // `like` of problems that a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// `like` of problems about an error of the network, so the network is not ruled out as the cause.
+// `like` of problems that report a network error. They keep the network from being ruled out as the cause.
 inline constexpr char kNetworkFailed[] = "network failed";
 
 // The network ports of a host that run at the rate of its fastest active port; 0 if unknown.

@@ -190,7 +190,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// Returns true if the markers show that nothing is waiting there any more.
+// Returns true if the entry is unused, or the markers show that the work waited for is complete.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&

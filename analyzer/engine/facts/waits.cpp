@@ -441,7 +441,7 @@ bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
 
 int32_t WaitGraph::AloneDone(const GpuFront& front) const {
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // Visits the members once per operation, not once for each of them.
+  // Visits the members only once per operation, not once per waiting member.
   const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
   if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
   return it->second;
@@ -507,7 +507,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
     if (collective.node == kNoIndex) {
-      // Visits the members once per operation, not once for each of them.
+      // Visits the members only once per operation, not once per waiting member.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
       for (const Member& m : model_.comms[comm].members) {
