@@ -260,7 +260,7 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
 // Corrects their times, and returns whether there were any such ranks.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
-  constexpr int64_t kPace = 300;  // two attempts take times that differ by more than one part in this
+  constexpr int64_t kPace = 300;  // the times of two attempts differ by more than 1 / kPace
   std::map<int32_t, Made> made;
   const auto made_by = [&](int32_t rank) -> const Made& {
     const auto [it, fresh] = made.try_emplace(rank);

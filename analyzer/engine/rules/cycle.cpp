@@ -129,7 +129,7 @@ struct OutOfOrder {
 // Finds ranks whose order is shared by few others. Ranks that are past these operations count as well, because the
 // cycle itself may contain only one rank of each order.
 OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) {
-  constexpr int64_t kMany = 3;     // minimum number of ranks, and of agreeing ranks for each that differs
+  constexpr int64_t kMany = 3;     // minimum size of the majority, and its minimum ratio to the minority
   constexpr int64_t kEnough = 64;  // examining more would not change the decision
   OutOfOrder odd;
   std::set<int32_t> ranks;
