@@ -1,5 +1,5 @@
 # The packages that CPack makes from the components (LockstepInstall.cmake): .deb with the distribution's libraries, .rpm with the static program and
-# a viewer that needs Qt alone of the distribution.
+# a viewer that needs only Qt from the distribution.
 # packaging/make.py runs CPack and makes the rest: tarball, debug symbols, SBOM.
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_VENDOR "Lockstep")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent
-SCENARIO, RANKS = 7, 64   # a data loader that stands still, tensor, pipeline and data parallel
+SCENARIO, RANKS = 7, 64   # a data loader that hangs, tensor, pipeline and data parallel
 PICTURES = (
     ("viewer-answer", ["--tab", "answer", "--theme", "light"]),
     ("viewer-matrix", ["--tab", "matrix", "--theme", "light"]),

@@ -105,7 +105,7 @@ def make_tarball(build, out, scratch):
     (top / "lib/liblockstep.so").unlink()
     (top / "lib/liblockstep.so").symlink_to("x86_64/liblockstep.so")
     split(top / "bin/lockstep", debug)
-    shutil.copy(build / "static/bin/lockstep-view", scratch)  # that of the .rpm
+    shutil.copy(build / "static/bin/lockstep-view", scratch)  # the viewer of the .rpm
     split(scratch / "lockstep-view", debug)
     for part in ("probe", "liblockstep-probe-nccl.so", *(f"standin/{name}" for name in STANDINS)):
         run("strip", "--strip-unneeded", top / "lib/lockstep" / part)

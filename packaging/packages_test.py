@@ -112,7 +112,7 @@ class Whole(unittest.TestCase):
             self.assertLessEqual({"/usr/bin/lockstep-view", "/usr/share/applications/lockstep-view.desktop", "/usr/share/mime/packages/lockstep.xml",
                                   "/usr/share/icons/hicolor/scalable/apps/lockstep-view.svg", "/usr/share/man/man1/lockstep-view.1.gz"}, set(held))
             self.assertNotIn(".debug_info", run("readelf", "-SW", program))
-            # The page says which systems have what it needs.
+            # The page lists the versions that the viewer needs.
             newest = {name: max(tuple(map(int, found.split("."))) for found in re.findall(rf"\b{name}_(\d+(?:\.\d+)+)", run("readelf", "-VW", program)))
                       for name in ("GLIBC", "GLIBCXX", "Qt")}
             text = ["{} {}".format(name, ".".join(map(str, newest[version])))
@@ -486,7 +486,7 @@ class CleanRoot(unittest.TestCase):
             run("mount", "-t", kind, kind, root / place)
             self.addCleanup(run, "umount", "-l", root / place, status=None)
         debs = [one(f"{package}_*.deb") for package in ("lockstep-recorder", "lockstep", "lockstep-viewer")]
-        # Installs the packages' dependencies first, so that the snapshot shows a root that lacks only the packages themselves.
+        # Installs the packages' dependencies first, so that only the packages themselves are missing in the snapshot.
         needs = {re.split(r"[ (|]", need.strip())[0] for deb in debs for need in run("dpkg-deb", "-f", deb, "Depends").split(",")}
         inside("apt-get", "update", "-q", env={**os.environ, **PLAIN})
         inside("apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(need for need in needs if not need.startswith("lockstep")),
@@ -517,7 +517,7 @@ class CleanRoot(unittest.TestCase):
         for check in ("NCCL linked", "NCCL by dlopen"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
         self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
-        # Files that the services, those who set them up, and other users leave: root, the services' user, other users.
+        # Creates files as root, the services' user and other users leave them.
         inside("lockstep", "keygen", "--role", "agent", "/etc/lockstep/keys")
         inside("chown", "lockstep:", "/etc/lockstep/keys/agent.key")
         (root / "var/lib/lockstep/spool").mkdir(parents=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests what lockstep analyze and lockstep export print on a terminal while they
-work, and Ctrl-C meanwhile. A pseudo-terminal takes the place of a user's terminal.
+"""Tests what lockstep analyze and lockstep export print on a terminal while they work, and what Ctrl-C does then. A pseudo-terminal takes the place
+of a user's terminal.
 
 Usage: interrupt_test.py LOCKSTEP_ANALYZE LOCKSTEP_EXPORT LOCKSTEP_CORPUS
 SLOW_FILES_PRELOAD"""
@@ -142,7 +142,7 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(os.listdir(self.out), [])
 
     def test_ctrl_c_ends_the_wait_for_the_archive(self):
-        # The program beside this one queries the archive.
+        # The program in the same folder as this one queries the archive.
         beside = os.path.join(self.folder, "bin")
         os.makedirs(beside, exist_ok=True)
         analyze = shutil.copy(ANALYZE, beside)

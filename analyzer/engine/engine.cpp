@@ -211,7 +211,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   DoubtKillsOnSeveralHosts(bundle, &causes);
   const std::vector<NotTheCause> legal =
       bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, options.late_after_ns, &causes);
-  // A rank without data is likelier the cause than a call in which it may be, too.
+  // A rank without data is more likely to be the cause than a call that it may be in itself.
   const auto place = [](const Cause& c) {
     const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
     return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;

@@ -35,7 +35,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
 
 namespace {
 
-// For a verdict that names no rank, about a job with stacks but no recorded calls.
+// Adds what stacks cannot show to a verdict that names no rank, if the job has no recorded calls.
 void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
   std::vector<int32_t> moved, stopped;
@@ -50,7 +50,8 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
 }
 
-// For a verdict that names no rank, unless a rank made calls until shortly before its data was taken.
+// Adds to a verdict that names no rank that the data does not show whether the job still runs, unless a rank made calls
+// until shortly before its data was taken.
 void SayWhetherItRuns(const std::vector<Rank>& ranks, bool doubted, Verdict* verdict) {
   constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
   int64_t least = INT64_MAX;                 // age of the newest record

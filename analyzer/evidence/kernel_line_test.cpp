@@ -80,7 +80,7 @@ TEST(KernelLine, IsFoundAmongLinesOfAnyProgram) {
     EXPECT_EQ(line->event.pid(), 4711) << before;
     EXPECT_EQ(line->host, std::string(before).find("gpu07") == std::string::npos ? "" : "gpu07");
   }
-  // Programs write of errors too.
+  // Other programs also write about errors.
   for (const char* other : {"mlx5_0: error", "[rank0]: Out of memory: Killed process 4711 (python3)",
                             "gpu07:1:2 [0] NCCL WARN mlx5_0 error", "[info] EXT4-fs error",
                             "saw an I/O error, [12.5] nvme nvme0: I/O error"})

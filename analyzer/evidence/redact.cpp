@@ -268,7 +268,7 @@ std::string Redactor::Path(std::string_view path) const {
   if (base.size() == path.size()) return last;
   const std::string word = PathWord(path);
   if (word.empty() || absl::StrContains(absl::AsciiStrToLower(last), word)) return absl::StrCat(hash, "/", last);
-  // The rest must still match the same rule, which may cross a slash.
+  // The redacted path must still match the rule, whose text may contain a slash.
   return absl::StrCat(hash, "/", absl::string_view(word).substr(0, word.size() - (word.back() == '/' ? 1 : 0)), "/",
                       last);
 }
@@ -443,7 +443,7 @@ bool Redactor::IsDone(const ProcessEvidence& evidence) const {
 std::string Redactor::Mount(std::string_view mount) const {
   const size_t type = std::min(mount.rfind(" ("), mount.size());
   const std::string_view path = mount.substr(0, type);
-  // What does not begin with a slash is a hash already. Unlike a path's last name, that of a mount is a folder.
+  // A mount that does not begin with a slash is already a hash. The last name of a mount is a folder's, not a file's.
   if (!on() || path.size() < 2 || path[0] != '/' || IsSystemPath(path)) return std::string(mount);
   return Hash(path) + std::string(mount.substr(type));
 }

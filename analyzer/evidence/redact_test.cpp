@@ -54,7 +54,7 @@ TEST(Redact, PublicNamesStay) {
        {"/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", "/opt/acme/libnccl.so.2"}) {
     EXPECT_EQ(kStacksOff.Path(kStacksOff.Path(path)), kStacksOff.Path(path));
   }
-  // The module is installed beside public packages, but belongs to the site.
+  // The module is installed next to public packages, but belongs to the site.
   EXPECT_THAT(kStacksOff.Path("/v/lib/python3.11/site-packages/acme/model.py"),
               MatchesRegex("[0-9a-f]{8}/site-packages/[0-9a-f]{8}.py"));
 }

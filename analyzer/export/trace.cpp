@@ -19,7 +19,7 @@ constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may use if i
 constexpr int64_t kMaxArrows = 4096;
 constexpr int64_t kArrowStep = 1'000;  // from an arrow's start at a waiting rank to its end at the awaited one
 
-// One rank in the verdict.
+// What the verdict reports about one rank.
 struct Said {
   std::string culprit;  // why the rank is named; empty if it is not
   int level = 0;        // number of links between the rank and the cause
@@ -130,7 +130,8 @@ void Walk::ReadVerdict() {
     levels_ = std::max(levels_, nearest);
     AddArrows(link, std::max<int64_t>(64, kMaxArrows / std::max(1, first.chain_size())));
   }
-  // After all waits have started and, if the clocks allow it, before the data of the involved ranks was captured.
+  // Arrows end after all waits have started and, if the clocks allow it, before the data of the involved ranks was
+  // captured.
   int64_t begun = time_.stop_ns(), taken = INT64_MAX;
   for (const auto& [number, said] : said_) {
     const Rank* rank = FindRank(bundle_, number);

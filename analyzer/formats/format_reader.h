@@ -21,7 +21,7 @@ enum class Claim { kNo, kMaybe, kYes };
 
 struct LoadLimits {
   uint64_t all = 2'000'000;      // files with up to this many operations in total are loaded completely
-  uint64_t newest = 2'000'000;   // otherwise only this many of the newest operations, shared among the ranks
+  uint64_t newest = 2'000'000;   // of more, only this many of the newest operations, shared among the ranks
   uint64_t history = 1'000'000;  // and up to this many older ones
   uint32_t at_least = 40;        // minimum for each rank
   std::string job;               // the job to load; empty if there is only one
@@ -49,8 +49,7 @@ struct Records {
   std::optional<Rank> aborted_first;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
   std::vector<std::string> unclaimed;  // files in no known format
-  // The files that were read show no rank's state, and a problem reports what they do show. There is a verdict
-  // nevertheless.
+  // The files that were read show no rank's state, and a problem reports what they do show. A verdict is still given.
   bool explained = false;
 };
 

@@ -99,7 +99,8 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // What newer runs claim: ranks of the job, and a communicator of the whole job. A run has only one of these.
+  // What newer runs claim: ranks of the job, and a communicator of the whole job. A rank, or a communicator of the
+  // whole job, belongs to only one run.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());
@@ -152,7 +153,7 @@ struct Seen {
   int64_t sure = kNone;       // newest completed operation that no abort ended
 };
 
-// One rank completed operations with the other, although the other never issued them.
+// Returns whether one rank completed operations that the other never issued, although these need every member.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
 bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
@@ -202,8 +203,9 @@ absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
   return times;
 }
 
-// One rank completed a collective long before the other issued its call with that number. Or no constant clock
-// difference allows that every call was issued before all ranks completed it. The calls are therefore not the same.
+// Returns whether calls with equal numbers are different calls. They are if one rank completed a collective long before
+// the other issued its own. They also are if no constant clock difference lets both ranks issue every call before
+// either has completed it.
 bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
   // How far `a`'s clock is ahead.
@@ -258,7 +260,7 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
 // Corrects their times, and returns whether there were any such ranks.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
-  constexpr int64_t kPace = 300;  // two attempts take times that differ by more than one part in this
+  constexpr int64_t kPace = 300;  // the times of two attempts differ by more than 1 / kPace
   std::map<int32_t, Made> made;
   const auto made_by = [&](int32_t rank) -> const Made& {
     const auto [it, fresh] = made.try_emplace(rank);

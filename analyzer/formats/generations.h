@@ -16,7 +16,7 @@ namespace lockstep {
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
 // Flight Recorder dumps do not identify their run. Removes ranks whose records contradict most others'. A contradiction
-// is that the others completed operations that these ranks never issued, or issued much later. The reverse is one, too.
+// is that the others completed operations that these ranks never issued, or issued much later. The reverse also counts.
 // Their last entries must also be more than a minute apart by the wall clocks, or five seconds if the others were still
 // running. Dumps that contain only active operations must contradict in two groups and be an hour apart. If at least
 // half of the ranks contradict the others, the newest ranks stay, if there are several.

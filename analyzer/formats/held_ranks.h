@@ -43,7 +43,7 @@ struct LooseRank {
   std::vector<CommFacts> comms;  // for rank.memberships, in the same order
 };
 
-// The same as the builder stores it: facts that all members of a communicator agree on are stored once.
+// A rank as the builder stores it: facts that all members of a communicator agree on are stored once.
 struct HeldRank {
   Rank rank;
   std::vector<uint32_t> facts;  // for rank.memberships, in the same order: index into HeldRanks::facts

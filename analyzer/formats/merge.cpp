@@ -242,7 +242,7 @@ void BundleBuilder::KeepOnePerRank() {
       kept.push_back(std::move(held));
       continue;
     }
-    // Records from before exec belong to a program that no longer runs, however many there are.
+    // Records from before exec belong to a program that no longer runs, so they lose even if there are more of them.
     const bool over = held->rank.recorder_state == ring::RecorderState::kReplaced;
     const bool kept_over = kept.back()->rank.recorder_state == ring::RecorderState::kReplaced;
     if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank))

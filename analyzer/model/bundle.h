@@ -65,9 +65,9 @@ struct Membership {
   ring::CommState state = ring::CommState::kUnknown;
   // Progress of collectives, as counted by the source. kNone or kUnknown if there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
-  // The same for point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
-  // These operations do not complete in order. A dump without entries for a group has only one kind of count; the
-  // other is kUnknown.
+  // Progress of point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
+  // These operations do not complete in order. A dump without entries for a group has only one kind of count; the other
+  // is kUnknown.
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
   int64_t first_seq = 1;  // the source's number of the first collective (Flight Recorder: 0 or 1)
   int64_t issued_ns = 0;  // when `issued` was issued, on the rank's clock; 0 if unknown
@@ -104,7 +104,8 @@ enum class OpState : uint8_t {
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// The same, or the operation is not on its stream yet: the CPU thread is inside the call, or the group is open.
+// Like IsUnfinished, but also true if the operation is not on its stream yet: the CPU thread is inside the call, or the
+// group is open.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
@@ -286,7 +287,7 @@ struct Problem {
 // `like` of problems that a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// `like` of problems about an error of the network, so the network is not ruled out as the cause.
+// `like` of problems that report a network error. They keep the network from being ruled out as the cause.
 inline constexpr char kNetworkFailed[] = "network failed";
 
 // The network ports of a host that run at the rate of its fastest active port; 0 if unknown.

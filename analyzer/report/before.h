@@ -1,6 +1,6 @@
 // What an archive of earlier incidents (docs/export.md) knows about a verdict's culprits. A separate process,
-// lockstep-archive beside this program, sends the query: a slow or hostile server can only delay the verdict by a
-// bounded time.
+// lockstep-archive from this program's folder, sends the query: a slow or hostile server can only delay the verdict by
+// a bounded time.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ std::string FewRanks(const RankList& list) {
   return text.size() <= kMostRankColumns ? text : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
 }
 
-constexpr size_t kMostLinkLines = 3;  // maximum for a link of a chain
+constexpr size_t kMostLinkLines = 3;  // for each link of a chain
 
 std::vector<std::string> BriefChain(const Finding& finding, int most) {
   std::vector<std::string> items;
@@ -136,15 +136,16 @@ bool SaysCondition(const Finding& finding) {
   }
 }
 
-// The first lines of the text. The advice must begin on the third line, so the rows below say what does not fit into
-// two.
+// The first lines of the text. The advice must begin on the third line, so the rows below contain what does not fit
+// into two.
 struct Head {
   std::vector<std::string> lines;
   bool says_waiting = true;
   std::vector<std::string> rest;  // the clauses of the headline that were left out
 };
 
-// " on tp_3": the group of the call that the headline names. Empty if only its group tells it from the other call.
+// " on tp_3": the group of the call that the headline names. Empty if the group is the only difference from the other
+// call.
 std::string GroupOfCall(const Finding& finding) {
   const Detail& detail = finding.detail();
   if (detail.has_other() && detail.other().text() == detail.call().text()) return "";
@@ -276,7 +277,7 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
   return items;
 }
 
-// Further findings. Proven ones also say what to do.
+// Adds further findings. Proven ones include advice.
 void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector<BriefRow>* rows) {
   for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i) {
     const ReportBlock& other = content.others[i];

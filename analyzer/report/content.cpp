@@ -283,7 +283,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.AddRow("do", {"1. Look in all ranks' stacks for a rank in a different place.",
                                 "2. Read the row `blind`: it shows what was not recorded."});
   } else {
-    // What is missing, or what the data shows instead.
+    // Without a finding, describes what is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
     // Ranks with an operation that a watchdog gave up on.

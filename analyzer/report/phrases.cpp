@@ -74,7 +74,7 @@ std::string CommonText(const Finding& finding) {
 
 namespace {
 
-// Returns whether the finding's own sentence says where the rank is.
+// Returns whether the finding's own sentence already contains the rank's place.
 bool SaysWhere(const Finding& finding) {
   return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
 }
@@ -88,8 +88,8 @@ const CallSite* SiteOfCulprit(const Finding& finding) {
   return nullptr;
 }
 
-// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the culprit is, or where it made the call at
-// issue. The summary follows after a space.
+// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the culprit is, or where it made the
+// finding's call. The summary follows after a space.
 std::string AtPlace(const Finding& finding) {
   const bool colon = SummaryHasSubject(finding);
   const auto in = [&](const std::string& place) {

@@ -135,8 +135,8 @@ const RooflineCurve* CurveFor(const Roofline& roofline, const Speed& speed) {
 }
 
 // Returns the bus bandwidth at which the operation saturates its hosts' network; 0 if the line rate does not bound it.
-// In a ring or tree the payload crosses the edge of each host once, over the ports of all its members there. In an
-// AlltoAll each member sends its own data.
+// In a ring or tree, the payload leaves each host once, spread over the ports of all members on that host. In an
+// AlltoAll, each member sends its own data through its own port.
 double LineBound(const Speed& speed, double line_bits_per_s) {
   if (speed.hosts() < 2 || speed.ranks() < speed.hosts()) return 0;
   const double line = line_bits_per_s / 8, ranks = speed.ranks(), local = ranks / speed.hosts();

@@ -63,11 +63,11 @@ absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell = true);
 // Prints "lockstep VERB: TEXT" to standard error and returns `exit_status`.
 int Complain(std::string_view verb, absl::string_view text, int exit_status);
-// The same for a command-line error, whose exit status is 2.
+// Like Complain, for a command-line error, whose exit status is 2.
 int UsageError(std::string_view verb, const absl::Status& status);
 
 // The main function of a verb that reads files: parses its command line and calls `run`, unless it is done. SIGPIPE is
-// ignored, so that writes fail if the reader of the output exits. If memory runs out, says so and returns 3.
+// ignored, so that writes fail if the reader of the output exits. If memory runs out, prints a message and returns 3.
 int RunVerb(const char* verb, int argc, char** argv, int (*run)(const ParsedOptions&));
 
 // Only splits the words: reads no files or environment, and does not check the number of operands.

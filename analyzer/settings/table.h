@@ -14,7 +14,7 @@ enum class Kind {
   kFile,
   kFolder,
   kFlag,     // the option takes no value; in a file and in the environment: yes, no
-  kNotFlag,  // the same, but the option means no
+  kNotFlag,  // like kFlag, but the option means no
   kNumber,   // an integer, at least 0
   kSeconds,
   kBytes,  // 500M, 4G
@@ -22,7 +22,7 @@ enum class Kind {
   kRanks,  // 0-7,16
   kChoice,
   kEndpoint,  // tcp://HOST:PORT, ipc://PATH
-  kListen,    // the same; port 0 or * means any free port
+  kListen,    // like kEndpoint; port 0 or * means any free port
 };
 
 struct Row {

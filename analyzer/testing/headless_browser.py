@@ -19,9 +19,8 @@ def find_browser():
 
 
 def give_up_after(seconds):
-    """After that time, raises TimeoutError in the main thread, whatever that
-    thread waits for. So all children are ended before the test's caller kills
-    the test."""
+    """After that time, raises TimeoutError in the main thread, even if that thread waits for something. This ends all children before the test's
+    caller kills the test."""
     def late(number, frame):
         raise TimeoutError(f"not done after {seconds} s")
     signal.signal(signal.SIGALRM, late)

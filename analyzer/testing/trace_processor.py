@@ -1,11 +1,10 @@
-"""Perfetto's trace processor, for tests: from Debian's package chromium-shell, which brings it as a shared library for Chromium's own tests.
+"""Perfetto's trace processor, for tests: from Debian's package chromium-shell, which contains it as a shared library for Chromium's own tests.
 
 Usage: trace_processor.py LIBRARY TRACE QUERY...
 Prints {"opened": bool, "answers": [rows of texts or an error's text, for each query]} as JSON.
 
-The library has an interface of C++ objects (base::test::TestTraceProcessorImpl), called here as the platform's C++ ABI and libc++'s layout of strings
-and vectors say. Both may change with a version of Chromium, so this is a process of its own, and `usable` first asks it something that has
-nothing to do with the trace."""
+The library's interface is the C++ class base::test::TestTraceProcessorImpl. The calls follow the platform's C++ ABI and libc++'s layout of strings
+and vectors. Both may change with a version of Chromium, so this runs as a separate process, and `usable` first tests it without the trace."""
 
 import ctypes
 import glob
@@ -43,8 +42,7 @@ def usable(path):
 
 class Processor:
     def __init__(self, path):
-        # Deep binding makes the library use its own libc++, whatever the
-        # process has loaded.
+        # Deep binding makes the library use its own libc++ instead of one that the process has loaded.
         self.library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
         make = getattr(self.library, f"_ZN{CLASS}C1Ev")
         make.restype, make.argtypes = None, [ctypes.c_void_p]
@@ -64,10 +62,8 @@ class Processor:
         return status[0] == 1
 
     def query(self, sql):
-        """Returns rows of texts, of which the first has the columns' names,
-        or the text of an error. Calls QueryResultOrError
-        ExecuteQuery(const std::string&) const: a variant of
-        std::vector<std::vector<std::string>> and std::string."""
+        """Returns rows of texts, the first with the columns' names, or the text of an error. Calls QueryResultOrError ExecuteQuery(const
+        std::string&) const: a variant of std::vector<std::vector<std::string>> and std::string."""
         execute = getattr(self.library, f"_ZNK{CLASS}12ExecuteQueryERK{STRING}")
         execute.restype, execute.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         text = ctypes.create_string_buffer(sql.encode())

@@ -11,7 +11,7 @@ namespace lockstep {
 
 // All names except "." and "..", sorted, at most `limit`. Empty with errno set if the folder cannot be read.
 std::vector<std::string> NamesIn(const std::string& folder, size_t limit = 1 << 20);
-// The same for an open folder, which the caller keeps.
+// Lists an open folder in the same way; the caller keeps it.
 std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 
 // The numeric names in ascending order: processes in "/proc", threads in "/proc/PID/task", descriptors in

@@ -9,10 +9,10 @@
 namespace lockstep {
 
 // Makes text safe for a terminal. These become '?': control characters (C0, DEL, C1), line and paragraph separators,
-// and each byte of invalid UTF-8. So do characters that reorder the line or have no width. Line feeds, carriage returns
-// and tabs become spaces. Longer text is cut to `limit` columns, followed by "..".
+// characters that reorder the line or have no width, and each byte of invalid UTF-8. Line feeds, carriage returns and
+// tabs become spaces. Longer text is cut to `limit` columns, followed by "..".
 std::string Printable(std::string_view text, size_t limit = 2000);
-// The same, with '?' for every non-ASCII character, for screens that count bytes.
+// Like Printable, with '?' for every non-ASCII character, for screens that count bytes.
 std::string PrintableAscii(std::string_view text, size_t limit = 2000);
 // Appends the printable text to `out`.
 void AppendPrintable(std::string_view text, size_t limit, std::string* out);

@@ -25,13 +25,13 @@ struct ProcStat {
 // Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread no longer exists.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);
 std::optional<ProcStat> ReadProcStat(pid_t pid);
-// The same from the contents of a stat file. Handles names with spaces and parentheses.
+// Parses the contents of a stat file. Handles names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
 // Returns the value in a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if
 // missing.
 std::string ProcField(std::string_view text, std::string_view name);
-// The same as numbers: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
+// Returns the numbers in such a line: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
 std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name);
 
 // Returns the process's or thread's number in its own namespace (the last of NSpid); 0 if unknown.

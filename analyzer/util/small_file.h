@@ -17,7 +17,7 @@ UniqueFd OpenToRead(const std::string& path, Links links = Links::kFollow);
 // Reads a regular file of at most `limit` bytes. Errors name the path: NotFound, PermissionDenied, InvalidArgument
 // (not a regular file, too large), Unavailable.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit, Links links = Links::kFollow);
-// The same for an open file, from its current position; messages name `path`. The caller keeps `fd`.
+// Reads an open file in the same way, from its current position; messages name `path`. The caller keeps `fd`.
 absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_t limit);
 
 // Returns the beginning of a file in /proc or /sys; empty if unreadable.

@@ -28,7 +28,7 @@ absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const pos
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
                                      const std::vector<std::string>* environment = nullptr);
 
-// Ends it with SIGTERM, or after `limit_ns` with SIGKILL, and waits for it.
+// Ends the program with SIGTERM, or after `limit_ns` with SIGKILL, and waits for it.
 void EndCompanion(pid_t pid, int64_t limit_ns);
 
 enum class ChildStream { kInherit, kDiscard, kKeep };

@@ -14,7 +14,7 @@ namespace lockstep {
 // the index's. Analyzes the bundle again for facts that a verdict does not contain. `verdict` becomes part of the
 // facts and may come from other options.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
-// The same with the verdict of that analysis.
+// Like the function above, but computes the verdict itself.
 ViewFacts BuildViewFacts(const Bundle& bundle);
 
 // Adds merged stacks for ranks whose facts have none: those of threads with Python frames, otherwise all of them. Adds

@@ -181,7 +181,7 @@ TEST(ViewFactsTest, MismatchesHaveTheirGroups) {
   EXPECT_NE(m.groups(0).value(), m.groups(1).value());
   EXPECT_EQ(m.comm(), facts.anomalies(0).comm());
   EXPECT_EQ(m.sequence(), facts.anomalies(0).sequence());
-  // All others wait for the different one.
+  // All other ranks wait for the rank that differs.
   const int cause = facts.ranks(5).wait_class();
   EXPECT_EQ(facts.classes(cause).kind(), WaitClass::CAUSE);
   for (const RankFacts& r : facts.ranks()) EXPECT_TRUE(Leads(facts, r.wait_class(), cause)) << r.rank();
@@ -298,7 +298,7 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   size_t ranks = 0;
   for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
   EXPECT_EQ(ranks, 256u);
-  // Combining keeps ranks that wait for nobody separate from ranks that wait.
+  // Combining keeps ranks that wait for no rank separate from ranks that wait.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
     const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // other ranks were stopped before they reached

@@ -85,8 +85,8 @@ void Prune(const std::string& folder) {
 }
 
 std::string CacheName(const std::vector<std::string>& paths) {
-  // Two hashes, so that two sets of paths practically never get the same name. A wrong index would be out of date
-  // anyway.
+  // Two hashes, so that two sets of paths practically never get the same name. An index of other paths would also be
+  // recognized as out of date.
   uint64_t hashes[2] = {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u};
   for (const std::string& path : paths) {
     for (const char c : Absolute(path) + '\n') {
@@ -142,7 +142,7 @@ class Maker {
 
  private:
   absl::StatusOr<std::string> Temporary() const {
-    // If the disk is full, memory remains.
+    // If the disk is full, uses memory.
     int error = 0;
     std::string first;
     for (const std::string& folder : {TemporaryFolder(), std::string("/dev/shm")}) {

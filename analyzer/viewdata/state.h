@@ -27,7 +27,7 @@ enum class ViewState : uint8_t {
 
 // "completed", "never enqueued": the same words in every report and picture.
 const char* ViewStateName(ViewState state);
-// The same as an explanation, for legends and tooltips: "peers made this call, but the rank did not".
+// The state's meaning, for legends and tooltips: "peers made this call, but the rank did not".
 const char* ViewStateMeaning(ViewState state);
 // The state of a call that waiting peers have not made either, so its rank is not at fault.
 constexpr const char* kNotCalledYet = "not called yet";

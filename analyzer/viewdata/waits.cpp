@@ -252,7 +252,8 @@ class Folding {
     SetAttributes(true);
   }
 
-  // Returns the longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
+  // Returns, for each node, the length in ranks of the longest path to a node that waits for nothing. All nodes of a
+  // cycle have the same height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(

@@ -64,7 +64,7 @@ pid_t Spawn(const std::vector<std::string>& words, const std::vector<std::string
   _exit(127);
 }
 
-// What a collector has on disk and in memory.
+// Plays the collector: keeps every chunk and message that arrives.
 class PlayedCollector {
  public:
   explicit PlayedCollector(const std::string& endpoint, uint64_t instance = 7) : instance_(instance) {

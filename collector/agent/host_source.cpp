@@ -284,7 +284,7 @@ HostSource::Job* HostSource::JobOf(const std::string& base, int life) {
   return job.get();
 }
 
-// Finds out which of several jobs with the same name the ring's process belongs to.
+// Determines which of several jobs with the same name the ring's process belongs to.
 void HostSource::Sort(Ring* ring) {
   if (ring->base.empty() || ring->replaced) return;
   std::vector<uint64_t> comms;
@@ -365,15 +365,14 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   if (process.life != Life::kExited && process.life != Life::kKilled)
     SetEnd(end == nullptr ? -1 : end->wait_status.value_or(-1), &process);
   if (end != nullptr) process.ended_mono_ns = end->mono_ns;
-  // Keeps the ring's state from before any other step. If only the ring is left of a process, this state shows whether
-  // the process exited cleanly.
+  // If only the ring is left of a process, its state before the next read shows whether the process exited cleanly.
   const ring::RecorderState before = ring->digest.process.state;
   if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
   const bool was_alive = ring->alive;
   ring->alive = false;
   ring->pid = 0;
   if (ring->job != nullptr) ring->job->changed = true;
-  // Otherwise the digest of the last scan stays. The whole ring is saved anyway.
+  // If the user's share is used up, the digest of the last scan is kept.
   if (UserShare& share = users_[ring->file.uid].share; was_alive && share.MayNow(MonotonicNs()))
     share.Now([&] { Read(ring); });
   if (ring->marks != nullptr) {
@@ -545,7 +544,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
 
 void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
   job->changed = false;
-  // Shows each rank once: its living process, or else its last one.
+  // Shows each rank once: its living process, or its last one if none is alive.
   std::map<int32_t, Ring*> chosen;
   std::vector<Ring*> nameless;
   for (Ring* ring : rings) {

@@ -28,8 +28,8 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;                   // maximum of unfinished dumps, and of processes
-constexpr size_t kMostDumpBytes = size_t{512} << 20;  // memory for the rings of one dump
+constexpr size_t kMostOrders = 256;                   // maximum number of waiting orders of each kind
+constexpr size_t kMostDumpBytes = size_t{512} << 20;  // maximum memory for the rings of one dump
 constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
 constexpr int64_t kExamineLimit = 30 * kSecond;
 

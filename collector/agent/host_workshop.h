@@ -37,7 +37,7 @@ struct WorkRing {
   std::string path;
   int32_t rank = -1;
   pid_t pid = 0;        // the process's PID on this host; 0 after its exit
-  pid_t shown_pid = 0;  // the same for a process that exited; 0 if unknown
+  pid_t shown_pid = 0;  // the PID of a process that exited; 0 if unknown
   Process process;
   std::shared_ptr<const MarkTimes> marks;  // observed times of the ring's GPU progress markers; may be null
   std::optional<ring::Snapshot> at_end;    // digest of a process that exited, taken at its exit

@@ -83,7 +83,7 @@ TEST_F(AgentOptionsTest, KeysAreSearchedForARemoteCollectorOrWhenNamed) {
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, folder + "/collector.pub");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
-  // On a local socket, keys are used only if configured, because a collector there may run without keys.
+  // On a local socket, keys are used only if configured, because its collector may run without keys.
   EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, folder + "/agent.key");
   keys.reset();
   EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, "");

@@ -213,7 +213,7 @@ class AgentProcess {
     return absl::OkStatus();
   }
 
-  // The tools on this host find the collector through this file.
+  // Writes the file through which the tools on this host find the collector.
   void LeaveWord() {
     if (options_.collectors.empty()) return;
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();

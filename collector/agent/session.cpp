@@ -15,7 +15,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kHelloAgain = 5 * kSecond;
-// For answers that are queued until the connection is back.
+// Maximum size of the answers that are queued while there is no connection.
 constexpr size_t kMostQueuedBytes = size_t{64} << 20;
 constexpr size_t kMostQueued = 65536;
 // Size of a part of a digest, before compression.
@@ -24,7 +24,8 @@ constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
 constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
-// After a gap of this length between two scans, this process itself was stopped, so no rank is blamed for that time.
+// A gap of this length between two scans means that this process itself was stopped. No rank is then blamed for the
+// gap.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
@@ -461,7 +462,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// If this message is lost, receivers only notice later that nobody reports the job.
+// If this message is lost, receivers notice only later that no agent reports the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;

@@ -1,5 +1,5 @@
-// One user's share of the agent's main thread, in CPU time. One user's rings, however many, large or malformed, cannot
-// delay those of others.
+// One user's share of the agent's main thread, in CPU time. No number, size or damage of one user's rings can delay the
+// rings of others.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // For regular scans: returns whether they may continue now. A scan stops after kMostOfLook; a proportional pause
-  // follows.
+  // For regular scans: returns whether the next scan may start now. A scan stops after kMostOfLook, and the pause after
+  // it grows with its CPU time.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
   bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
   template <typename Work>
@@ -23,8 +23,8 @@ class UserShare {
     next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
     look_ns_ = 0;
   }
-  // For other work: new rings, exited processes, requests. Returns false if the user has used up the share, which is
-  // half of the time.
+  // For other work (new rings, exited processes, requests), which may use half of the time. Returns false if the user
+  // has used up that share.
   bool MayNow(int64_t now) {
     debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
     debt_at_ns_ = now;

@@ -18,9 +18,9 @@ std::string CleanLines(absl::string_view text);
 // Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. Call it at start.
 void SilenceLibraries();
 
-// Opens closed standard descriptors (input, output, error) on /dev/null, for this program only. In its children, they
-// are closed again. Programs that open files and sockets call this first. Otherwise a file or socket could get number
-// 2, and receive the messages for stderr.
+// Opens closed standard descriptors (input, output, error) on /dev/null, for this program only. The children of the
+// program get closed descriptors again. Programs that open files and sockets call this first. Otherwise a file or
+// socket could get number 2, and receive the messages for stderr.
 void OccupyClosedStandardFiles();
 
 }  // namespace lockstep

@@ -34,7 +34,7 @@ constexpr size_t kMostNames = 256, kMostJob = 200, kMostWhy = 1000, kMostWord = 
 // for example because the disk is full, the command runs anyway.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
-// Returns whether a command reads it as one name, not as an option or a pattern.
+// Returns whether a command would read `name` as one word, not as an option or a pattern.
 bool IsWord(std::string_view name) {
   return !name.empty() && name.size() <= kMostWord && absl::ascii_isalnum(static_cast<unsigned char>(name[0])) &&
          std::all_of(name.begin(), name.end(),

@@ -23,8 +23,9 @@ namespace lockstep {
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
                           const std::vector<std::string>* environment = nullptr);
 
-// "LOCKSTEP_VERDICT_JOB=17" and so on (settings/table.cpp lists them): the parts of a verdict's JSON that a shell
-// script needs, bounded and without control characters. Host names that are not plain words are only counted.
+// Returns variables such as "LOCKSTEP_VERDICT_JOB=17" (settings/table.cpp lists them): the parts of a verdict's JSON
+// that a shell script needs, bounded and without control characters. Host names that are not plain words are only
+// counted.
 std::vector<std::string> VerdictVariables(const std::string& json);
 
 struct HookOptions {

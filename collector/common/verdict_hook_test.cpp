@@ -189,7 +189,7 @@ TEST_F(VerdictHookTest, AtTheEndCommandsThatNoOtherProgramWouldRunAreRun) {
     hook.Run("job", {"v", "", ""});
   }
   EXPECT_EQ(Content("out"), "v");
-  // Between two attempts, the hook does not wait for the next one. The next program continues if the mark is missing.
+  // A hook that ends between two attempts does not make the next one. Without the mark, the next program does.
   Said said;
   {
     HookOptions options = Options("exit 3", said);

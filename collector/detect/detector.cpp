@@ -248,7 +248,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
-  // If the decision depends only on time, judges again when that has passed. With old data, that may be now.
+  // If the decision depends only on time, judges again at that time. If the data is old, that may be at once.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
   const int64_t limit =
       decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
@@ -263,7 +263,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     gathered_ns_ = now;
     gather_again_ = false;
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
-    // There is no root to sample, so only new digests can show that nothing moved until then.
+    // There is no root to sample, so only new digests can show whether anything moved in the meantime.
     if (finding.roots.empty() && finding.blocked_ns >= 0) refresh_ns_ = std::clamp<int64_t>(lacking, 0, refresh_ns_);
     // The data shows no rank that waits for the exited process, so the job is ending, or will become late.
     if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;

@@ -59,7 +59,7 @@ struct DetectorLimits {
   int64_t silent_after = 3'000'000'000;    // a host counts as silent after this long without a message
   int64_t lost_after = 10'000'000'000;     // for a root whose host's agent is silent
   int64_t unseen_after = 300'000'000'000;  // for a root whose activity is unknown
-  // The same while others create a communicator, because the root may still be loading its model.
+  // Used instead of unseen_after while others create a communicator, because the root may still be loading its model.
   int64_t unseen_init_after = 1200'000'000'000;
   int64_t watchdog = 0;                          // hung regardless of the root's activity; 0 for never
   int64_t sample_gap = 1'000'000'000;            // minimum time between two samples of a process
@@ -144,7 +144,7 @@ class Detector {
   // Decides from the analysis whether the job is hung. If so, level() becomes kHung. `all_ranks` is true if the
   // analysis used digests of every rank, not only of the roots.
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
-  // The same without storing the answer. May be called again with better data before the verdict is published.
+  // Like Judge, but does not store the answer. May be called again with better data before the verdict is published.
   Decision Consider(int64_t now, const RootFinding& finding);
   // Returns a decision if the root's communicators, or the ranks of the declared hang, have been moving again for a
   // second. `progress_ns` is the time when these ranks last made progress; INT64_MIN if unknown. A wait that ended on

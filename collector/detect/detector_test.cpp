@@ -68,7 +68,7 @@ class DetectorTest : public ::testing::Test {
     finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
-  // Judges every second, with such samples, until the job is hung. Returns the seconds since the stall began, or -1.
+  // Judges a Finding() every second until the job is hung. Returns the seconds since the stall began, or -1.
   double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
     while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
       Pass(kSecond / 2);

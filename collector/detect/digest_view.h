@@ -40,7 +40,7 @@ struct DigestStream {
 // One process at one point in time. Times are the machine's CLOCK_MONOTONIC, in nanoseconds.
 struct DigestView {
   int32_t slot = -1;         // the watcher's number for the ring; a process that drives several ranks has one
-  bool alive = true;         // the process has not exited, as far as known
+  bool alive = true;         // no exit of the process is known
   bool ended_badly = false;  // the process exited by a signal or with a status other than 0
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.

@@ -43,10 +43,9 @@ class Lateness {
   // These count as in flight, for a communicator and one of its ranks:
   // - a thread inside a call on it, since the call began or the rank last did something on it;
   // - the oldest operation on a marked stream, since the stream's GPU last finished something;
-  // - a CPU wait for such a stream, in the same way. A CPU wait of unknown purpose counts for the communicator used
-  // last,
-  //   since the rank last made progress. A CPU wait for a marked stream without unfinished operations is not for
-  //   communication and is not late;
+  // - a CPU wait for such a stream, in the same way. A CPU wait of unknown purpose counts for the communicator that was
+  //   used last, since the rank last made progress. A CPU wait for a marked stream without unfinished operations is not
+  //   for communication and is not late;
   // - being ahead of a member on the same host, since the first operation was issued that the member has not issued.
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
   // Returns everything that is late now, for a restarted collector.

@@ -143,7 +143,7 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     Ranks at_min, members;
   };
-  // A hash point on its way through a relay, which sends it once every child has reported it.
+  // A hash point that a relay holds until every child has reported it.
   struct Point {
     HashPoint point;
     std::vector<uint32_t> children;

@@ -203,7 +203,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   RootFinding root;
   // Indexed by communicator: number of collectives issued by the member that is furthest behind.
   std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);
-  // The same for completed collectives of members with marks.
+  // Like `lowest`, but counts completed collectives, of members with marks.
   std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {

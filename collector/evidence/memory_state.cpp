@@ -24,7 +24,7 @@ int64_t Kilobytes(const std::string& text, const char* name) {
   return numbers.empty() || numbers[0] < 0 || numbers[0] > INT64_MAX / 1024 ? -1 : numbers[0] * 1024;
 }
 
-// "oom_kill 3" in a file of such lines.
+// Returns the number in the line of that name, such as "oom_kill 3".
 int64_t Counter(const std::string& text, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::StartsWith(line, absl::StrCat(name, " "))) return Number(line.substr(name.size() + 1));

@@ -36,7 +36,7 @@ absl::StatusOr<int> FreePort();
 // job. All rings together take at most a 32nd of the free space, both in `folder` and in memory. 0 leaves the
 // recorder's default.
 int RingKib(int ranks, const std::string& folder);
-// The same for a given amount of free memory in bytes.
+// Like RingKib, for a given amount of free memory in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
 // Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH if set. Otherwise the element

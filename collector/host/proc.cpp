@@ -186,7 +186,7 @@ WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit) {
     if (++looked > kMostDescriptors) break;
     if (fd <= STDERR_FILENO) continue;  // the program's output
     const std::string name = LinkTarget(absl::StrCat(ProcPath(pid, "fd"), "/", fd));
-    if (!absl::StartsWith(name, "/")) continue;  // sockets, pipes and the like
+    if (!absl::StartsWith(name, "/")) continue;  // a socket, a pipe or another unnamed file
     bool device = false;
     for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"}) device |= absl::StartsWith(name, folder);
     if (device) continue;

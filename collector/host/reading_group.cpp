@@ -107,7 +107,7 @@ absl::Status IncidentSharer::Share(const std::string& folder) {
   if (!parent.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
   absl::Status result;
   struct stat info {};
-  // A folder that others use, too, has its own rules.
+  // Does not change a folder that belongs to another user or has other permissions.
   if (fstat(parent.get(), &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 &&
       !Give(parent.get(), group_, 0750)) {
     result = absl::UnavailableError(absl::StrCat("cannot give ", folder, " to group ", group_, ": ", strerror(errno)));

@@ -53,8 +53,8 @@ struct EarlierIncident {
 // capture time; the files of a healthy job's incident are removed. Other files, and folders without a manifest, stay.
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
-// Returns why `folder` (created if missing) cannot store an incident, as far as that shows without writing; empty if it
-// can.
+// Returns why `folder` (created if missing) cannot store an incident, if that is visible without writing; otherwise
+// empty.
 std::string WhyNoIncidentFolder(const std::string& folder);
 
 // Returns "lockstep-incident-JOB-20260131-235959" below the current folder.

@@ -357,7 +357,7 @@ absl::Status IncidentStore::Finish(Part* part) {
   if (rename(from.c_str(), to.c_str()) != 0) {
     struct stat info {};
     if (errno != ENOENT || stat(to.c_str(), &info) != 0)
-      return FileError("rename", from, errno);  // otherwise: renamed before a restart
+      return FileError("rename", from, errno);  // unless it was renamed before a restart
   } else if (absl::Status status = SyncFolder(folder_); !status.ok()) {
     return status;
   }

@@ -1,5 +1,5 @@
-// The files of one incident, received chunk by chunk. Every acknowledged chunk is on disk exactly once, whichever
-// process is killed at whatever time. docs/architecture.md describes the order of writes.
+// The files of one incident, received chunk by chunk. Every acknowledged chunk is on disk exactly once, even if a
+// process is killed at any moment. docs/architecture.md describes the order of writes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Tests that stale rings are told apart from rings of running processes with any PID, and that nothing else is removed.
+// Tests that only stale rings are removed: not those of running processes, even if a PID was reused, and no other
+// files.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>

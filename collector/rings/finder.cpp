@@ -40,7 +40,7 @@ namespace {
 constexpr int64_t kPause = 20 * kMs;        // between scans of folders that change
 constexpr int64_t kListAgain = 2000 * kMs;  // interval for folders without an inotify watch
 constexpr int64_t kSweep = 30'000 * kMs;    // interval for every folder, regardless of inotify
-constexpr int64_t kCostShare = 200;         // scans of processes take at most this fraction of one core
+constexpr int64_t kCostShare = 200;         // scans of processes take at most 1/kCostShare of a core
 // Examining a path takes microseconds. If it takes this long, it may never return.
 constexpr int64_t kStuck = 3000 * kMs;
 constexpr auto kEndWait = std::chrono::milliseconds(500);

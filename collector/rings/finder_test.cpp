@@ -342,7 +342,8 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndSurviveIt) {
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
   EXPECT_EQ(found_["chosen.ring"].path, folder_ + "/own/job.0/chosen.ring");
   EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
-  EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // the folder is open once more while it is listed
+  // While it is listed, the folder is open a second time
+  EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));
   container.End();
   // The container has ended. Its folders are closed, but its rings are still open.
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 0; }));

@@ -29,7 +29,7 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const 
 // Removes a folder made by MakeRingFolder and everything in it, without following links.
 void RemoveRingFolder(const std::string& path);
 
-// Removes run folders of this user under `parent` that nobody holds locked and that are older than `min_age_seconds`.
+// Removes run folders of this user under `parent` that are older than `min_age_seconds` and not locked.
 int SweepRingFolders(const std::string& parent, int min_age_seconds);
 
 }  // namespace lockstep

@@ -78,7 +78,7 @@ class KeeperProcess {
 
   struct Child {
     pid_t pid = -1;
-    int report = -1;  // gives the error of exec, or ends
+    int report = -1;  // a pipe that returns the error of exec, or ends without one
     int error = 0;
   };
 

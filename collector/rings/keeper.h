@@ -24,7 +24,7 @@ struct LaunchPlan {
   std::string ring_folder;                             // removed at the end; empty if there is none
   // The job's signal mask: the mask with which `lockstep run` was started.
   sigset_t signal_mask;
-  std::set<int> ignored;  // those of kOwnActions that the job ignores
+  std::set<int> ignored;  // signals in kOwnActions that the job ignores
 };
 
 // `lockstep run` and the keeper change what these signals do, but not for the job.

@@ -44,7 +44,7 @@ bool Alive(pid_t pid) {
   return stat && stat->state != 'Z';
 }
 
-// Waits until a process exits whose exit is not reported in another way.
+// Waits until the process exits. Polls, because nothing reports this exit to the test.
 bool EndsSoon(pid_t pid) {
   const int64_t until = MonotonicNs() + 20'000'000'000;
   while (Alive(pid) && MonotonicNs() < until) usleep(2000);

@@ -1,5 +1,5 @@
-// Removes rings of dead processes, which take memory and which nothing else removes. The ring of an abnormal exit is
-// already in the spool by then.
+// Removes rings of dead processes, which would otherwise occupy memory forever. The ring of an abnormal exit is already
+// in the spool.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@
 namespace lockstep {
 namespace {
 
-// How long the agent may take to report the last exits, and the collector to find the cause of an abnormal exit and to
-// receive everything.
 constexpr int kMostKin = 64;
+// Time for the agent to report the last exits. After an abnormal exit: time for the collector to find the cause and
+// receive everything, and time without a message after which this stops waiting.
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
 }  // namespace

@@ -44,7 +44,8 @@ constexpr int64_t kGrace = 5 * kSecond;
 // A job that has recorded nothing for this long is reported, because no ring shows whether it is still starting. The
 // report is repeated after twice the time.
 constexpr int64_t kUnrecordedFor = 24;  // multiplied by --late-after
-// After a gap of this length between two ticks, this process itself was stopped, so no rank is blamed for that time.
+// A gap of this length between two ticks means that this process itself was stopped. No rank is then blamed for the
+// gap.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 struct Child {

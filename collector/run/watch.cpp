@@ -28,7 +28,7 @@ namespace {
 constexpr int64_t kShortTick = 100 * kMs;
 constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
-// Sampling takes at most this fraction of one core.
+// Sampling takes at most 1/kCostShare of a core.
 constexpr int64_t kCostShare = 100;
 // Slightly longer than the minimum interval between two samples of a process, so that each judgment has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
@@ -474,7 +474,7 @@ void Watch::Finish(const std::string& unrecorded) {
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
-  // A rank that was killed while all ranks waited had been waiting until then.
+  // A rank that was killed while all ranks waited had itself been waiting.
   const int64_t follow = detector_.ends_follow_ns();
   const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
   const Gathered gathered = Gather(true, follow != 0, stood);

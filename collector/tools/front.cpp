@@ -79,7 +79,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     return 0;
   }
   if (verb == "help" && argc > 2 && argv[2][0] != '-') {
-    // The same as VERB --help.
+    // Equivalent to VERB --help.
     std::string name = argv[2], help = "--help";
     char* words[] = {argv[0], name.data(), help.data(), nullptr};
     return name == "help" ? Front(2, words, inner) : Front(3, words, inner);

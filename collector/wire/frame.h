@@ -77,7 +77,7 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
 // The first message of a connection. Its host is empty.
 Hello MakeHello(Hello::Role role, uint64_t instance);
 // Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
-// whatever the frame claims.
+// even if the frame claims a larger size.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire

@@ -115,7 +115,7 @@ TEST(WireFrame, WrongLengthsAreRefused) {
 }
 
 TEST(WireFrame, CompressionBombsStopAtTheLimit) {
-  // A quarter of a gigabyte in a few kilobytes, whatever the header claims.
+  // A quarter of a gigabyte, compressed to a few kilobytes, with various sizes in the header.
   const std::string bomb = Pack(std::string(size_t{256} << 20, '\0'));
   ASSERT_LT(bomb.size(), kMostWireBytes);
   Digest back;

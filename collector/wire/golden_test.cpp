@@ -1,5 +1,5 @@
-// Recorded frames (collector/wire/golden) are read and written again unchanged. A server must accept the frames,
-// whatever protocol its peers use.
+// Recorded frames (collector/wire/golden) are read and written again unchanged. A server must accept the frames of
+// every protocol version.
 #include <gtest/gtest.h>
 
 #include <algorithm>

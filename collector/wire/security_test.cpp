@@ -402,7 +402,7 @@ TEST_F(WireSecurity, ReplayedBytesAreRefused) {
   HonestAgentIsServed();
 }
 
-// The peer is two versions newer: its additions are ignored, and the rest is understood.
+// The peer is two versions newer. Its additions are ignored, and its other messages are understood.
 TEST_F(WireSecurity, NewerPeersAreServed) {
   RawPeer newer(server_.endpoint(), keys_.Of("agent"));
   Message hello = HelloOf(Hello::AGENT);

@@ -69,7 +69,7 @@ class Server {
   virtual const std::vector<std::string>& endpoints() const = 0;
   virtual const ServerCounters& counters() const = 0;
   virtual size_t peers() const = 0;
-  // Returns whether the connection still exists, as far as known: a silent disconnect is detected after about a minute.
+  // Returns whether the connection is believed to exist. A silent disconnect is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
   // The connections of agents and relays.
   virtual std::vector<uint64_t> Reporters() const = 0;

@@ -30,7 +30,7 @@ TEST_F(CompareTest, BothSidesShowTheSamePlace) {
   EXPECT_EQ(a.ranks, b.ranks);
   EXPECT_EQ(a.seq_first, b.comm >= 0 ? b.seq_first : a.seq_first);
   EXPECT_EQ(b.comm < 0 ? QString() : left->CommName(a.comm), b.comm < 0 ? QString() : right->CommName(b.comm));
-  // The same in the other direction.
+  // The other half leads, too.
   Selection selection;
   selection.ranks = Ranks::Between(1, 2);
   both->side(1)->navigator()->Select(selection);

@@ -48,8 +48,8 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(const WindowOptions& options, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  // Opens one incident from one or more paths. The current incident stays until the new one is ready, and if that
-  // fails.
+  // Opens one incident from one or more paths. The current incident stays until the new one is ready, or for good if
+  // that fails.
   void Open(const QStringList& paths);
   // Shows a collector's jobs in a pane and opens their incidents; `endpoint` may be empty (LivePane).
   LivePane* Follow(const QString& programs, const QString& endpoint);
@@ -143,8 +143,8 @@ class MainWindow : public QMainWindow {
   DocumentPtr document_, before_;  // before_: the previous document while another one is loading
   Place before_place_;
   Notes notes_;
-  bool notes_locked_ = false;   // their file contains something else and must not be overwritten
-  bool notes_unsaved_ = false;  // they differ from their file
+  bool notes_locked_ = false;   // the notes' file contains something else and must not be overwritten
+  bool notes_unsaved_ = false;  // the notes differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
   Place wanted_;  // restored once every view has the document

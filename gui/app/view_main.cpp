@@ -293,5 +293,5 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = lockstep::gui::Main(argc, argv);
   fflush(nullptr);
-  _exit(status);  // a thread that nobody waits for may still be reading a file
+  _exit(status);  // an abandoned thread may still be reading a file
 }

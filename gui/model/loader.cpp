@@ -51,7 +51,7 @@ struct Load {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  Loader* owner = nullptr;  // guarded by mutex; null if nobody wants the result any more
+  Loader* owner = nullptr;  // guarded by mutex; null if the result is no longer wanted
   bool done = false;        // guarded by mutex
 };
 

@@ -214,8 +214,8 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
   ASSERT_NE(heard.opened, nullptr);
 }
 
-// If the paths are several files, or the index cannot be written next to them, it goes to the private cache, or else to
-// a temporary file.
+// If the paths are several files, or the index cannot be written next to them, it goes to the private cache or, if that
+// fails, to a temporary file.
 TEST_F(LoaderTest, IndexesOfSelectedFilesAreCached) {
   WriteDumps();
   const QStringList files{Incident() + "/h0.lsd", Incident() + "/h2.lsd", Incident() + "/h4.lsd",

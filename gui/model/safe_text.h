@@ -29,7 +29,7 @@ QString PlainLines(std::string_view text, size_t lines = 5000);
 QString Count(int64_t value);
 // "0-3, 6"; truncated to about `columns`, with the total number.
 QString RankList(const Ranks& ranks, int columns = 60);
-// The same after "rank " or "ranks ".
+// RankList after "rank " or "ranks ".
 QString RanksText(const Ranks& ranks, int columns = 60);
 // Returns a duration; on a time axis, with one more digit.
 QString Duration(int64_t ns);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Enroot hook (also used by pyxis): gives every container the recorder, whatever its image. Copy it to /etc/enroot/hooks.d/ on the nodes. It mounts
+# Enroot hook (also used by pyxis): gives every container the recorder, with any image. Copy it to /etc/enroot/hooks.d/ on the nodes. It mounts
 # the library and the folder for rings, and adds the library to LD_PRELOAD. The rings are on the host, where the host's agent sees them and they
 # outlive the container. A job opts out with `export LOCKSTEP=0`. Settings are in /etc/lockstep/enroot.env: the variables in docs/recorder.md, and
 # LOCKSTEP_LIBRARY and LOCKSTEP_DIR. Enroot does not start a container whose hook fails, so this one always exits with 0.

@@ -47,8 +47,8 @@ class SwitchesTest : public support::PreloadRuns {
     std::string error;
     return ring::ReadRingFile(path, {}, snapshot, &error);
   }
-  // Starts a process that calls NCCL until it is told to stop, and waits for its ring. Then runs `act`, waits up to
-  // half a minute for the expected state of the ring, and ends the process.
+  // Starts a process that calls NCCL until the test stops it, and waits for its ring. Then runs `act`, waits up to half
+  // a minute for the expected state of the ring, and ends the process.
   template <typename Act, typename Done>
   Snapshot While(const std::string& environment, Act act, Done done) {
     const std::string flag = folder_ + "/end";

@@ -1,6 +1,6 @@
 // The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entry points for each NCCL
-// library. It is written in assembly because a call from compiled code would come from this library, and the real
-// dlsym would then take this library for the caller.
+// library. It is written in assembly because compiled code would call from this library. The real dlsym would then
+// treat this library as the caller.
 #include "recorder/calls/hook_entry.h"
 
 #include <stddef.h>

@@ -26,6 +26,6 @@ LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
 inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
                                           int which);
-// The same hook for a tool that looks up libc's dlsym; it continues with that function.
+// The hook for a tool that looks up libc's own dlsym, with which it continues.
 LOCKSTEP_LOCAL void lockstep_dlsym_of_libc();
 LOCKSTEP_LOCAL void* (*lockstep_libc_dlsym)(void* handle, const char* name);

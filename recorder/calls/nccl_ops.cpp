@@ -113,7 +113,8 @@ LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, c
 
 namespace {
 
-// The same call again. ShouldRecord detects that an exception left the end of a group.
+// Returns whether this call is a part of another group call: NCCL's own, or one that a tool passed on. ShouldRecord
+// detects that an exception left the end of a group.
 inline bool Nested(const void* caller) noexcept {
   if (LOCKSTEP_LIKELY(t_local.in_group_call == GroupCall::kNone)) return false;
   return t_local.in_group_call == GroupCall::kStart || !ShouldRecord(caller);

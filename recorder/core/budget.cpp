@@ -14,7 +14,7 @@ constexpr uint32_t kLeftOut = 4;
 constexpr uint32_t kFewest = 4;
 
 Budget g_budget = kDefaultBudget;
-uint32_t g_stepping;  // 1 while a thread takes a step, because only one may at a time
+uint32_t g_stepping;  // 1 while a thread takes a step; no other thread may then take one
 
 // Returns the mean ticks of one piece of work, or 0 if unknown.
 uint64_t Mean(const OwnTime& own) noexcept {

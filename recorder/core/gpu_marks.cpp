@@ -302,8 +302,8 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   if (begun == 0) return;
   bool left = false;
   ForHeldStreams(*comm, [&](StreamLocal* stream) noexcept {
-    // By now, a later operation of the communicator would be on the stream, or its number shows that it was there. A
-    // stream in use is not settled.
+    // Work that NCCL accepted is on the stream by now, so a marker may be written. A stream that another thread is
+    // using is left for later.
     if (!Swap(&stream->busy, kNobody, kSomebody)) {
       left = true;
       return;

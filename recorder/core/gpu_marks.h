@@ -53,7 +53,7 @@ void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeT
 uint64_t MarksBegun(const CommLocal& comm) noexcept;
 // Called when all work of the communicator up to `begun` is on its streams.
 void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
-// The same for work before the operations that end now. The calling thread owns their streams' tickets.
+// Like SettleMarks, for work before the operations that end now. The calling thread owns their streams' tickets.
 void SettleEarlier(CommLocal* comm) noexcept;
 void DropHolds(CommLocal* comm) noexcept;  // called when the communicator has ended
 

@@ -66,8 +66,8 @@ void* Poll(void*) {
 }
 
 // Runs before the driver's own exit handlers, because those were registered earlier. The polling thread must not be
-// inside the driver when they run, but this does not wait for a polling thread that hangs there. Otherwise, the exiting
-// thread polls one last time.
+// inside the driver while these handlers run. But if the polling thread hangs there, this function does not wait for
+// it. Otherwise, the exiting thread polls one last time.
 void AtExit(void*) {
   if (Load(g.word) != kRecording || LoadAcquire(&g_thread) != 2)
     return;  // in a forked child, the polling thread does not exist

@@ -444,7 +444,7 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   if (inner == kNone) return;
   const uint32_t outer = GraphOfHandle(graph);
   if (outer == kNone) {
-    MapHandle(graph, inner);  // nothing else in the graph has mattered so far
+    MapHandle(graph, inner);  // so far, the graph contains no recorded operation of its own
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {

@@ -8,7 +8,7 @@
 
 namespace lockstep::recorder {
 
-// Number of captures that have begun and not ended, as far as CUDA calls are recorded.
+// Number of captures that have begun and not ended, if CUDA calls are recorded.
 extern uint32_t g_captures;
 inline bool Capturing() noexcept { return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0); }
 

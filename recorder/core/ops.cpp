@@ -182,7 +182,7 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On an alternate signal stack, a handler's frame address says nothing about the interrupted call, to which the
+  // On an alternate signal stack, a handler's frame address shows nothing about the interrupted call, to which the
   // handler may return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
@@ -197,7 +197,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;
   thread->member_slot = nullptr;
-  // NCCL closes the group before the work during which the program jumped out.
+  // The program jumped out while NCCL did the group's work, and NCCL had closed the group before that.
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;
@@ -357,8 +357,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     LeaveCall(thread);
     return false;
   }
-  // A non-blocking communicator may be queried only after ncclCommGetAsyncError reported success. The same applies to
-  // one that the open group creates.
+  // A non-blocking communicator may be queried only after ncclCommGetAsyncError reported success. This also applies to
+  // a communicator that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   uint32_t stream = FindStream(thread, op.stream, entry->device);
@@ -555,7 +555,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   if (LOCKSTEP_UNLIKELY(flight->mark)) {
     StreamLocal* stream = &g_tables.streams[flight->stream];
     if (LOCKSTEP_UNLIKELY(flight->comm->nonblocking) && Accepted(result)) {
-      SettleEarlier(flight->comm);  // if earlier operations were not queued yet, NCCL would have refused the call
+      SettleEarlier(flight->comm);  // NCCL accepts the call only when earlier ones are queued
       if (result == kNcclInProgress) HoldMarks(flight->comm, stream);
     }
     EndMark(stream, flight->ticket);

@@ -209,7 +209,7 @@ void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
 // Stops permanently in this process, and writes the reason and time into the header.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
-// The same for a stop that was not requested; also prints one line on standard error.
+// Like Stop, for a stop that was not requested; also prints one line on standard error.
 void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;

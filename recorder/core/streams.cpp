@@ -151,7 +151,7 @@ void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
   uint32_t index = KnownStream(stream);
   uint64_t capture = 0;
-  // In a capture, the event orders the captured work and has no time.
+  // An event that is recorded during a capture only orders captured work, so it has no ticket.
   if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
   uint64_t value = 0;
   if (index != kNone) {
@@ -190,7 +190,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// Returns true if the markers show that nothing is waiting there any more.
+// Returns true if the entry is unused, or the markers show that the work waited for is complete.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&

@@ -74,7 +74,7 @@ enum class CallKind : uint16_t {
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
   kMemcpyAsync = 78,  // waits if pageable host memory is involved
-  kLaunch = 79,       // launch of a kernel and the like; never in a ring file, but stacks show a wait for queue space
+  kLaunch = 79,       // launch of a kernel or other work; never in a ring file, but stacks show waits for queue space
   // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };

@@ -100,7 +100,7 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   return result;
 }
 
-// The same, one element at a time without storing all, because large tables are read often.
+// Like ReadTable, but passes on one element at a time and stores none, because large tables are read often.
 template <typename T, typename Function>
 void ForEachOf(const Reading& reading, const Table& table, Function function) {
   alignas(8) unsigned char bytes[16384];

@@ -60,7 +60,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
 }
 
 // `after` is a later copy of the same operations, which are at `offset` in the file. An operation with an unchanged
-// guard was not touched while `ops` was read. One that returned meanwhile is read again until two reads agree.
+// guard was not touched while `ops` was read. An operation whose call returned meanwhile is read again until two reads
+// agree.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
                uint64_t written, uint64_t offset) {
   constexpr int kTries = 8;

@@ -15,7 +15,7 @@ inline constexpr size_t kMostConfigLine = 512;                // without the lin
 struct RecorderSetting {
   const char* variable;
   const char* key;
-  const char* kind;      // "on|off" and the like, otherwise a word that describes the value
+  const char* kind;      // the choices, such as "on|off", otherwise a word that describes the value
   const char* fallback;  // the default, for people to read
   const char* meaning;
 };

@@ -41,7 +41,7 @@ struct Same : std::false_type {};
 template <typename R, typename... A, typename Q, typename... B>
   requires(sizeof...(A) == sizeof...(B))
 struct Same<R (*)(A...), Q (*)(B...)> : std::bool_constant<Alike<R, Q>() && (Alike<A, B>() && ...)> {};
-// The same registers, whatever is in them; the wrapper may pass more on than the function takes.
+// Both use the same registers. The wrapper may pass a wider value than the function takes.
 template <typename A, typename B>
 constexpr bool Holds() { return !std::is_floating_point_v<B> && !std::is_class_v<B> && sizeof(A) >= sizeof(B); }
 template <typename, typename>

@@ -3,7 +3,7 @@
     ctypes_job.py LIBNCCL LIBCUDART threads|processes
     ctypes_job.py LIBNCCL LIBCUDART rank RANK UNIQUE_ID
 
-Prints, of each mapped object that calls may come from, the hash by which the recorder names it.
+For each mapped object that calls may come from, prints the hash by which the recorder names it.
 """
 import ctypes
 import os

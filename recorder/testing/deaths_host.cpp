@@ -350,7 +350,7 @@ int Calls(int count) {
   return 0;
 }
 
-// Makes calls until the file exists, and then some more.
+// Makes calls until the file exists, and a few more afterwards.
 int Until(const char* path) {
   void* comm = Make();
   int wrong = 0;

@@ -357,7 +357,8 @@ Stepping StepThrough(const std::string& command, int first, int stride, long aft
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) break;
     const int signal = WSTOPSIG(status);
     if (signal == SIGUSR2) {
-      // A round begins. If the previous round was still being stepped, it has ended: every place has had its signal.
+      // A round begins. If the previous round was still being stepped, no place is left: every place has had its
+      // signal.
       if (stepping_now == kToFirst) {
         stepping.whole = true;
         ptrace(PTRACE_DETACH, child, nullptr, nullptr);

@@ -1,6 +1,6 @@
-// Other tools that are preloaded beside the recorder and interfere with lookups.
-//   LOCKSTEP_TOOL: 1 a dlsym, 2 a dlvsym, each a plain function that calls the next; 3 a dlsym as a tail jump; 4 a shim
-//   that calls NCCL by its second names; 5 a shim that opens NCCL with dlopen; 6 lookups while the process starts
+// Other tools that are preloaded together with the recorder and interfere with lookups. LOCKSTEP_TOOL: 1 a dlsym, 2 a
+// dlvsym, each a plain function that calls the next; 3 a dlsym as a tail jump; 4 a shim that calls NCCL by its second
+// names; 5 a shim that opens NCCL with dlopen; 6 lookups while the process starts
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

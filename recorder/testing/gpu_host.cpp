@@ -323,7 +323,7 @@ int Nonblocking() {
   CHECK(cudaStreamSynchronize(stream));
   Say("it was queued");
   if (!Await()) return 1;
-  // In a group, only the end starts work, whatever the state was before.
+  // In a group, only the end starts work, regardless of the state before.
   CHECK(ncclGroupStart());
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclSuccess);
   CHECK(ncclCommGetAsyncError(slow, &state));
@@ -464,7 +464,7 @@ int Waits() {
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   for (int i = 0; i < 3; ++i) Reduce(comm, first);
   CHECK(cudaStreamSynchronize(first));
-  // The work has ended before it is recorded.
+  // The work has ended before the event is recorded.
   CHECK(cudaEventRecord(event, first));
   CHECK(cudaStreamWaitEvent(second, event, 0));
   Close(first);

@@ -195,8 +195,8 @@ TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   }
 }
 
-// A group has one marker for each stream: the start before the outermost end, and the completion after it, whatever
-// is in between.
+// A group has one marker for each stream: the start before the outermost end, and the completion after it. Other
+// work in between does not matter.
 TEST_F(GpuTest, AGroupHasOneMarkerForEachStream) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);

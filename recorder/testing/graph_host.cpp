@@ -77,7 +77,7 @@ void Finish(const Rank& rank) {
 }
 
 // Makes the same calls on two communicators: on one by replays, some of which were captured with more calls into
-// another graph, and on the other one by one.
+// another graph, and on the other by single calls.
 int Beside() {
   const Rank replaying = Start(), plain = Start();
   CHECK(AllReduce(replaying));

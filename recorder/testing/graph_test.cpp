@@ -146,7 +146,7 @@ TEST_F(GraphTest, ClonesUpdatesChildrenAndNestedLaunchesAreCounted) {
   EXPECT_EQ(ring.graphs[2].operations, 7u);
   EXPECT_EQ(ring.graphs[2].operations_lost, 0u);
   EXPECT_EQ(ring.graphs[0].state, GraphState::kEnded);
-  EXPECT_EQ(ring.graphs[2].state, GraphState::kCaptured);  // the graph's executable still exists
+  EXPECT_EQ(ring.graphs[2].state, GraphState::kCaptured);  // its executable graph still exists
   ASSERT_THAT(ring.comms, SizeIs(1));
   EXPECT_EQ(ring.comms[0].issued_seq, 4u * 5 + 5 * 2);
   EXPECT_EQ(ring.comms[0].lost_records, 0u);

@@ -181,7 +181,7 @@ int Nonblocking() {
   Say("second split", NCCL(ncclCommSplit)(d.comm, 5, 0, &second, &plain));
   Await([&] { return State(d.comm) == ncclSuccess; });
   Say("blocking reduce", Reduce(d, second));
-  // The parent's variable for the handle is gone when the child's handle comes.
+  // The call on the parent writes the child's handle into `gone`, which is unmapped before the child is used.
   {
     auto* gone =
         static_cast<ncclComm_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -1,4 +1,4 @@
-// A program linked against a complete NCCL and run with one that lacks most functions. Calls of missing functions reach
+// A program linked against a complete NCCL and run with one without most functions. Calls of missing functions reach
 // only the recorder.
 #include <cuda_runtime.h>
 #include <errno.h>

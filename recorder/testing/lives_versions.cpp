@@ -1,4 +1,4 @@
-// Calls every public function of any NCCL, whatever version is loaded. With a recorder, all names exist, and a
+// Calls every public function of all NCCL versions, with any version loaded. With a recorder, all names exist, and a
 // function missing from the library returns ncclInvalidUsage. The output shows both.
 #include "recorder/testing/lives_host.h"
 

@@ -96,7 +96,7 @@ int DefaultFirst(const char* path) {
   return Run(nccl, 50);
 }
 
-// Uses the functions by their second names.
+// Calls the functions by their second names (pncclX).
 int SecondNames(void* library) {
   return Run(Fill([library](const char* name) { return dlsym(library, (std::string("p") + name).c_str()); }), 60);
 }

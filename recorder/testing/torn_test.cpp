@@ -324,7 +324,7 @@ class TornTest : public ::testing::Test {
     return found;
   }
 
-  // Checks at rest that every record is there and in order, and that every loss is counted.
+  // After all writers have stopped, checks that every record exists and is in order, and that every loss is counted.
   void ExpectAllCounted(bool groups) {
     const Snapshot snapshot = Read();
     EXPECT_THAT(snapshot.problems, IsEmpty());

@@ -1,5 +1,6 @@
-// One of two NCCL libraries of one name that a process may have loaded. Each library knows only its own communicators.
-// Like the real NCCL, each operation queries asynchronous errors. On request, the library calls the caller back.
+// One of two NCCL libraries with the same name that a process may have loaded. Each library knows only its own
+// communicators. Like the real NCCL, each operation queries asynchronous errors. On request, the library calls the
+// caller back.
 //   LOCKSTEP_TWIN: 1 or 2
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-// Tests that a program is recorded however it finds NCCL's functions, and that lookups answer as without the
-// recorder.
+// Tests that a program is recorded in whichever way it finds NCCL's functions, and that lookups return the same as
+// without the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -241,8 +241,8 @@ TEST_F(WaysTest, ManyThreadsMayLookUpOpenAndClose) {
   EXPECT_EQ(outcome.out, "0\n");
 }
 
-// Four ranks of a Python program make 8 collectives on the world, and a send and a receive in a group. They make one
-// collective on a half.
+// Four ranks of a Python program make 8 collectives on the world, and a send and a receive in a group. Each half of the
+// ranks makes one collective of its own.
 class PythonTest : public WaysTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(PythonTest, CollectivesThroughCtypesAreRecorded) {

@@ -282,7 +282,8 @@ bool FaultMaker::InitHang(std::string*) {
   const size_t at = world || places.size() < 2
                         ? places[0]
                         : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
-  // The first member publishes the unique ID. If it is also stuck before that, the others wait for the ID outside NCCL.
+  // The first member publishes the unique ID. If it gets stuck before it does so, the others wait for the ID outside
+  // NCCL.
   const Instr making = program[at];
   const Comm* comm = job_.CommOf(rank, making.slot);
   if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {

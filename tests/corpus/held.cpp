@@ -285,8 +285,8 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
   truth.identifiable = false;
   truth.needs =
       "longer rings: the faulty call, or its siblings' calls, are overwritten, and no counter shows the difference";
-  // The records then show only that the ranks are stuck in unrecorded operations. If the job continues, they do not
-  // show even that.
+  // The records then show only that the ranks are stuck in unrecorded operations. In a job that continues, the records
+  // show not even that.
   kinds.push_back("COLLECTIVE_STUCK");
   if (request.scenario == 5) truth.verdicts_allowed.push_back("HEALTHY");
 }

@@ -76,7 +76,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   }
   // If one member's sizes are missing, the sums prove nothing.
   if (request.scenario == 6 && request.fr && !dump.cut.empty()) kinds.push_back("COLLECTIVE_STUCK");
-  // Sizes of an all-to-all may legally differ everywhere. A wrong row shows only beside its peer's row.
+  // Sizes of an all-to-all may legally differ everywhere. A wrong row is visible only next to its peer's row.
   if (request.scenario == 6 && truth.identifiable) {
     for (int32_t r : truth.set_allowed.back()) {
       if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
@@ -92,7 +92,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
   const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
   truth.unseen_ranks = waited_for;
-  // Slowness shows only beside other ranks that do the same work.
+  // Slowness is visible only in comparison with other ranks that do the same work.
   if (request.scenario == 33 || request.scenario == 42) {
     const auto& programs = outcome->job.programs;
     bool siblings = false;

@@ -154,17 +154,17 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   if (!truth.second_shown) truth.second_needs = lost(truth.second_ranks) ? kNeeds : kHidden;
 
   if (!truth.identifiable) return;
-  // The job without a program fault runs the original program. The job without another fault skips the instructions
-  // that cause it.
+  // To remove a fault of the program, the job runs the original program. To remove any other fault, it skips the
+  // instructions that cause the fault.
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 11, 12, 22, 24, 25, 26, 31};
   Job job = outcome->job;
   SimOptions without_first = options;
   bool shown = waited_for(truth.culprit_ranks);
   if (kOfProgram.count(request.scenario) > 0) {
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
-    // A rank that left its loop is visibly elsewhere or missing, however far the others got.
+    // A rank that left its loop is visibly elsewhere or missing, even if the others did not get far.
     if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
-    // Sizes of an all-to-all may legally differ everywhere. A wrong row shows only beside its peer's row.
+    // Sizes of an all-to-all may legally differ everywhere. A wrong row is visible only next to its peer's row.
     if (request.scenario == 6) {
       const std::vector<int32_t>& pair = truth.set_allowed.back();
       shown = shown && std::all_of(pair.begin(), pair.end(), [&](int32_t r) {

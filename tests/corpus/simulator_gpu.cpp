@@ -124,7 +124,7 @@ void Simulator::Enqueue(int32_t r, uint8_t stream, int32_t item) {
   StreamRun& run = rank.streams[stream];
   ++rank.progress[slot].launches;
   if (stream == kComputeStream) {
-    // NCCL keeps one communicator's operations in order, whatever their streams.
+    // NCCL keeps one communicator's operations in order, even across streams.
     if (gpus_[static_cast<size_t>(r)].streams[StreamOf(slot)].tail >= 0) WaitOnCompute(r, slot);
   } else {
     run.waits_for = rank.streams[kComputeStream].issued;

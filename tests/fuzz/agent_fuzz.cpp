@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   collector.Tick(kTicksAfter);
   fuzz_accepted += collector.counters().heartbeats > 0 ? 1 : 0;
-  // Whatever names the messages contain, all files must be in incident folders.
+  // All files must be in incident folders, even if messages contain other paths.
   for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
     if (entry.path().filename() != "incidents") abort();
   }

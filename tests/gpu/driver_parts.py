@@ -70,7 +70,7 @@ def after_death(session, part):
         file.seek(0)
         before = int.from_bytes(file.read(8), "little")
     part.check(before == 1, "a mark that was written survives SIGKILL", f"the file says {before}, 1 was written")
-    # Both answers pass, because the record labels markers that arrive after death. The page must say which answer this driver gives.
+    # Both answers pass, because the record labels markers that arrive after death. The page must state which answer this driver gives.
     part.line(PASS, "a mark queued behind a running kernel when the process is killed",
               f"{'did not land within 3 s' if late is None else f'landed within {late * 1e3:.0f} ms'} of the process's end, which came "
               f"{(begin - killed) * 1e3:.0f} ms after SIGKILL")

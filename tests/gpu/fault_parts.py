@@ -108,7 +108,7 @@ def wait_for_end(process, place, ranks, begin, seconds):
 
 
 def stop(process):
-    """Ends the job like a person: with SIGTERM first, so that the verdict is written."""
+    """Ends the job as a user would: with SIGTERM first, so that the verdict is written."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:

@@ -147,8 +147,8 @@ def goals(session, job, part):
 
 
 def automatic(session, jobs, part):
-    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets the goal everywhere. With one connection, a write delays other streams, however
-    cheap the write is."""
+    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets the goal everywhere. With one connection, even a cheap write
+    delays other streams."""
     for connections in (None, 1):
         name, now = f"what auto should be, CONNECTIONS {connections or 'not set'}", AUTO[connections]
         found = {mode: [judge(compare(job, connections, mode, phase), GOAL) for job in jobs for phase in ("tp", "dp") if phase in job.operations]

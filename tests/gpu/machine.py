@@ -15,7 +15,7 @@ OWN_HEADERS = os.path.join(ROOT, "tests", "standin", "include")
 
 
 class NotMeasured(Exception):
-    """The machine lacks something that a measurement needs."""
+    """The machine does not have something that a measurement needs."""
 
 
 class Failed(Exception):

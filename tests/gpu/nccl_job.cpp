@@ -1,7 +1,7 @@
 // An NCCL job for measurements and hangs, with one source for the real libraries and the stand-ins.
 //   nccl_job --ptx FILE [--ranks-here K | --world N --rank R --id FILE] [--device D] WHAT...
 //   WHAT: latency, issue
-//         tp, dp            a training step's shape: a collective that the next kernel waits for; one beside kernels
+//         tp, dp            a step's shape: a collective that the next kernel waits for; one parallel to kernels
 //         graph             a step that is captured and replayed
 //         ways              every kind of collective once
 //         absent R, spin R, graph-spin R      hang until killed

@@ -75,7 +75,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual([line["status"] for line in part.lines[:4]], ["PASS"] * 4)
         auto = part.lines[4:]
         self.assertTrue(auto[0]["status"] == "PASS" and auto[0]["text"].startswith("done"))
-        # With one connection, writes delay other streams, however cheap the writes are.
+        # With one connection, even cheap writes delay other streams.
         self.assertTrue(auto[1]["status"] == "PASS" and auto[1]["text"].startswith("off"))
 
     def test_events_without_cost_are_preferred(self):

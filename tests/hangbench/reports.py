@@ -200,7 +200,7 @@ def signalled(c, rank, by, enqueued, completed):
 
 
 def same(c, version, operation, **more):
-    """All ranks time out in the same collective: nobody stands out."""
+    """All ranks time out in the same collective, so nothing points to one of them."""
     ahead = c.choose.choice((0, 0, 2, 3))
     for rank in c.shuffled(c.all):
         watchdog(c, rank, version, operation, ahead=ahead, **more)
@@ -236,7 +236,7 @@ def one_rank(c, version, operation, **more):
 
 
 def behind(c, version, operation, **more):
-    """A rank has not enqueued the collective; it shows when it dumps."""
+    """A rank has not enqueued the collective, as its dump shows."""
     first = c.choose.choice(c.others)
     for rank in [first] + [rank for rank in c.shuffled(c.others) if rank != first]:
         watchdog(c, rank, version, operation, **more)

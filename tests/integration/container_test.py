@@ -61,7 +61,7 @@ class ContainerTest(FolderTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + logs)
         told = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(told["culprits"], [2], logs)
-        # The pid is the host's number, whatever number the container uses.
+        # The pid is the host's number, not the container's.
         self.assertEqual(told["rank_of_pid"], 2, told)
         self.assertNotEqual(told["pid"], told["inner_pid"], told)
         return told

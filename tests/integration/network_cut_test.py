@@ -82,7 +82,7 @@ class NetworkCutTest(unittest.TestCase):
             made.start_agent(host, endpoint, "--key", os.path.join(keys, "agent.key"), "--server-key", os.path.join(keys, "collector.pub"))
         made.start_ranks(*STALL)
         self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
-        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts; nobody misses a host that has reported no rank yet
+        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts: a host that has reported no rank yet cannot go silent
         self.cable("down")
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 1, 60), made.logs())
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)

@@ -188,7 +188,7 @@ class RefusalTest(FolderTest):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
     def test_foreign_files_are_not_read_with_the_rights_of_root(self):
-        """A root process that cannot become another user (a service whose unit lacks CAP_SETUID) reads that user's memory, but none of its files."""
+        """A root process that cannot become another user (a service without CAP_SETUID) reads that user's memory, but none of its files."""
         pid, _ = self.rank()
         text = self.look(pid, None, None)
         native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # matches a native frame, wherever the process is at that moment

@@ -246,7 +246,8 @@ class RunTest(FolderTest):
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
     def test_a_stopped_process_beside_the_job_is_not_hung_up(self):
-        """If the last member of a process group with a parent outside it ends while another is stopped, the kernel sends SIGHUP to the group."""
+        """The kernel sends SIGHUP to a process group if its last member with a parent outside the group ends while another
+        member is stopped."""
         result = subprocess.run(["sh", "-c", f"sleep 1000 & kill -STOP $!; '{LOCKSTEP}' run -- true; echo $?; kill -KILL $!"], cwd=self.folder,
                                 start_new_session=True, capture_output=True, text=True, timeout=60, check=False, env=self.environment())
         self.assertEqual((result.returncode, result.stdout), (0, "0\n"), result.stderr)

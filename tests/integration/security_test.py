@@ -92,7 +92,7 @@ PROMISES = {
     "On a host where root runs": ("collector/common/runtime_folder_test.cpp:AllMayReadWhatRootPublishesAndOnlyRootMayPublishThere",),
     "Their own key decides": ("tests/integration/host_test.py:test_a_reader_may_view_and_an_operator_may_take_dumps",),
     # "In a browser".
-    "`lockstep serve` answers requests": ("analyzer/browser/serve/serve_test.cpp:OnlyTheTokenGivesAccess", "analyzer/browser/serve/serve_test.cpp:OtherHostNamesForThisAddressGetNothing"),
+    "`lockstep serve` answers only requests": ("analyzer/browser/serve/serve_test.cpp:OnlyTheTokenGivesAccess", "analyzer/browser/serve/serve_test.cpp:OtherHostNamesForThisAddressGetNothing"),
     "It answers GET": ("analyzer/browser/serve/serve_test.cpp:RequestsAreParsedStrictly", "analyzer/browser/serve/serve_test.cpp:AnswersWithinItsLimits"),
     "It finds incidents": ("analyzer/browser/serve/serve_test.cpp:OnlyListedIncidentsAndTheirFilesAreRead",),
     "No answer may be stored": ("analyzer/browser/serve/serve_test.cpp:EveryAnswerRestrictsWhatTheBrowserMayDo", "analyzer/browser/serve/page_test.py:test_hostile_names_are_text"),

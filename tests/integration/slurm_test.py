@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs Lockstep with a real Slurm of four nodes and a collector with keys. First the prolog starts the agents and the task prolog preloads the
-library. Then a site without an installation, where srun starts lockstep run on each node. A rank stops, and the collector's verdict must name the
+library. Then the nodes have no installation, and srun starts lockstep run on each of them. A rank stops, and the collector's verdict must name the
 rank and its node. LOCKSTEP_HEALTHY_JOBS is the number of healthy jobs before the one that is requeued (1)."""
 
 import glob

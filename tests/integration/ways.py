@@ -32,7 +32,7 @@ STEP = 20
 FIRST_STEPS = (1, 2, 3)
 IN_FIRST_STEPS = ("stall-host", "stall-gpu", "stall-gpu launches", "stop", "skip")
 
-# fault -> (arguments of trainsim, comm; True for those that can strike in a graph)
+# fault -> (arguments of trainsim, communicator, True if the fault can strike in a graph)
 FAULTS = {
     "stall-host": (TP_DP, "comm=tp", True),
     "stall-host dp": (TP_DP, "comm=dp", True),

@@ -89,8 +89,8 @@ class SmallFloats {
 
 using Bytes = std::vector<unsigned char>;
 
-// Returns small values, so that no sum or product leaves the smallest format's range. They have fractions if the format
-// does.
+// Returns small values, so that no sum or product leaves the smallest format's range. The values have fractions if the
+// format can represent them.
 Bytes Input(const Format& format, int rank, size_t count) {
   std::mt19937 random(static_cast<unsigned>(rank) * 1000 + static_cast<unsigned>(format.type));
   Bytes bytes(count * format.bytes);

@@ -27,8 +27,8 @@ struct Comm {
   std::vector<int32_t> ranks;  // the members' ranks
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  cudaEvent_t ready = nullptr;  // the computation's results, which the operation reads
-  cudaEvent_t done = nullptr;   // the operation's results
+  cudaEvent_t ready = nullptr;  // after the computation whose results the operation reads
+  cudaEvent_t done = nullptr;   // after the operation
 
   int size() const { return group.size; }
   int index() const { return group.index; }

@@ -145,7 +145,7 @@ OpKind DefaultOp(FaultKind kind, CommKind comm) {
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
 
-// Returns the default communicator of a fault: the tensor group, or else the innermost group with more than one rank.
+// Returns the default communicator of a fault: the tensor group, otherwise the innermost group with more than one rank.
 CommKind DefaultComm(const Options& options, FaultKind kind) {
   if (kind == FaultKind::kSwapOrder) return CommKind::kDp;
   if (kind == FaultKind::kNoGroup || kind == FaultKind::kWrongPeer) return CommKind::kPp;
@@ -528,7 +528,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
     }
     if (!attached) {
       if (i + 1 == args.size()) {
-        *error = name + " lacks its value";
+        *error = name + " needs a value";
         return false;
       }
       value = args[++i];

@@ -62,7 +62,7 @@ void ReadFile(double seconds) {
   close(fd);
 }
 
-// The server process is detached, so its parent is not here.
+// Waits for an answer from a detached process, which is no child of this one.
 void WaitForService(double seconds) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

@@ -1,6 +1,6 @@
 // A key-value store over TCP, just enough to exchange NCCL unique IDs. It takes one request per connection. kMaxKey,
 // kMaxValue and kMaxEntries limit its content. The names match PyTorch's, so that stacks of ranks that wait in the
-// store look alike.
+// store look the same.
 #pragma once
 
 #include <map>

@@ -381,7 +381,7 @@ Json Memberships(const Bundle& bundle) {
           {"completed", Column(completed)}};
 }
 
-// Contains for each kind of call its name, and 1 for a collective, 2 for a send or receive, 0 for others.
+// Returns each kind of call: its name, and 1 for a collective, 2 for a send or receive, 0 for others.
 Json Kinds() {
   Json kinds = Json::array();
   for (int kind = 0; kind <= static_cast<int>(ring::CallKind::kProfilerComm); ++kind) {
@@ -398,7 +398,7 @@ Json WaitKindNames() {
   return names;
 }
 
-// Contains each state's name and meaning. Only the page has the last state.
+// Returns each state's name and meaning. The last state exists only on the page.
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)

@@ -26,7 +26,7 @@ std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts, size_t mos
 // Returns the page's Content-Security-Policy, which a server sends in a header.
 std::string ExplorePolicy();
 
-// The same page for a server that has the calls. The page requests grids.json (ExploreGrids), and calls.json?A,B,C
+// Like ExploreHtml, for a server that has the calls. The page requests grids.json (ExploreGrids), and calls.json?A,B,C
 // (ExploreCalls): the calls of some ranks, by index in the bundle. The policy allows these requests.
 std::string ExploreServedHtml(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 std::string ExploreServedPolicy();

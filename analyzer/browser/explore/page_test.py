@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""explore.html of jobs of the corpus: what the file allows and how large it is, and in headless Chromium what it shows: the culprit at once,
-deep links, search, keys, no errors, and no name of the job run or taken for markup.
+"""Tests explore.html of jobs of the corpus: what the file allows, and its size. In headless Chromium, the page must show the culprit at once. Deep
+links, search and keys must work without errors, and no name from the job may run as code or markup.
 
 Usage: page_test.py LOCKSTEP_CORPUS LOCKSTEP_ANALYZE [UNITTEST ARGUMENTS]
 With EXPLORE_KEEP=FOLDER the pages and screenshots stay there."""
@@ -156,7 +156,7 @@ class BrowserTest(unittest.TestCase):
             if method == "Network.requestWillBeSent":
                 self.assertTrue(params["request"]["url"].startswith(("file://" + self.path, "about:")), params["request"]["url"])
 
-    # Finds a pixel in the color of faults in the picture: the mark.
+    # Finds the mark: a pixel in the color of faults.
     MARKS = """(() => { const c = document.querySelector('.focus canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
       const bad = getComputedStyle(document.documentElement).getPropertyValue('--bad').match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16));
       let n = 0; for (let i = 0; i < p.length; i += 4) n += p[i] === bad[0] && p[i + 1] === bad[1] && p[i + 2] === bad[2]; return n; })()"""

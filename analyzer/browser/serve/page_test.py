@@ -311,8 +311,8 @@ class LiveTest(BrowserTest):
         self.top('cat "$(dirname "$0")/jobs"')
 
     def open_live(self, text, scheme="light"):
-        """Opens the page until it shows the text: the server uses an answer
-        again for a second."""
+        """Opens the page until it shows the text. The server keeps an answer
+        for a second."""
         until = time.monotonic() + 30
         self.open(self.address + "live", scheme)
         while text not in self.see("document.body.textContent"):

@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Load(const std::string& certificate, c
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  // Otherwise one call would handle a client's endless key updates before it returns.
+  // Without this, a client that keeps updating keys could keep one call from returning.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   // Only ciphers with forward secrecy and authenticated encryption; TLS 1.3 has no others.
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");

@@ -357,7 +357,7 @@ std::vector<McpTool> IncidentTools(IncidentList* incidents) {
                ranks,
                {"operation", Argument("string", "e.g. AllReduce")},
                {"communicator", Argument("string", "its name or id")},
-               {"state", Argument("string", "start of the state: completed, in flight, issued, failed, ...")},
+               {"state", Argument("string", "a state or its first letters: completed, in flight, issued, failed, ...")},
                {"sequence", Argument("integer", "number of the call on its communicator")},
                {"limit", Argument("integer", "number of calls to return; default: 40, at most 200")}}),
        of_incident(Query)},

@@ -166,14 +166,14 @@ void Motion(const Process& process, ActivityView* view) {
   if (stacks) detail->set_number(process.stack == process.stack_later ? 1 : 2);
   ProcessSample* sample = view->motion.mutable_process();
   sample->set_between_ns(process.sample_gap_ns);
-  // Adds evidence that the process is active, or what is known about a process that is not.
+  // Adds evidence that the process is active. For an inactive process, adds everything that is known.
   sample->set_cpu_ns((moves ? cpu_moves : cpu_known) ? process.cpu_ns_between_samples : -1);
   sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }
 
 bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
 
-// Evidence lists this many ranks and gives only the number of the others.
+// Evidence lists at most this many ranks and counts the rest.
 constexpr size_t kRanksShown = 3;
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(Activity, StorageAndCheckpointsAreRecognizedByStateAndOpenFiles) {
   EXPECT_EQ(view.stall, Stall::kCheckpoint);
   EXPECT_EQ(view.moving, Moving::kYes);
 
-  // Sleeping in a GPU driver is not storage.
+  // A sleep in a GPU driver is not a wait for storage.
   Process driver = Sampled(0, 0);
   driver.state = "D";
   driver.wchan = "uvm_va_space_mm_shutdown";

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// Sets what a sentence says. `Self` has a Detail.
+// Sets the fields of a sentence. `Self` must have a Detail.
 template <typename Self>
 class Sentence {
  public:
@@ -63,8 +63,8 @@ struct EvidenceItem : Sentence<EvidenceItem> {
   EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
-  // Both Naming functions set which ranks (indexes) the sentence names: those given, in that order, or all of the
-  // item's own.
+  // Sets the ranks (indexes) that the sentence names, in the given order. Without a list, the sentence names all of
+  // `ranks`.
   EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
   EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
   EvidenceItem& On(const Bundle& bundle, uint32_t comm);
@@ -109,7 +109,7 @@ struct Cause : Sentence<Cause> {
   std::string cause;              // see Finding::cause
   Stall stall = Stall::kUnknown;  // what the processes of the named ranks were doing, as sampled
   bool moving = false;            // one of these processes uses CPU or I/O
-  bool doubtful = false;          // based on operations that may also be complete, or not begun
+  bool doubtful = false;          // based on operations that may already be complete, or not have begun
   bool beside = false;  // no rank waits for the named ranks: found in addition to another cause and reported after it
   bool hypothesis = false;  // fits the evidence but is not proven
   // For RANK_NO_DATA: the others wait for the rank only in the first operations of communicators.
@@ -133,7 +133,7 @@ struct Cause : Sentence<Cause> {
     comm = of, op = operation, op_rank = whose;
     return *this;
   }
-  // The same, and names the operation in the sentence.
+  // Like In, and names the operation in the sentence.
   Cause& At(const Bundle& bundle, uint32_t of, const Op& operation, int32_t whose) {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }

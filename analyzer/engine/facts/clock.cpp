@@ -12,10 +12,10 @@ namespace {
 
 // Number of operations used from one communicator, spread over its record.
 constexpr uint32_t kMostShared = 256;
-// Maximum drift, in seconds per second, between two clocks that nobody sets: that of quartz and clock steering, with a
+// Maximum drift between two clocks that nobody sets, in seconds per second: quartz errors and clock steering, with a
 // margin.
 constexpr double kMostDrift = 200e-6;
-// Number of operations that must agree that a clock was set; if fewer do, they count as damaged.
+// Number of operations that must agree that a clock was set; if fewer agree, their records count as damaged.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
 // Clocks never differ by this much. A larger difference comes from damage and would make sums overflow.
@@ -42,7 +42,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);
-  // If most clocks seem to have been set at the same time, it was the reference clock that was set.
+  // If most clocks seem to have been set at the same time, the reference clock was set instead.
   const int stepped = Stepped();
   if (stepped >= 2 && stepped * 2 > static_cast<int>(clocks.size()) - 1) {
     std::vector<HostClock> before = std::move(clocks);
@@ -255,7 +255,7 @@ void Clocks::FitOne(const std::vector<Sample>& samples, int64_t wall_ns, ClockEp
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // they cross by what drift does not explain, which is the uncertainty
+  if (low > high) std::swap(low, high);  // the limits contradict each other, so the gap is the uncertainty
   const int64_t guess = at_middle.empty() ? wall_ns : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

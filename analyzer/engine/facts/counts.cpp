@@ -30,7 +30,7 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<int64_t> role;   // number of the role, then what is counted
+  std::vector<int64_t> role;   // number of the role, then each lane that is counted
   std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 
@@ -78,7 +78,8 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   Counts now;
   for (auto& [lane, count] : lanes) {
     program.role.insert(program.role.end(), lane.begin(), lane.end());
-    now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));  // from here on, its place in the counts
+    // From here on, `count` is the index in `now`.
+    now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));
   }
   program.places.push_back(now);
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
@@ -114,8 +115,8 @@ bool Differ(const Counted& a, const Counted& b) {
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
-// Communicators of a rank that the other is not in. Ranks that share theirs have equal counts, so together they are one
-// piece of evidence.
+// Returns the communicators of a rank that the other is not in. Ranks for which this list is the same have equal
+// counts, so together they are one piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
   const auto& theirs = model.bundle.ranks[other].memberships;
@@ -211,8 +212,8 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
   return false;
 }
 
-// Returns a member, other than the peer, that waits for such a call of this rank; null if there is none. A rank that
-// used the wrong peer keeps the right one waiting.
+// Returns a member, other than the peer, that waits for a call of this kind from this rank; null if there is none. A
+// rank that used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const std::vector<Member>& members = model.comms[comm].members;
   const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {

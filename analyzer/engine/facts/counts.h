@@ -12,8 +12,8 @@ namespace lockstep {
 // Returns indexes into Model::ranks, ascending: ranks whose counts never occur in the program of the ranks with their
 // role. The counts of one program only grow, so of any two places in it, one is earlier. The places in between are
 // known as far as the records reach. A rank that is ahead in one communicator and behind in another skipped or added a
-// call. So did a rank whose counts lie between those of two consecutive places. Names at most two ranks of a role, and
-// needs a majority of at least three.
+// call. A rank whose counts lie between those of two consecutive places also did so. Names at most two ranks of a role,
+// and needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
 // Takes a rank's send or receive in flight that has no counterpart. Returns whether the call was meant for another

@@ -39,7 +39,8 @@ bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal =
 // Returns whether a launcher killed what was left of the job. In that case, SIGKILL ended more processes than ended
 // otherwise, and no process runs. On a host with both kinds of ends, SIGKILL did not come first.
 bool RestWasKilled(const Model& model) {
-  absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> first;  // killed, otherwise
+  absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>>
+      first;  // first end by SIGKILL, first other end
   size_t killed = 0, otherwise = 0;
   for (const Rank& rank : model.bundle.ranks) {
     const Process& p = rank.process;
@@ -235,7 +236,7 @@ std::vector<bool> FindConsequences(const Model& model) {
       consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
       continue;
     }
-    // If ended processes had waited for each other, one that was in its own code ended first.
+    // Among ended processes that waited for each other, one that was in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);

@@ -192,7 +192,7 @@ TEST(Exits, WhoeverEndedBeforeTheLauncherKilledTheRestIsTheCause) {
   for (const HostFault how : {HostFault::kExit, HostFault::kDie}) {
     Bundle b = AllEnded(5, how, 9, "tp");
     for (Rank& r : b.ranks) {
-      if (how == HostFault::kDie) r.host = "node0";  // only one clock can order ends by the same signal
+      if (how == HostFault::kDie) r.host = "node0";  // ends by the same signal are ordered only by one clock
       if (r.rank == 5) continue;
       r.process.life = Life::kKilled;
       r.process.signal = 9;

@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// The share of a shared part's members that must be culprits, and the share of the culprits that must be its members.
+// At least this share of a part's ranks must be culprits, and at least this share of the culprits must be ranks of the
+// part.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
 // A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
@@ -269,7 +270,7 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
   return sets;
 }
 
-// If one host or switch explains all operations that every member entered and none finishes, they become one finding.
+// If one host or switch explains all operations that every member entered but none finishes, makes one finding of them.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;

@@ -130,8 +130,8 @@ TEST(Factor, ASwitchIsNamedIfItsHostsShareNothingElse) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-// Operations that cross two switches are stuck at both. One switch has one rank less with data, which does not make it
-// likelier.
+// Operations that cross two switches are stuck at both. At one switch, one rank less left data, which does not make
+// that switch a likelier cause.
 TEST(Factor, MissingDataDoesNotDecideBetweenTwoSwitches) {
   Bundle bundle = Cluster();
   bundle.ranks[16].host.clear();

@@ -135,7 +135,7 @@ Bundle PeerThatGaveUp() {
 
 TEST(Lost, ARankThatGaveUpWaitingForADeadRankIsNotACauseWithoutTheCallsRecord) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";  // the order of the two ends is unknown; only the wait shows it
+  b.ranks[4].host = "another";  // times do not show which of the two ended first; only the wait does
   const Model model(b, {});
   EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end must count";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);

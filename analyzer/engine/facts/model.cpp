@@ -242,8 +242,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
-  // judged by its last activity.
+  // A process that was ended with the job does not reveal the cause, and neither does a process found gone like all
+  // others. It is judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
                      (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
   SetHost(index, ended && !rank.process.consequence);
@@ -437,8 +437,8 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
 
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
 // its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
-// were overwritten, both sides count from the last collective that they completed together. Without one, the oldest
-// unfinished ones of both sides are assumed to match.
+// were overwritten, both sides count from the last collective that they completed together. If no such collective is
+// recorded, the oldest unfinished operations of both sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];

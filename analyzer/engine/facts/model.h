@@ -72,7 +72,7 @@ struct RankView {
   const ring::ThreadSnapshot* thread = nullptr;          // the thread that shows most about the process, or null
   std::shared_ptr<const ring::ThreadSnapshot> by_stack;  // owns `thread` if only stacks show the wait
   std::vector<int64_t>
-      longest_ns;  // Flight Recorder: for each membership, the time for which two complete calls were in flight
+      longest_ns;            // Flight Recorder: for each membership, the second longest duration of a completed call
   bool seen_moving = false;  // the rank made a call just before its data was taken
   // For each stream: when the GPU was last seen to finish an operation on it; 0 if no such time was recorded.
   std::vector<int64_t> finished_ns;

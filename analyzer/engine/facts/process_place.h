@@ -12,7 +12,7 @@
 namespace lockstep {
 
 enum class Whereabouts : uint8_t {
-  kUnknown,    // no stack, or one that does not show it
+  kUnknown,    // no stack, or a stack that does not show the place
   kWaits,      // waits for other ranks or for its GPU
   kElsewhere,  // in its own code, or in a library that does not wait for a rank
   kStopped,    // stopped by a signal or a debugger

@@ -61,7 +61,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // The same call from the same place in the code, if both places are known.
+  // Returns whether both are the same call from the same place in the code. An unknown place counts as the same.
   bool SamePlace(const Token& a, const Token& b) const { return SameCall(a, b) && SameSite(*a.op, *b.op); }
 
   // Returns how many consecutive calls agree from here on. The end of a record agrees with everything.
@@ -73,8 +73,8 @@ class Aligner {
     return n;
   }
 
-  // The same for a call that `late` issues later than `early`. Returns how many consecutive calls then agree, or 0 if
-  // `late` never issues the call.
+  // Like Run, for a call that `late` issues later than `early`. Returns how many consecutive calls agree from there on,
+  // or 0 if `late` never issues the call.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -239,7 +239,7 @@ class Aligner {
     const auto& members = model_.comms[model_.CommOf(missing)].members;
     const Membership& ms = model_.MembershipOf(missing);
     if (IsPointToPoint(call.op->kind)) {
-      const int32_t peer = ms.member_rank + call.peer;  // counted around, it may pass the end
+      const int32_t peer = ms.member_rank + call.peer;  // may exceed the last member, because distances wrap around
       return peer >= 0 && !members.empty() &&
              model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }
@@ -291,7 +291,7 @@ class Aligner {
   }
 
   // Returns the position after which `a` shows how it continues. Usually that is i. If the record ends there because
-  // the rank waits there, it is the last earlier time that the program was at this place.
+  // the rank waits there, returns the last earlier position at this place of the program.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -541,7 +541,8 @@ class Family {
     // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
     if (votes.like_own.size() + 1 < votes.like_reference.size()) return;
     const Token &before = (*c.b)[c.j - 1], &next = (*c.b)[c.j];
-    std::set<uint32_t> comms = {CommOfKind(model_, own.rank, before.klass)};  // in which a rank continued like this one
+    std::set<uint32_t> comms = {
+        CommOfKind(model_, own.rank, before.klass)};  // communicators whose ranks continued like this rank
     for (const Program* p : votes.like_own) comms.insert(CommOfKind(model_, p->rank, before.klass));
     for (const Program* p : votes.like_reference) {
       const bool apart = !comms.contains(CommOfKind(model_, p->rank, before.klass));

@@ -133,7 +133,7 @@ TEST(Program, ReplicasWithDifferentRoundsAreNotCompared) {
 TEST(Program, MembersOfAPairMakeItsCallsTogether) {
   const std::string more = "aaaaaaaaaawaaaaaaaaaaaa", fewer = "aaaaaaawaaaaa", odd = "aaaaaaawaawaaa";
   for (const Told& told : Find({more, more, fewer, odd})) EXPECT_NE(told.rank, 2);
-  // Both ranks of the other pair count as one witness.
+  // Both ranks of the other pair count as one piece of evidence.
   Bundle b = Programs({more, more, fewer, fewer});
   b.ranks.pop_back();
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());

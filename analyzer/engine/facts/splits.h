@@ -18,7 +18,7 @@ struct SplitFault : Cause {
   uint32_t home = kNoIndex;  // the communicator to which the first rank belongs; kNoIndex if no rank created it
   // Communicators with a missing or extra member, or whose members are in a different order.
   std::vector<uint32_t> affected;
-  bool agreed = false;  // all members list the same members; only the shape of the other groups contradicts it
+  bool agreed = false;  // all members list the same members, and only the shape of the other groups shows the fault
 };
 
 // `stalled` is true if the job is stuck. A pattern that few communicators support counts only then.

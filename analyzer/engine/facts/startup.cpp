@@ -52,7 +52,7 @@ constexpr int64_t kNotRecorded = -1;
 struct RankPhases {
   int64_t ns[kPhases] = {0, 0, 0, 0, 0, kNotRecorded};
   int32_t last = 0;        // number of creations at which it arrived last
-  int64_t last_by_ns = 0;  // its total lateness at these
+  int64_t last_by_ns = 0;  // its total lateness at these creations
 
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };

@@ -78,7 +78,7 @@ class Comparer {
  private:
   const Membership& Of(const Member& m) const { return model_.MembershipOf(m); }
 
-  // Ranks that run one program have about the same numbers everywhere.
+  // Ranks that run one program have about the same numbers in all communicators.
   bool NumberAlike(size_t a, size_t b) const {
     const auto behind = [](const Membership& p, const Membership& q) {
       return p.issued >= 0 && q.completed >= 0 && p.issued < q.completed;
@@ -102,7 +102,7 @@ class Comparer {
       const Op* theirs = model_.FindCollective(*member, op.seq);
       return theirs == nullptr || theirs->kind != op.kind ? kNoIndex : model_.UnitOf(r, theirs);
     }
-    // The same neighbor, relative to each rank.
+    // The witness's peer at the same distance as the rank's.
     const int32_t peer = op.root_or_peer - own.member_rank + Of(*member).member_rank;
     const std::vector<Op>& ops = model_.bundle.ranks[witness].ops;
     for (size_t i = model_.ranks[witness].first_in_flight; i < ops.size(); ++i) {

@@ -83,7 +83,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
-  // without any shows a ring that was full of unfinished ones.
+  // without completed operations comes from a ring that was full of unfinished ones.
   full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
@@ -143,8 +143,8 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // Sends and receives complete out of order, so only what is older than all of them is certainly gone.
-        const bool told = !mixed || ms.p2p_completed > ms.issued;  // then it is not the number of a collective
+        // With both kinds of calls in one group, a number up to the last collective's may be a collective's.
+        const bool told = !mixed || ms.p2p_completed > ms.issued;
         if (gone && told && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
@@ -152,7 +152,9 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
-          // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
+          // Sends and receives complete out of order, so records are certainly lost only if they are older than all
+          // remaining ones. A truncated file is missing the last operations, so any operation issued after its end may
+          // be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
@@ -439,7 +441,7 @@ bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
 
 int32_t WaitGraph::AloneDone(const GpuFront& front) const {
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // Visits the members once per operation, not once for each of them.
+  // Visits the members only once per operation, not once per waiting member.
   const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
   if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
   return it->second;
@@ -505,7 +507,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
     if (collective.node == kNoIndex) {
-      // Visits the members once per operation, not once for each of them.
+      // Visits the members only once per operation, not once per waiting member.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
       for (const Member& m : model_.comms[comm].members) {

@@ -258,8 +258,8 @@ class Trial {
     return true;
   }
 
-  // Adds ranks that may have kept a suspect without data waiting. Such a rank alone is in a call with the suspect.
-  // Ranks at the same place of similar communicators passed different arguments.
+  // Adds ranks that may have kept a suspect without data waiting. Only such a rank and the suspect take part in a call,
+  // and ranks at the same place of similar communicators passed different arguments.
   void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
     const Siblings siblings(view_.model);
     const auto suspect = [&](int32_t program) {
@@ -417,7 +417,7 @@ class Trial {
     }
     if (!blind.empty())
       assumed.push_back(
-          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, is in no other work"));
+          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, does no other work"));
     for (const Given& other : given) corrected.insert(corrected.end(), other.ranks.begin(), other.ranks.end());
     if (!corrected.empty())
       assumed.push_back(absl::StrCat("the further findings, at ", Named(corrected), ", are corrected as well"));

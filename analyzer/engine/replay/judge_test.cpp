@@ -435,8 +435,8 @@ TEST(JudgeTest, AProofChangesNothingElse) {
   EXPECT_EQ(verdict.SerializeAsString(), Analyze(bundle).SerializeAsString());
 }
 
-// The last two members of a communicator that claims many have sent to all others and wait for each other. Returns the
-// CPU time for judging two ranks that send to all members.
+// Judges a communicator that claims to have many members. Only its last two left data: they have sent to all others,
+// and wait for each other. Returns the CPU time for judging two ranks that send to all members.
 double SecondsForExchanges(int32_t members) {
   testing::Job job(1, 1, 2, 0);
   job.comms = {JobComm{"pp", {0, 1}}};

@@ -245,7 +245,7 @@ class Player {
   }
 
   // All calls of a group complete together, and a GPU runs a group's transfers in any order. So a group with an open
-  // call may also hold up the groups that exchange with it, and these others.
+  // call may hold up the groups that exchange with it, and those may hold up further groups.
   std::vector<bool> Held() const {
     std::vector<bool> held(units_.size());
     std::vector<uint32_t> next;

@@ -37,7 +37,7 @@ struct Call {
 enum class Host : uint8_t {
   kWaits,   // makes the calls that others wait for when all its own have completed
   kHalted,  // makes no further call
-  kFree,    // makes the calls that others wait for at once
+  kFree,    // makes the calls that others wait for immediately
 };
 
 struct Program {

@@ -63,7 +63,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
   std::vector<Cause> causes;
   for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
     const CommView& view = facts.model.comms[c];
-    // The calls of each member, by (sequence, number of calls with that number).
+    // For each sequence number: how many calls with that number each member made.
     std::map<int64_t, std::vector<int32_t>> counts;
     for (size_t m = 0; m < view.members.size(); ++m) {
       const Member& member = view.members[m];
@@ -95,7 +95,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
         const Rank& rank = facts.bundle.ranks[member.rank_index];
-        if (rank.damaged) continue;  // a call that only this rank's record contains may be damage
+        if (rank.damaged) continue;  // a call that only this damaged record contains may never have been made
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {

@@ -31,11 +31,12 @@ Cause NotBegunCause(const Facts& facts, uint32_t node);
 // The node is a rank without data that others wait for.
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node);
 Cause NoDataCause(const Facts& facts, int32_t global_rank);
-// For ranks that wait in unknown operations of these communicators. If some members left no data, names those members
-// instead, because the operations may wait for them.
+// Handles ranks that wait in unknown operations of these communicators. If some members left no data, names those
+// members instead, because the ranks may wait for them.
 void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c);
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node);
-// Returns whether the operation waits for a member that no record shows, although all ranks that it could be left data.
+// Returns whether the operation waits for a member that no record names, although no rank without data can be this
+// member.
 bool MissesUnknown(const Facts& facts, const GpuFront& front);
 // Returns whether the GPU of any member is known to have failed.
 bool GpuFailed(const Facts& facts, uint32_t comm);

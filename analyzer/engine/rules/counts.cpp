@@ -17,7 +17,7 @@ Cause FromCounts(const Facts& facts) {
   if (c.ranks.size() > kMost) c.ranks.clear();
   c.Add(Evidence::COUNTS_BEFORE, c.ranks);
   if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
-    c.grade = GRADE_WEAK;  // the differing number may be damage
+    c.grade = GRADE_WEAK;  // the differing number may be damaged data
     c.rivals.clear();
     c.Flag(true);
   }
@@ -39,7 +39,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);
-  // If the counts of all of them are unusual, the counts do not show which rank closed the cycle.
+  // If the counts of all ranks in the cycle are unusual, they do not show which rank closed the cycle.
   if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among ||
       !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
     return;

@@ -155,7 +155,7 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
       }
     }
   } else {
-    c.doubtful = true;  // what it waits in explains more
+    c.doubtful = true;  // the operation that the rank waits in explains more
     c.reason = REASON_ELSEWHERE_THAN_CREATION;
     c.Count(p.waiting.size());
   }

@@ -67,7 +67,7 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// The ranks that left their program, if a few ranks cause the cycle: only these are in operations on one kind of
+// The ranks that left their program, if a few ranks cause the cycle. No other rank is in an operation on that kind of
 // communicator.
 struct Left {
   std::vector<int32_t> ranks;  // ascending; empty if equally many others would have to make those operations instead
@@ -129,7 +129,7 @@ struct OutOfOrder {
 // Finds ranks whose order is shared by few others. Ranks that are past these operations count as well, because the
 // cycle itself may contain only one rank of each order.
 OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) {
-  constexpr int64_t kMany = 3;     // minimum number of ranks, and of agreeing ranks for each that differs
+  constexpr int64_t kMany = 3;     // minimum size of the majority, and its minimum ratio to the minority
   constexpr int64_t kEnough = 64;  // examining more would not change the decision
   OutOfOrder odd;
   std::set<int32_t> ranks;
@@ -253,8 +253,8 @@ bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   });
 }
 
-// GPUs run operations in an order other than the order of issue. If only one GPU does, and the others have not issued
-// what it runs, there is another explanation. Work outside NCCL keeps that GPU's stream from the operation.
+// Handles GPUs that run operations in an order other than that of issue. If only one GPU does so, and the others have
+// not issued what it runs, work outside NCCL blocks that GPU's stream.
 Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
   const uint32_t node = circle.launch_order.front();
   const int32_t r = facts.graph->RankOf(node);
@@ -266,7 +266,7 @@ Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const C
   return stall.At(facts.bundle, front.comm, *front.op, r);
 }
 
-// Adds the calls that ranks are in, in order.
+// Adds the calls in which the ranks wait, in order.
 void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent, Cause* c) {
   for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
     if (orders[i].ops.empty()) continue;

@@ -108,8 +108,8 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;
-    // A text that shows an exception, or that others miss the process. Other ends may follow from what the ranks
-    // without data did.
+    // A text shows an exception, or that peers miss the process. Any other end may result from what a rank without data
+    // did.
     const bool told = rank.source == Source::kFlightRecorder && (!p.exception.empty() || p.life == Life::kGone);
     const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
     const bool abnormal = told || (ended && known.empty());

@@ -24,9 +24,9 @@ std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
 
 std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known) {
   std::vector<Cause> causes;
-  // A framework's dump has no checksums, so a number in a damaged file may itself be damaged. A difference there is no
-  // second cause without other evidence. A cause based on operations that may be complete does not explain calls that
-  // are seen to differ.
+  // A framework's dump has no checksums, so a number in a damaged file may itself be damaged. Without other evidence, a
+  // difference in such a file is not reported as a second cause. A cause based on operations that may be complete does
+  // not explain calls that are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
   auto garbled = [&](int32_t r) {

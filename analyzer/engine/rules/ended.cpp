@@ -37,8 +37,8 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   return any;
 }
 
-// Returns whether a third rank issued a call on another communicator that one of those behind never did. If so, that
-// one stopped, rather than ended with the job.
+// Returns whether a third rank issued a call on another communicator that one of the ranks behind never issued. If so,
+// that rank stopped instead of ending with the job.
 bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>& ahead,
                   const std::vector<int32_t>& behind) {
   std::map<uint32_t, int64_t> most;  // indexed by communicator: highest number issued by the others

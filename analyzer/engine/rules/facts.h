@@ -29,7 +29,7 @@ class Facts {
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
-  // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that it
+  // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that the edge
   // leaves. For a collective, this is only its first member.
   template <typename Look>
   void EachWaiter(uint32_t node, Look look) const {

@@ -83,7 +83,7 @@ bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
   return false;
 }
 
-// The rank never called the call in which others wait, but its process does not appear to be stuck.
+// The rank never made the call in which others wait, but its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
@@ -124,8 +124,8 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       c.AddRival(Rival::SILENT_RANK);
     }
   }
-  // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
-  // certain.
+  // A text does not show all groups of a rank, so the rank may be in the call that others wait in. An exception or a
+  // differing call elsewhere is certain.
   const bool unrecorded =
       waiter.edge != nullptr && std::none_of(rank.memberships.begin(), rank.memberships.end(),
                                              [&](const Membership& ms) { return ms.comm == waiter.edge->comm; });
@@ -280,7 +280,7 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
     const ActivityView activity = ClassifyActivity(rank.process);
     c.stall = activity.stall;
-    // A compiler computes; a stack taken once shows that as well as two samples.
+    // A compiler uses the CPU, so one sample of its stack is enough.
     c.moving = activity.moving == Moving::kYes ||
                (activity.stall == Stall::kCompilation && activity.moving == Moving::kUnknown);
     // If the place of the CPU thread is not recorded, its stack shows it.

@@ -1,6 +1,5 @@
-// With backends whose groups have no names (gloo), a dump contains one fact about groups. This is the number of members
-// of the newest group that the process created. The number reveals ranks that created a different group from their
-// peers', or have not created it yet.
+// Some backends (gloo) do not name their groups. Their dumps contain only the size of the newest group that each
+// process created. The size reveals ranks that created a different group from their peers', or have not created it yet.
 #include <algorithm>
 #include <cstdint>
 #include <map>

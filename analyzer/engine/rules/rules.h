@@ -50,7 +50,7 @@ std::vector<Cause> FromAsyncErrors(const Facts& facts);
 void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
 // Adds to `causes` the ranks that never arrived at the creation of a communicator, and removes what they explain.
 void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
-// Does the same for communicators that differ from others of the same kind.
+// Like AddFromCreations, for communicators that differ from others of the same kind.
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes);
 // For backends whose groups have no names. If the newest group's size differs from the peers', replaces the causes that
 // this difference explains.

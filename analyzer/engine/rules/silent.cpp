@@ -1,4 +1,4 @@
-// Determines which ranks without data, although others wait for them, are most likely victims, too.
+// Determines which ranks without data are most likely victims, although other ranks wait for them.
 #include <algorithm>
 #include <set>
 #include <vector>

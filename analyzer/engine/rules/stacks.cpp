@@ -82,7 +82,7 @@ std::string InnermostOf(const Rank& rank) {
                       place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
 }
 
-// Makes `c` say that these ranks hold up those that wait.
+// Fills `c` with the ranks that delay the job and the ranks that wait for them.
 void SetHolders(const Facts& facts, const std::vector<int32_t>& few, const std::vector<int32_t>& waiting, Cause* c) {
   c->ranks = few;
   c->waiting = waiting;

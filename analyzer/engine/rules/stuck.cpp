@@ -44,7 +44,7 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   return unseen;
 }
 
-// An unknown rank holds this place among the members, and no record shows it in an operation there.
+// Returns whether the communicator has a member that no record names.
 bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   return std::any_of(members.begin(), members.end(),
@@ -93,8 +93,9 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this operation and another one at once may run them in a different order from its peers. That order
-// closes a cycle only if each member is in such another operation, and all members of that other operation entered it.
+// A GPU that runs this operation and another one at once may run them in a different order from its peers. The
+// different order closes a cycle only if each member of this operation is also in another one, which all of its own
+// members have entered.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {
@@ -121,7 +122,7 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   *rival->mutable_call() = std::move(another);
 }
 
-// How far the members of a stuck operation have got.
+// The progress of the members of a stuck operation.
 struct Inside {
   bool all_known = false;
   std::vector<int32_t> failed;    // members whose GPU reported an error
@@ -148,7 +149,7 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
   }
 }
 
-// Does this for all members, and sets the ranks of the cause.
+// Calls LookAt for all members, and sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};

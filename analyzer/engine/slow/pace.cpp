@@ -202,7 +202,7 @@ std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uin
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
   };
   std::map<uint64_t, Beside> places;
-  std::map<uint64_t, std::pair<double, double>> shared;  // how waits vary, and how gaps vary with them
+  std::map<uint64_t, std::pair<double, double>> shared;  // variance of waits, covariance with gaps; not normalized
   for (uint32_t r : role) {
     if (DurationsOnly(timing_.model.bundle.ranks[r])) continue;
     std::map<uint64_t, Values> own;

@@ -75,7 +75,7 @@ class Paces {
     bool ahead = false;    // the thread reached the second before the first had ended, so the first did not block it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };
-  // A place in the program of a role.
+  // What the ranks of a role do while they wait at one place of their program.
   struct Beside {
     bool works = false;      // the CPU threads work while their own operation waits
     int64_t longest_ns = 0;  // the 90th percentile for the rank with the longest gaps

@@ -31,8 +31,8 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
 }
 
 // Members leave a collective at about the same moment. How far a rank's end times deviate from that moment limits their
-// precision, whatever their source. Members on the rank's own clock show that best. Between hosts, clock alignment adds
-// its error.
+// precision, for any source of times. Members on the rank's own clock show that best. Between hosts, clock alignment
+// adds its error.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
   std::vector<std::pair<uint32_t, int64_t>> ends;  // rank and its end time; in the job's time if aligned

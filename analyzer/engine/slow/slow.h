@@ -21,9 +21,9 @@ namespace lockstep {
 // How often, and by how much, a rank arrived after the others in the compared collectives.
 struct LateArrivals {
   int64_t compared = 0, last = 0;
-  int64_t later_ns = 0;  // total time by which it was later than the previous rank, where it was last
+  int64_t later_ns = 0;  // in the collectives where it was last: total time between the second-last arrival and its own
   int64_t much = 0;      // number of arrivals in `last` that are late enough to matter in a step
-  double by_chance = 0;  // how often it would be last if all ranks were last equally often
+  double by_chance = 0;  // how often it would be last by chance alone
 };
 
 class Slowness {

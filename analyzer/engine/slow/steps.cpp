@@ -47,8 +47,8 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   return kDeviation * static_cast<double>(Median(std::move(pooled)));
 }
 
-// The same for a single rank, which chance may delay in more steps than others. Omits only the sixth of its steps that
-// deviates most.
+// Like VariationOf, for a single rank, which chance may delay in more steps than others. Omits only the sixth of its
+// steps that deviates most.
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;
@@ -181,7 +181,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     if (static_cast<double>(s.excess_ns) <
         kClear * most / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1)))
       continue;
-    // The number of its steps in which it is slow, and since when.
+    // In how many of its steps the rank is slow, and since when.
     size_t slow = 0, run = 0;
     bool running = true;
     for (int64_t ns : pace.beyond_ns) {
@@ -190,7 +190,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       running &= here;
       run += running;
     }
-    // With only a few steps, one that is not slow shows that the others may be slow by chance.
+    // With only a few steps, a step that is not slow shows that the others may be slow by chance.
     if (steps < kEnoughSteps ? slow < steps : slow * 10 < steps * 7) continue;
     if (run + 2 <= steps && slow == run && run >= 3 &&
         std::all_of(pace.beyond_ns.begin() + static_cast<ptrdiff_t>(run), pace.beyond_ns.end(),

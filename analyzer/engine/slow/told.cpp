@@ -42,8 +42,8 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.Flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // If only durations are known, own work is the part of a step that they leave over. A few ranks or steps do not show
-  // reliably what is usual.
+  // If only durations are known, own work is the rest of a step. A few ranks or steps do not show reliably what is
+  // usual.
   const size_t siblings = paces_.roles[pace.role].size();
   c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;

@@ -107,7 +107,7 @@ TEST(Age, AnOperationIsNotOlderThanTheEndOfTheOneBeforeItOnItsStream) {
   }
 }
 
-// Every rank with a readable clock is idle and has made no call for a long time. They may wait for the rank whose
+// Every rank with a readable clock is idle and has made no call for a long time. These ranks may wait for the one whose
 // clock was set back.
 TEST(Age, AMissingRankDoesNotProveThatTheJobMoves) {
   for (const int64_t seconds : {1, 30}) {

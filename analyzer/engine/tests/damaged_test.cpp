@@ -391,7 +391,7 @@ TEST(DamagedDumps, LostRecordsAfterAFirstOperationAreNotAHang) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// Checks that no rank is blamed in a job of four ranks if rank 2's file is truncated, at whatever point.
+// Truncates rank 2's file at many places, and expects that no rank of the four is blamed.
 void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_of) {
   const std::string whole = ToPickle(dump_of(2));
   int read_in_part = 0;

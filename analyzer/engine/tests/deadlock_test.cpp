@@ -408,8 +408,8 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   }
 }
 
-// Without marks, no record shows on which call a GPU is. Calls of all ranks behind the exchanges show that the peer of
-// the odd send never received it, and that another rank waits for the send that its neighbor made elsewhere. The peer
+// Without marks, no record shows on which call a GPU is. The calls after the exchanges show two things: the peer of the
+// odd send never received it, and another rank waits for the send that its neighbor made to that peer instead. The peer
 // may be a new one, or the neighbor on the other side.
 TEST(PointToPoint, TheSenderToAWrongPeerIsNamedWithoutMarks) {
   for (const int wrong : {0, 3}) {
@@ -469,8 +469,8 @@ TEST(Deadlock, ProcessesOutsideNcclMayWaitToLaunch) {
   }
 }
 
-// One replica ended. A rank of the other one made an extra call on the communicator of both before its next call, in
-// which its own replica waits for it.
+// One replica ended. In the other replica, a rank made an extra call on the communicator of both replicas. So the rest
+// of its replica waits for it in the next call.
 TEST(Deadlock, ReplicasThatEndedAreNotToBlameForAnExtraCall) {
   Job job = Empty(8, {{"world", {0, 1, 2, 3, 4, 5, 6, 7}}, {"tp_0", {0, 1, 2, 3}}, {"tp_1", {4, 5, 6, 7}}});
   for (int r = 0; r < 8; ++r) {

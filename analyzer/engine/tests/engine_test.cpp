@@ -597,7 +597,7 @@ TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
-  Bundle gone = job.Run();  // known to be stuck, whatever the rings show
+  Bundle gone = job.Run();  // known to be stuck, even if the rings do not show it
   for (Rank& r : gone.ranks) {
     r.source = Source::kRing;
     r.process.life = Life::kGone;

@@ -565,7 +565,7 @@ TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotChangeTheCulprit) {
     for (const Finding& f : v.findings()) {
       // A summary about several ranks uses the plural.
       EXPECT_TRUE(f.culprit_ranks_size() < 2 || f.summary().find("its GPU") == std::string::npos) << f.summary();
-      if (f.kind() == RANK_NO_DATA) continue;  // this finding reports it and proves nothing
+      if (f.kind() == RANK_NO_DATA) continue;  // it only reports missing data, and blames no rank
       for (int32_t r : f.culprit_ranks()) {
         const auto& truth = GetParam().culprits;
         EXPECT_NE(std::find(truth.begin(), truth.end(), r), truth.end()) << left_out << "\n" << v.DebugString();

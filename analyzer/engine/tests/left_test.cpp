@@ -159,7 +159,7 @@ TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.85) << "no earlier call shows that the call of all was never made there";
 }
 
-// The same with rank 6 in the place of its leader: rank 5 issued the leaders' call, behind a call of its island.
+// Rank 6 takes the place of its island's leader: rank 5 issued the leaders' call, behind a call of its island.
 TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
   const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
                                      {"leaders", {0, 5}},
@@ -335,7 +335,7 @@ TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
   EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC (reason"), std::string::npos)
       << v.findings(0).summary();
-  // A process that was killed is dead, whatever its recorder did before.
+  // A process that was killed is dead, even if its recorder had stopped before.
   b.ranks[5].process.life = Life::kKilled;
   b.ranks[5].process.signal = 9;
   v = Analyze(b);

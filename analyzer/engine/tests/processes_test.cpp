@@ -67,7 +67,7 @@ TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
 }
 
-// A few seconds do not show whether the rank will continue. A stopped process does not.
+// A few seconds do not show whether the rank will continue. A stopped process will not.
 TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
   Bundle bundle = Waiting(8);
   bundle.ranks[3].process = At(kInLoader);

@@ -113,7 +113,8 @@ std::string NamedBy(const Verdict& v) {
   return named;
 }
 
-// Ranks 0 to 3 decode in pairs, each as long as its answers take; 0 and 2 then meet 4. Ranks 4 and 5 train.
+// Ranks 0 to 3 decode in pairs, each pair for as long as its answers take. Ranks 0 and 2 then share a call with rank 4.
+// Ranks 4 and 5 train.
 TEST(Rounds, APairWithItsOwnNumberOfRoundsLeftNoProgram) {
   RoundDumps job(
       6, {{"world", {0, 1, 2, 3, 4, 5}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"lead", {0, 2, 4}}, {"train", {4, 5}}});
@@ -164,7 +165,7 @@ TEST(Rounds, AGroupThatAgreesSkippedNothing) {
   EXPECT_EQ(NamedBy(job.Judge()), "COLLECTIVE_STUCK 6 7");
 }
 
-// Rank 7 is in a call that nobody else makes, and 6 waits for it. The others are done.
+// Rank 7 is in a call that no other rank makes, and rank 6 waits for rank 7. The others have finished.
 TEST(Rounds, ARankAloneInACallIsAheadAlthoughItHoldsAnother) {
   RoundDumps job = FourPairs();
   for (size_t r = 0; r < 8; ++r) {
@@ -180,8 +181,8 @@ TEST(Rounds, ARankAloneInACallIsAheadAlthoughItHoldsAnother) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{7}) << v.DebugString();
 }
 
-// Rank 2 left out a call of the second group, so that the next ones of the others matched its later ones.
-TEST(Rounds, AnOlderCallOfAnotherStrandExplainsACallThatAllAreIn) {
+// Rank 2 skipped a call of the second group, so its later calls there matched earlier ones of the other ranks.
+TEST(Rounds, AnOlderCallOfAnotherGroupExplainsACallThatAllAreIn) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"sparse", {0, 1, 2, 3}}});
   for (size_t r = 0; r < 4; ++r) {
     job.Call(r, 0, 64);
@@ -194,7 +195,8 @@ TEST(Rounds, AnOlderCallOfAnotherStrandExplainsACallThatAllAreIn) {
   EXPECT_EQ(NamedBy(job.Judge()), "RANK_NOT_ARRIVED 2");
 }
 
-// Rank 3 is in a call of all ranks that nobody else makes. The records of what the others are in are overwritten.
+// Rank 3 is in a call of all ranks that no other rank makes. The records of the other ranks' current operations are
+// overwritten.
 TEST(Rounds, ARankThatLeftIsNamedIfTheRecordsOfTheOthersAreOverwritten) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"across", {0, 2}}});
   for (size_t r = 0; r < 4; ++r) {
@@ -273,7 +275,7 @@ TEST(Rounds, ARankThatReceivesInTurnTookNoWrongPeer) {
   EXPECT_THAT(NamedBy(Hub(2, {7, 3, 2, 2}).Judge()), ::testing::HasSubstr(" 2"));
 }
 
-// The record of what rank 0 waits in is overwritten, and rank 3 left no dump.
+// The record of the operation that rank 0 waits in is overwritten, and rank 3 left no dump.
 TEST(Rounds, AMemberWithoutDataIsLikelierThanARankWhoseRecordIsGone) {
   RoundDumps job = Hub(-1, {8, 3, 3, 2});
   job.Leave(3);
@@ -282,7 +284,7 @@ TEST(Rounds, AMemberWithoutDataIsLikelierThanARankWhoseRecordIsGone) {
   EXPECT_EQ(NamedBy(v), "RANK_NO_DATA 3") << v.DebugString();
 }
 
-// Each rank sends to the next one around. In the last step, rank 1 sends past its neighbor.
+// Each rank sends to the next one in a ring. In the last step, rank 1 sends to the one after its neighbor.
 TEST(Rounds, RanksOfARingHaveOneRole) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"ring", {0, 1, 2, 3}}});
   for (size_t r = 0; r < 4; ++r) {

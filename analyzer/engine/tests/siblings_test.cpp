@@ -159,7 +159,7 @@ TEST(Siblings, OtherPairsShowWhichMemberOfAnUnequalPairIsOdd) {
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-// The same, but all others continued to a call of the whole job: rank 0 did not end, it stopped.
+// Like the previous test, but all other ranks continued to a call of the whole job. So rank 0 stopped; it did not end.
 TEST(Siblings, ARankThatOthersWentPastDidNotEnd) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);

@@ -58,8 +58,8 @@ TEST(Silent, AGpuErrorNeedsNoOtherExplanation) {
   }
 }
 
-// A GPU starts an operation that it reaches, whatever its peers do. A GPU that did not start is blocked by its own
-// work, not by a partner without data. A GPU that did start waits for that partner.
+// A GPU starts an operation as soon as it reaches it, even without its peers. A GPU that did not start is blocked by
+// its own work, not by a partner without data. A GPU that did start waits for that partner.
 TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   for (bool gpu : {true, false}) {
     Job job(2, 1, 4, 4);

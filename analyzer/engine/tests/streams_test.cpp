@@ -100,7 +100,7 @@ TEST(Streams, TheDependencyNamesTheStream) {
     return streams;
   };
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0}));
-  // An event that has passed shows nothing. Then any work issued before may be in the way.
+  // A completed event shows nothing. Any work issued earlier may then be what blocks the operation.
   b.ranks[0].streams[1].depends_on[0].ticket = 0;
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }

@@ -1,5 +1,5 @@
 // Tables of numbers find mismatches and matching calls. They must find the same as comparing all calls with the same
-// number, whatever numbers a hostile record contains.
+// number, even with the numbers of a hostile record.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -226,7 +226,7 @@ TEST(Tables, AGroupWithSeveralPeersMeasuresNoPair) {
   EXPECT_EQ(pairs(3, 3), 0u) << "both are in one group";
 }
 
-// After many searches a table answers; it must find the same records as reading them does.
+// After many searches, a table replaces the scan of the records. Both must find the same records.
 TEST(Tables, SendsAreTheSameAfterManySearches) {
   std::mt19937 random(5);
   std::vector<std::vector<Op>> calls(kMembers);

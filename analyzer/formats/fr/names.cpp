@@ -111,8 +111,7 @@ OpName ParseOpName(std::string_view profiling_name) {
     ParsePair(rest, "<-", &out);
   } else {
     out.kind = CollectiveKind(squeezed);
-    // The record of a batch's end has the batch's operation in capitals; "allreduce_coalesced" is an operation of its
-    // own.
+    // The record of a batch's end has the batch's operation in capitals; "allreduce_coalesced" is a separate operation.
     out.batch_end = word == "coalesced" || (word.ends_with("_coalesced") && IsUpper(word[0]));
   }
   return out;

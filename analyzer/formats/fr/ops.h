@@ -21,7 +21,7 @@ struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
   bool measured = false;  // the dump has the operation's duration
-  uint8_t backend = 0;    // tells "nccl" from "gloo" in a file with both
+  uint8_t backend = 0;    // distinguishes "nccl" from "gloo" in a file with both
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
   int64_t op_id = kUnknown;  // counts the group's collectives, sends and receives together
   int64_t timeout_ms = -1;   // the watchdog's timeout; -1 if unknown

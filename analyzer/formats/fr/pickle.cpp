@@ -92,7 +92,8 @@ class Memo {
   uint64_t puts() const { return puts_; }  // MEMOIZE uses it as the next number
 
  private:
-  // Numbers up to this far beyond those of a counting writer are in an array, others in a map.
+  // A writer that counts uses consecutive numbers. Numbers up to this far beyond them are in an array, larger ones in a
+  // map.
   static constexpr uint64_t kSlack = 4096;
   [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
     const auto found = far_.find(index);

@@ -159,8 +159,8 @@ class StateJudge {
   // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
   // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies to
   // several calls with one number, which are launched together. If two or more calls outside any batch are beyond the
-  // counter, they were captured and never ran as recorded. A counter that never began proves this only in a process
-  // whose other counters did.
+  // counter, they were captured and never ran as recorded. A counter that has not started proves this only if other
+  // counters of the process have.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
@@ -467,7 +467,8 @@ class StateJudge {
         out = FromStatus(*view.status, false, rank_.start_recorded);
         out.p2p_issued = newest->p2p_seq > 0 ? newest->p2p_seq : kNone;
       }
-      // The status has one number for both counters. A number above what one counter has issued is of the other.
+      // The status has one number for both counters. A number above what one counter has issued belongs to the other
+      // counter.
       if (out.issued != kUnknown && out.started > out.issued) {
         out.p2p_started = std::exchange(out.started, kUnknown);
       } else if (out.p2p_issued != kUnknown && out.p2p_started > out.p2p_issued) {

@@ -168,7 +168,7 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    // Indexed by size and member, as far as known.
+    // Indexed by size and member, where known.
     std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {

@@ -136,7 +136,8 @@ class Calls {
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
-      std::map<int32_t, std::pair<int, bool>> of_size;  // by size: number without a name, and whether one began earlier
+      std::map<int32_t, std::pair<int, bool>>
+          of_size;  // by size: number of communicators without identity, and whether one began before the log
       for (const NcclComm& comm : process->comms) {
         if (!Identity(*process, comm).empty()) {
           identified.insert(comm.size);
@@ -362,8 +363,9 @@ class Calls {
     return comm.begun || comm.made || sent || (comm.calls > 0 && comm.first_op_count == 0);
   }
 
-  // Sends match receives in order. Both sides must begin at the same one, because numbers count from the first recorded
-  // one. If the other side was not issued, or has a different size, the operation cannot be complete.
+  // Sends match receives in order. The records of both sides must begin at the same transfer, because numbers count
+  // from the first recorded one. If the other side was not issued, or has a different size, the operation cannot be
+  // complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
     std::vector<std::pair<const NcclTransfer*, bool>> add;  // bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
@@ -440,7 +442,7 @@ class Calls {
       const NcclCall& call = calls[i].second;
       Op op = OpOf(index, call, calls[i].first);
       op.seq = number(i);
-      // Some member has not issued it.
+      // Some member has not issued the operation.
       if (op.seq > least && NeedsEveryMember(call.kind)) op.state = OpState::kIncomplete;
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||

@@ -94,7 +94,8 @@ class Completed {
     std::sort(ops.begin(), ops.end(), [](const InspectorOp& a, const InspectorOp& b) { return a.number < b.number; });
     for (const InspectorOp& from : ops) {
       if (data->used.size() >= kMostGroupsOfRank) return;
-      // Processes write at different times, so operations after the end of one file say nothing about that file's rank.
+      // Processes write at different times, so operations after the end of one file prove nothing about that file's
+      // rank.
       if (from.number > last_.at(NameOf(*own.comm, from.kind)).begin()->first) continue;
       const uint32_t index = Ranks::GroupOf(data, NameOf(*own.comm, from.kind), own.comm->name);
       Op op;

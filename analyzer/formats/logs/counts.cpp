@@ -44,7 +44,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
 // The job's ranks by host and PID, as found by lockstep attach.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
-// Returns whether a communicator of this size is the whole job, as far as a report shows.
+// Returns whether a communicator of this size is the whole job, according to the reports.
 bool IsWhole(const RasReports& ras, int32_t size) { return size >= (ras.gpus > 0 ? ras.gpus : ras.largest); }
 
 // Adds the ranks of processes that a report lists. If no communicator numbers them all, they are assumed to follow the
@@ -58,7 +58,7 @@ void AddProcesses(const RasReports& ras, Processes* processes) {
   }
   size_t on_host = 0, all = 0;
   for (const auto& [host, gpus] : by_host) on_host = std::max(on_host, gpus.size()), all += gpus.size();
-  // Otherwise a process has several GPUs, or the report does not show the order of all hosts.
+  // If this is false, a process has several GPUs, or the report does not list all hosts' processes.
   const bool even = on_host * by_host.size() == all && all == ras.processes.size();
   if (even && ras.host_order.size() == by_host.size()) {
     int32_t rank = 0;
@@ -188,7 +188,7 @@ std::string CountsText(const RasComm& comm) {
 // Reports ranks that do not answer ncclras, or whose state differs from the others'. These ranks are numbered within a
 // communicator, and their current calls are unknown.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
-  std::set<std::string> told;  // because several reports repeat it
+  std::set<std::string> told;  // texts already reported: several reports may repeat one
   for (const RasOdd& odd : file.ras.odd) {
     const bool dead = file.ras.dead.contains({odd.rank.host, odd.rank.pid});
     const std::string what = !odd.status.empty() ? absl::StrCat("has status ", odd.status, ", unlike the others")

@@ -189,7 +189,8 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   if (std::none_of(came.begin(), came.end(), [](const auto& entry) { return !entry.second.first; })) return;
   if (!report) return AddOnly(came, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier", ranks);
-  // A report of PyTorch's watchdog numbers ranks inside a group. It is the whole job's if no line names another one.
+  // A report of PyTorch's watchdog numbers ranks inside a group. That group is the whole job if no line names another
+  // group.
   for (const FileFacts& file : files) {
     for (const auto& said : file.watchdog) {
       if (said.what.group.empty() || said.what.group == kWholeName || said.what.desc == kWholeDesc) continue;
@@ -198,7 +199,7 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
                                       " did not join a collective, and nothing shows which ranks of the job they are"));
     }
   }
-  // The report contains all that the other lines show of these ranks.
+  // The report contains everything that the other lines show about these ranks.
   for (const auto& [rank, how] : came) {
     const auto known = ranks->ranks.find(rank);
     if (known == ranks->ranks.end()) continue;
@@ -271,7 +272,8 @@ void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   std::map<int32_t, std::pair<bool, const std::string*>> came;
   for (const int32_t rank : first) came.try_emplace(rank, false, &newest->path);
-  // At least one rank has submitted the tensor. Ranks are numbered from 0, so the lowest one that is not missing has.
+  // At least one rank has submitted the tensor. Ranks are numbered from 0, so the lowest rank that is not missing has
+  // submitted it.
   int32_t arrived = 0;
   while (first.contains(arrived)) ++arrived;
   came.try_emplace(arrived, true, &newest->path);

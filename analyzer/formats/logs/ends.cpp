@@ -225,7 +225,7 @@ class Ends {
   }
 
   // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
-  // Ranks that the launcher killed were alive until then. So the rank at fault is more likely one of the others.
+  // Ranks that the launcher killed were still alive. So the rank at fault is more likely one of the others.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);

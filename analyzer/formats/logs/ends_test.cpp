@@ -56,7 +56,7 @@ TEST_F(EndsTest, ARankThatLeftWithoutAWordIsFoundByWhatOthersLost) {
   ExpectOnly(Told(), RANK_NO_DATA, {0});
 }
 
-// torchrun ended rank 3 before rank 3 could print anything, so rank 3 was alive until then.
+// torchrun ended rank 3 before rank 3 could print anything, so rank 3 was still alive.
 TEST_F(EndsTest, ARankThatTheLauncherEndedDidNotEndFirst) {
   Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2, 3}));
   ExpectOnly(Told(), RANK_NO_DATA, {0});

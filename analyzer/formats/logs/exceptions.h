@@ -45,7 +45,7 @@ class ExceptionReader {
   Prefix WriterOf(const Prefix& prefix);
 
   std::map<Prefix, Writer> writers_;
-  Prefix labeled_{-1, -1, -1};          // label of the newest line that begins a traceback, if it ends with that text
+  Prefix labeled_{-1, -1, -1};          // label of the newest line that ends with the beginning of a traceback
   int64_t lines_ = 0, labeled_at_ = 0;  // number of lines so far, and at the newest line of that traceback
   std::vector<Raised> errors_;          // see TakeError
   std::vector<Raised> unplaced_;        // exceptions about other processes, followed by another without a prefix

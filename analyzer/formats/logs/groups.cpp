@@ -543,7 +543,7 @@ class Watchdogs {
   bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is rank 3 of the job
 };
 
-// Gives an operation that no line names the name that other ranks print for the same number, if they agree.
+// If no line names an operation, uses the name that other ranks print for the same number, if they agree.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {

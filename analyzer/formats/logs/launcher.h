@@ -28,7 +28,7 @@ class LauncherReader {
  public:
   void Take(std::string_view text);
   std::vector<FailedWorker> Finish();
-  // Ranks that a launcher ended itself, and that were therefore alive until then.
+  // Ranks that a launcher ended itself, and that were therefore still alive at the first failure.
   const std::set<int32_t>& terminated() const { return terminated_; }
 
  private:

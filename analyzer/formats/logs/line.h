@@ -45,7 +45,7 @@ inline bool Holds(std::string_view text, std::string_view part) { return text.fi
 std::optional<int64_t> LeadingNumber(std::string_view text);
 // Returns the number after the first `key` in `text`.
 std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key);
-// The same if the number can be a rank; otherwise -1.
+// Like NumberBehind, but returns -1 if there is no number or it cannot be a rank.
 int32_t RankBehind(std::string_view text, std::string_view key);
 
 // Returns false if the bytes cannot be text.

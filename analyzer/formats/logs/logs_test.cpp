@@ -134,7 +134,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// Lines that C++ code prints last lack torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" is a rank inside group 2 there.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
@@ -249,7 +249,7 @@ TEST_F(LogsTest, AnErrorOfTheNetworkDoesNotRuleItOut) {
   EXPECT_FALSE(ruled_out(Told()));
 }
 
-// Each host's torchrun numbers its workers from 0. The last lines of a process lack its rank.
+// Each host's torchrun numbers its workers from 0. The last lines of a process do not contain its rank.
 TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   for (const int host : {0, 1}) {
     std::string log;
@@ -716,7 +716,7 @@ TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
   ExpectOnly(Told(), RANK_DEAD, {1});
 }
 
-// The log does not show which group rank 1 belongs to. Its stack shows that it is in none.
+// The log does not show which group rank 1 belongs to. Its stack shows that it is in no call.
 TEST_F(LogsTest, AStackOfTheRankThatIsInNoCall) {
   std::string log = "world_size=4\n";
   for (int rank : {2, 3}) log += Of(rank) + Caught(rank - 2, 13) + Of(rank) + Counters("8(TP)", rank - 2, 13, 12);

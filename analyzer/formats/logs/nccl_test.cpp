@@ -61,7 +61,7 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
 }
 
-// Processes run ahead of their GPUs by different numbers of calls. If half of them made fewer, none stands out.
+// Processes run ahead of their GPUs by different numbers of calls. If half of the ranks made fewer, no rank is named.
 TEST_F(LogsTest, HalfOfTheRanksBehindNameNobody) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) {

@@ -257,7 +257,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       ranks.Report(file.path,
                    "the file contains more data than the limit for one file; split it, or remove older lines");
   }
-  // The size of the job, if any line contains it. Counts ranks without other lines.
+  // The size of the job, if any line contains it. Otherwise at least the highest rank that lines name.
   int32_t world = ranks.world;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {

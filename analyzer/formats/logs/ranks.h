@@ -56,7 +56,7 @@ class Ranks {
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // further ranks also waited, but it is unknown which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
-  // Adds where a rank runs, as far as known. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
+  // Adds what is known about where a rank runs. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
   // Returns the ranks of this process or GPU, otherwise those of this host. Pass "" or 0 if unknown.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
@@ -86,9 +86,9 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Completed operations that NCCL's Inspector wrote.
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
-// Stacks of processes.
+// Adds the stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
-// How processes ended: the first one that failed, and those that failed because of it.
+// Adds how processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Reports everything that does not concern a rank's progress. Examples are stuck watchdogs, a lost store, and messages

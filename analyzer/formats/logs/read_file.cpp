@@ -337,7 +337,7 @@ class Reader {
     }
   }
 
-  // Returns whether the address was reused for a new communicator after the known one was gone.
+  // Returns whether `init` creates a new communicator at the address of a destroyed one.
   static bool IsAnother(const NcclInit& init, const NcclComm& known) {
     const bool other_id = init.id != 0 && known.id != 0 && known.id != init.id;
     return other_id || (init.comm != 0 && init.what == NcclInit::What::kBegun && (known.begun || known.made));
@@ -388,7 +388,7 @@ class Reader {
   size_t kept_ = 0;
   std::map<int32_t, int32_t> rank_of_local_;  // the rank in lines with this local rank
   std::map<int32_t, size_t> last_said_;       // maps the rank before a line to the index in FileFacts::watchdog
-  size_t trace_of_ = SIZE_MAX;                // the same, for the line whose trace of the failed call is being read
+  size_t trace_of_ = SIZE_MAX;                // index of the line whose trace of the failed call is being read
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_F(SeenTest, FinishedAndRunningCreationsNameNobody) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
   Put("log", begun + done);
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
-  // No rank returns before all have arrived, so the log lacks a line.
+  // No rank returns before all have arrived, so the log is missing a line.
   Put("log", Init(0, 4, "START") + Init(1, 4, "START") + Init(3, 4, "START") + Init(0, 4, "COMPLETE"));
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }

@@ -40,8 +40,8 @@ std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
 struct MonitorLine {
   enum class What {
     kStuck,    // the watchdog does not return from a CUDA or NCCL call
-    kLocked,   // the interpreter lock was not released
-    kNoStore,  // the store was gone
+    kLocked,   // the interpreter lock could not be acquired
+    kNoStore,  // the store could not be reached any more
   };
   What what = What::kStuck;
   int64_t seconds = 0;         // for kStuck; 0 if not printed

@@ -152,7 +152,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
   for (int size : sizes) {
     if (size != 0 && size != count) {
       return absl::DataLossError(
-          absl::StrCat("operation columns differ in length: a list of ", size, " entries beside ", count));
+          absl::StrCat("operation columns differ in length: one has ", size, " entries instead of ", count));
     }
   }
   // Works column by column, so that a chunk stays in the cache.

@@ -33,7 +33,7 @@ struct LaneHistory {
 
 struct History {
   std::vector<LaneHistory> lanes;
-  std::vector<uint64_t> calls, program;  // both have one entry for each block
+  std::vector<uint64_t> calls, program;  // each has one entry for each block
   std::vector<uint32_t> singles;
 };
 

@@ -407,7 +407,7 @@ class Chooser {
     }
     absl::StrAppend(&choice_.note, "differences on ", differing_, " communicators or pairs, and ", odd_ranks_,
                     " ranks whose program differs from most in their role, were loaded too");
-    if (short_) choice_.note += ", as far as there was room";
+    if (short_) choice_.note += ", up to the limit on loaded operations";
   }
 
   const std::vector<std::unique_ptr<LsdFile>>& files_;

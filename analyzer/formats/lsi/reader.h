@@ -47,7 +47,7 @@ class IndexReader {
   // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged; create
   // the index again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
-  // The same for an open file; errors name `path`.
+  // Like Open, for an open file; errors name `path`.
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(UniqueFd fd, const std::string& path);
   IndexReader(const IndexReader&) = delete;
   IndexReader& operator=(const IndexReader&) = delete;

@@ -389,8 +389,8 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Reports the accuracy of times. Most are more accurate than the worst one, which is that of a first operation. At
-  // least nineteen in twenty are late by at most the reported value.
+  // Reports the accuracy of times. The worst time is that of a first operation; most others are more accurate. At least
+  // nineteen in twenty are late by at most the reported value.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;

@@ -34,7 +34,7 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
-  // Without kernel events, this mode says nothing about the GPU.
+  // Without kernel events, this mode shows nothing about the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {
     rank->gpu_marks = ring::GpuMarks::kOff;
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The HTML report in headless Chromium, of made-up jobs that have something for every section and of jobs of the corpus: nothing wider
-than the screen, nothing loaded, nothing run, readable in light and dark, every picture there, and the words those of the text report.
+"""Tests the HTML report in headless Chromium, with sample jobs that fill every section and with jobs of the corpus. The page fits the screen, loads
+and runs nothing, is readable in light and dark, and has every picture and the words of the text report.
 
 Usage: browser_test.py REPORT_HTML_PAGES LOCKSTEP_CORPUS LOCKSTEP_ANALYZE [FOLDER]
 With FOLDER the screenshots stay there. Exit 77: no browser here."""

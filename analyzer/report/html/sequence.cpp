@@ -85,7 +85,7 @@ struct Row {
 struct Panel {
   uint32_t comm = kNoIndex;
   int64_t first = 0, last = -1;                 // visible sequence numbers
-  int64_t marked = -1;                          // the sequence number at issue
+  int64_t marked = -1;                          // the sequence number of the finding
   std::vector<Row> rows;                        // indexed by member
   absl::flat_hash_map<int32_t, size_t> row_of;  // indexed by rank index
 };
@@ -169,7 +169,7 @@ void SetWindow(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
   panel->first = std::max<int64_t>(0, std::min(lowest, panel->marked >= 0 ? panel->marked : lowest) - kBefore);
   panel->last = highest;
   if (panel->last - panel->first + 1 > kMaxColumns) {
-    // The ranks are far apart: show where the first one stopped, or the number at issue.
+    // The ranks are far apart: show where the first one stopped, or the finding's number.
     if (panel->marked >= 0) panel->first = std::max<int64_t>(0, panel->marked - kMaxColumns / 2);
     panel->last = std::min(panel->last, panel->first + kMaxColumns - 1);
   }
@@ -298,7 +298,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                   "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div "
                   "class=\"bar axis\" style=\"",
                   "grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
-  // The number at issue has a label. So do the ends, if there is room on a phone.
+  // The finding's number has a label. So do the ends, if there is room on a phone.
   const int64_t columns = panel.last - panel.first + 1, at = panel.marked - panel.first;
   const bool marked = panel.marked >= panel.first && panel.marked <= panel.last;
   const double room =

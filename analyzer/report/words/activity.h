@@ -1,4 +1,4 @@
-// Advice for processes in a checkpoint, a data loader and the like.
+// Advice for processes whose activity is known, such as a checkpoint or a data loader.
 #pragma once
 
 #include <string>

@@ -72,7 +72,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     default: return std::nullopt;
   }
-  // The calls that one of them waits in.
+  // Adds the calls that one of the ranks waits in.
   const auto waits = std::find_if(finding.evidence().begin(), finding.evidence().end(), [](const Evidence& evidence) {
     return evidence.kind() == Evidence::WAITS_IN || evidence.kind() == Evidence::GPU_AT;
   });

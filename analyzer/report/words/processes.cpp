@@ -38,7 +38,7 @@ std::string DifferentEnds(const Finding& finding) {
     const char* verb = first->condition() != Culprit::KILLED ? " " : ranks.size() == 1 ? " was " : " were ";
     texts.push_back(absl::StrCat(RankNames(ranks), verb, ConditionText(*first)));
   }
-  return absl::StrCat(absl::StrJoin(texts, "; "), ways.size() > kMostWays ? "; and in other ways" : "");
+  return absl::StrCat(absl::StrJoin(texts, "; "), ways.size() > kMostWays ? "; others ended in other ways" : "");
 }
 
 std::string ReadErrors(const Finding& finding) {

@@ -93,9 +93,9 @@ std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
   std::string text = absl::StrCat("proved by replay: the recorded calls would complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; the one other rank tried would not help";
+    text += "; a change at the one other rank tried would not help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; of ", CountText(others), " other ranks tried, none would help");
+    absl::StrAppend(&text, "; a change at any of ", CountText(others), " other ranks would not help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

@@ -39,7 +39,7 @@ std::string NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
   if (!detail.has_call()) return "";
   const std::string call = CallText(detail.call());
-  // With ranks, the call is the other side of their send or receive.
+  // If there are ranks, the missing call is the counterpart of their send or receive.
   return detail.ranks_size() > 0
              ? absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", call)
              : absl::StrCat("never called ", call);

@@ -13,7 +13,7 @@ namespace lockstep {
 struct Clause {
   std::string joint;  // what connects it to the clause before: "; ", ": ", ", "
   std::string text;
-  bool repeated = false;  // another row says it, too
+  bool repeated = false;  // another row contains it, too
 };
 std::string Joined(const std::vector<Clause>& clauses);
 
@@ -21,7 +21,7 @@ std::string Joined(const std::vector<Clause>& clauses);
 // evidence. Names from the job are not escaped: whoever prints a sentence must escape them.
 void PutIntoWords(Finding* finding);
 
-// Returns the clauses of the summary. The first says what happened.
+// Returns the clauses of the summary. The first one describes what happened.
 std::vector<Clause> SummaryClauses(const Finding& finding);
 
 // Returns whether the summary completes "rank 5: " instead of "rank 5 ".

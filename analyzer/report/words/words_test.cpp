@@ -489,18 +489,18 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls would complete if rank 2 made its next calls; of 14 other "
-            "ranks tried, none would help");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
+            "any of 14 other ranks would not help");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls would complete if rank 2 made its next calls; the one other "
-            "rank tried would not help");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
+            "the one other rank tried would not help");
   proof.set_candidates(14);
   proof.add_excluded(3);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls would complete if rank 2 made its next calls; of 13 other "
-            "ranks tried, none would help; a change at rank 3 would also help, but it made the same calls as ranks "
-            "with its role");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
+            "any of 13 other ranks would not help; a change at rank 3 would also help, but it made the same calls as "
+            "ranks with its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but they made the "
                                           "same calls as ranks with their roles"));

@@ -116,7 +116,7 @@ int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t l
       dead_ = true;
       return -ETIMEDOUT;
     }
-    // The kernel compares the word. Waits in short steps, because no thread of a stopped process wakes this one.
+    // Waits in short steps, because no thread of a stopped process can wake this one.
     const timespec step{0, std::min<long>(left, 20 * kMs)};
     syscall(SYS_futex, answered_at, FUTEX_WAIT, answered, &step, nullptr, 0);
   }

@@ -197,7 +197,7 @@ class Capturer {
       if (!Stop(tid, &thread, &stopped)) return;
     }
     if (!stopped) {
-      // This also shows whether these registers can be read at all.
+      // The call also shows whether these registers are readable at all.
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }

@@ -42,11 +42,11 @@ struct CaptureOptions {
   size_t most_threads = 2048;
   size_t most_stack = 1 << 20;    // maximum per thread
   size_t most_total = 192 << 20;  // maximum for all threads together
-  // A thread that has not stopped by then is released (it runs until it stops).
+  // Releases a thread that has not stopped after this time; it runs until it stops.
   int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
-  // Skips bytes that are not copied by then.
+  // Leaves out bytes that were not copied after this time.
   int64_t copy_limit_ns = 15'000'000;
   // If a thread is stopped for longer than this, the calling process kills itself, which releases all threads; 0 for
   // never.

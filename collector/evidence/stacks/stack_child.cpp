@@ -358,8 +358,8 @@ class StackChild {
     return Send();
   }
 
-  // A file on a dead file server blocks its reader forever, so another process reads it, and nobody waits for that
-  // process.
+  // A file on a dead file server blocks its reader forever, so a separate process reads it, and no process waits for
+  // that one.
   bool AddSources() {
     int ends[2];
     if (sources_.empty() || pipe2(ends, O_CLOEXEC) != 0) return true;

@@ -23,7 +23,7 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 
 }  // namespace
 
-// A watcher may name communicators. It then watches only the job that has one of them, if there is one.
+// A watcher may name communicators. If a job has one of them, the watcher watches only that job.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// If two ticks are further apart than this, the collector itself was stopped, so no rank is blamed for that time.
+// A gap longer than this between two ticks means that the collector itself was stopped. No rank is then blamed for the
+// gap.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 

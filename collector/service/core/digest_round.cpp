@@ -124,7 +124,7 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
          .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
-  // A host's list of its own ranks is dropped once they have reported, because there may be thousands.
+  // Drops a host's list of its ranks once they have reported, because there may be thousands of entries.
   const auto told = [this](int64_t rank) {
     return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank));
   };

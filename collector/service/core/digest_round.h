@@ -78,8 +78,8 @@ class DigestRound {
   // Returns the ranks from which to request evidence, at most this many: the culprits, their neighbors in the chain,
   // and one rank of each class of victims.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // Returns the ranks from which to request only merged stacks, at most this many: more of each class of victims,
-  // excluding `others`.
+  // Returns the ranks from which to request only merged stacks: at most `most` further ranks of all classes of victims,
+  // without `others`.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // Returns how long the ranks of the first finding have made no progress; -1 if unknown.
   int64_t still_ns() const { return root_.still_ns; }

@@ -1,4 +1,4 @@
-// All incidents of this process, and what the parts that gather them share.
+// All incidents of this process, and the functions that the classes for gathering evidence and rings share.
 #pragma once
 
 #include <functional>

@@ -203,7 +203,7 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
   return entry.child;
 }
 
-// The same for a relay, which reports for many agents.
+// Like FromAgent, for a relay, which reports for many agents.
 uint32_t JobTable::FromRelay(const wire::Received& received, const Heartbeat& heartbeat, HeartbeatFacts seen,
                              Job* job) {
   const RelayKey at{received.peer, heartbeat.job().life()};

@@ -1,5 +1,5 @@
-// Finds the members of communicators of which some rings are unavailable. A ring contains only the members in its own
-// process; the collector knows all members from heartbeats.
+// Finds the members of communicators if some of their rings are unavailable. A ring contains only the members in its
+// own process; the collector knows all members from heartbeats.
 #pragma once
 
 #include <cstdint>

@@ -463,8 +463,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
-  // Everything is written, so waiting for the archive delays nobody. Its answer is added to the files; without one,
-  // they remain unchanged.
+  // All files are written, so no user waits for the archive. Its answer, if one arrives, is added to the files.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));

@@ -164,7 +164,7 @@ bool Rounds::AllAreIn(const Job& job) {
   if (job.samples) return all;
   for (const auto& [name, host] : job.hosts) {
     if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
-    // An agent that is silent or has refused is not waited for.
+    // Does not wait for an agent that is silent or has refused.
   }
   if (all) return true;
   Ranks left = job.wanted;

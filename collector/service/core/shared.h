@@ -109,7 +109,7 @@ class CoreShared {
   void Say(const std::string& line) { actions->Say(line); }
   // Runs `run` as a task and then `done` on the core's thread, unless the core is gone.
   void Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done);
-  // The same without follow-up work; working() does not count it.
+  // Runs a task without follow-up work, which working() does not count.
   void Work(CoreTask::Lane lane, std::function<void()> run) {
     actions->Work({lane, std::move(run), [](int64_t) {}});
   }

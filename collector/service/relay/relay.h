@@ -150,8 +150,9 @@ class Relay {
   Heartbeat beat_;                                    // reused for each message, to save allocations
   std::map<uint64_t, Child> children_;                // indexed by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
-  std::map<std::string, Namesakes> namesakes_;  // indexed by serialized identity, without the number that separates
-                                                // jobs with the same name; senders by ChildKey()
+  // Indexed by serialized identity, without the number that separates jobs with the same name. Senders are named by
+  // ChildKey().
+  std::map<std::string, Namesakes> namesakes_;
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;

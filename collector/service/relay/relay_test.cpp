@@ -449,7 +449,7 @@ TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   }));
 }
 
-// An agent sends this when its job has ended for good. The relay forwards it at once.
+// An agent reports that its job has ended and will not continue. The relay forwards this at once.
 TEST_F(RelayTest, TheEndOfAJobIsForwardedWhenTheLastChildReportsIt) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);

@@ -36,7 +36,7 @@ struct Group {
   std::string clock;
 };
 
-// Sums over the hosts of an incident. A host counts with its time on the GPU, or else with its time in the call.
+// Sums over the hosts of an incident. A host's time is that on the GPU; if unknown, that in the call.
 struct Total {
   uint64_t operations = 0;
   std::vector<int64_t> medians_ns;

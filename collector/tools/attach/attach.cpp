@@ -241,7 +241,8 @@ std::string QueryRas(int port) {
   return answer;
 }
 
-// RAS numbers ranks within communicators. These lines map its processes to ranks, by all addresses of this host.
+// RAS numbers ranks within communicators. Returns lines that map the processes in its report to ranks, for all
+// addresses of this host.
 std::string RasProcesses(const FoundJob& job) {
   std::set<std::string> hosts = {"127.0.0.1", "::1"};
   ifaddrs* all = nullptr;

@@ -164,8 +164,8 @@ UniqueFd FindFile(const Place& place, const std::string& path) {
   how.resolve = RESOLVE_NO_MAGICLINKS | (absolute ? RESOLVE_IN_ROOT : RESOLVE_BENEATH);
   const int from = absolute ? place.root.get() : place.folder.get();
   UniqueFd fd(static_cast<int>(syscall(SYS_openat2, from, path.c_str(), &how, sizeof how)));
-  // Linux before 5.6 has no openat2. If the process sees the same files as this one, its user's permissions are limit
-  // enough.
+  // Linux before 5.6 has no openat2. If the process sees the same files as this one, the permissions of its user are a
+  // sufficient limit.
   if (!fd.ok() && errno == ENOSYS && place.own_root) fd.reset(openat(from, path.c_str(), static_cast<int>(how.flags)));
   return fd;
 }

@@ -133,9 +133,9 @@ TEST_F(TorchDumpsTest, InvalidPipesAndDumpsAreSkipped) {
   support::WriteFile(secret, "secret.");
   for (int rank = 0; rank < 9; ++rank) AddRank();
   AddRank({});
-  // What is wrong with each rank's pipe or dump. 0: a link instead of the pipe. 1: a regular file instead of the pipe.
-  // 2: no pipe. 3: no reader. 4: no dump appears. 5: the dump is a link. 6: the dump is huge. 7: the dump never
-  // completes. 8: a folder instead of the dump.
+  // The fault of each rank's pipe or dump. 0: a link instead of the pipe. 1: a regular file instead of the pipe. 2: no
+  // pipe. 3: no reader. 4: no dump appears. 5: the dump is a link. 6: the dump is huge. 7: the dump never completes. 8:
+  // a folder instead of the dump.
   StartWatchdog(4, {});
   ASSERT_EQ(symlink(Pipe(4).c_str(), Pipe(0).c_str()), 0);
   support::WriteFile(Pipe(1), "");

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kNothing = 0, kFound = 1, kCouldNot = 3;
 
-// Loads the rings if the job called NCCL, or else the dumps of PyTorch's Flight Recorder.
+// Loads the rings if the job called NCCL, otherwise the dumps of PyTorch's Flight Recorder.
 absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
   absl::StatusOr<Bundle> rings = LoadPaths({RecordsIn(folder)});
   const bool calls =

@@ -1,6 +1,6 @@
 // Replays the recorded calls in the simulator of NCCL's rules (analyzer/engine/replay/simulator.h), twice. In the first
 // run, each send waits for its receive: a program that completes needs no buffers. In the second run, the collectives
-// of each thread run one after another, whatever their streams. A GPU may run the kernels of two communicators like
+// of each thread run one after another, even on different streams. A GPU may run the kernels of two communicators like
 // this, so NCCL requires the same order of communicators on all ranks.
 #include <algorithm>
 #include <map>
@@ -136,7 +136,7 @@ class Cycle {
     }
   }
 
-  // Returns the front that this one waits for.
+  // Returns the front that the given front waits for.
   std::optional<uint32_t> Next(uint32_t front) const {
     for (const auto& [key, call] : fronts_[front].calls) {
       for (const Part& part : open_.at(key)) {

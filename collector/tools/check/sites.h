@@ -1,4 +1,4 @@
-// Finds the source lines that issued calls in compiled programs.
+// Finds the source lines of calls in compiled programs.
 #pragma once
 
 #include <string>

@@ -44,7 +44,8 @@ struct Speeds {
 // NaN and negative values count as 0.
 Speeds SpeedsOf(const Verdict& verdict);
 
-// "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "the possible speed is unknown"; and the range.
+// Returns "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "the possible speed is unknown", followed
+// by the range.
 QString SpeedText(const SpeedRow& row, const SpeedRange& rate);
 
 }  // namespace lockstep::gui

@@ -197,7 +197,7 @@ TEST(WaitLayoutTest, HostileAndMissingFactsAreHarmless) {
   graph = BuildWaitGraph(facts, Name);
   EXPECT_TRUE(graph.arrows.empty());
   ExpectSound(graph, LayOutWaitGraph(graph, Sizes(graph), 80, 20));
-  // Everybody waits for everybody, but the time must stay limited.
+  // All classes wait for each other, but the time must stay limited.
   ViewFacts dense;
   for (int i = 0; i < 200; ++i) AddClass(&dense, WaitClass::VICTIM, i, i, 0, "x");
   for (int i = 0; i < 200; ++i) {

@@ -30,7 +30,7 @@ QString TitleOf(const Ranks& ranks) {
   return ranks.size() == 1 ? QString("rank %1").arg(ranks.front()) : QString("%L1 ranks").arg(ranks.size());
 }
 
-// Returns for each class the fewest steps to a class that waits for nobody.
+// Returns for each class the fewest steps to a class that waits for no other.
 std::vector<int> Distances(const ViewFacts& facts) {
   const int n = facts.classes_size();
   std::vector<std::vector<int>> waiters(static_cast<size_t>(n));
@@ -144,7 +144,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
-      // The class's own description may refer to another of its streams.
+      // The class's description may be about another stream than this edge.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =

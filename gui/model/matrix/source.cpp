@@ -148,7 +148,7 @@ void MatrixSource::Want(const DocumentPtr& document, const Place& place) {
     CountColumns(made.get());
     TakeLags(made.get());
     made->counts = CountStates(*made, 0, made->order.lines() - 1, 0, made->cells->columns - 1, &cancel);
-    // `this` is the context, so it exists when this runs.
+    // `this` is the context of the function, so it still exists when the function runs.
     return [this, made] {
       data_ = made;
       Q_EMIT Ready();

@@ -54,7 +54,7 @@ void ForRows(const Document& d, const Ranks& ranks, std::vector<bool>* rows) {
   }
 }
 
-// Returns whether the state matches the word, as far as the state alone decides it.
+// Returns whether the state matches the word, without facts beyond the state itself.
 bool StateMatches(const QString& word, OpState s) {
   if (word == "completed") return s == OpState::kCompleted;
   if (word == "failed") return s == OpState::kFailed;
@@ -288,7 +288,7 @@ class Row {
         for (size_t state = 0; state < states_.size(); ++state)
           states_[state] = states_[state] && p_.state_matches[t][state];
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
-        slow_.push_back(t);  // check for the few that remain whether it is a collective
+        slow_.push_back(t);  // the few that remain must also be collectives
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
         for (size_t state = 0; state < states_.size(); ++state)

@@ -74,7 +74,7 @@ void StackModel::SetDocument(DocumentPtr document) {
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
-    // The program's own frames say more than the interpreter's.
+    // The program's own frames are more informative than the interpreter's.
     for (int i = 0; i < n && !named.empty(); ++i) {
       const auto here = [&](int node) { return RanksOf(node).Contains(named.front()); };
       const std::vector<int>& children = ChildrenOf(i);
@@ -254,7 +254,8 @@ constexpr double kOddWidth = 15;  // widths of the narrowest box
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
-  // Divides `room` among siblings by their ranks in `of`; narrow ones are widened at the expense of wide ones.
+  // Divides `room` among siblings in proportion to their ranks (of `of`); narrow ones are widened at the expense of
+  // wide ones.
   auto place = [&](const std::vector<int>& nodes, double x, double room, int64_t of, int level) {
     if (nodes.empty() || of <= 0) return;
     int64_t sum = 0;

@@ -36,8 +36,8 @@ class StackModel : public QAbstractItemModel {
   Ranks RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // Returns true if users should see the node first: the verdict names all of its ranks. If it names none that differs
-  // from the others: at most a quarter of the parent's ranks, and fewer than any sibling.
+  // Returns true if users should see the node first: the verdict names all of its ranks. If it names no rank that
+  // differs from the others, the node must have at most a quarter of its parent's ranks, and fewer than any sibling.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
   // Returns the innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
   int culprit() const { return culprit_; }

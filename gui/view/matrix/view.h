@@ -16,9 +16,8 @@ namespace lockstep::gui {
 // Around it are row and column axes, how far each rank is behind, how many have completed each column, and a minimap.
 // Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine what it shows. While another matrix is
 // built, the old one stays.
-// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks. A
-// middle
-//   or Shift drag pans both.
+// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks. A drag
+//   with the middle button or Shift pans both.
 // - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp PgDn move by a screen;
 //   Home End go to the ends of the row, with Ctrl of the ranks. Enter selects; Ctrl+Enter shows the collective's
 //   column.

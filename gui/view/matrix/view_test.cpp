@@ -178,7 +178,7 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   Key(Qt::Key_Escape);
   EXPECT_FALSE(view_.area().has_value());
   EXPECT_FALSE(navigator_.selection().empty()) << "each Esc must clear one thing";
-  // The same with keys.
+  // Does the same with keys.
   view_.MoveCursor({1, 40});
   Key(Qt::Key_Right, Qt::ShiftModifier);
   Key(Qt::Key_Down, Qt::ShiftModifier);

@@ -16,7 +16,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The same text as in the legend.
+// Returns the look's text in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kHost: return "CPU in call";

@@ -225,7 +225,7 @@ TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
   QImage image(1600, 900, QImage::Format_RGB32);
   QPainter painter(&image);
   EXPECT_TRUE(s.view.Paint(&painter, image.size()));
-  // Closed while it reads: nothing remains.
+  // A view that is closed while it reads leaves nothing behind.
   auto other = std::make_unique<TimelineView>(&s.navigator);
   other->resize(400, 300);
   other->SetDocument(s.document);

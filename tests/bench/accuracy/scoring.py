@@ -146,7 +146,7 @@ def score(truth, verdict):
         sure = finding.get("confidence", 0) >= SURE
         good = any((culprit_is_right(finding, each) or (not sure and abstained_well(finding, each))) and kind_is_right(finding, each)
                    for each in truths)
-        # Two faults that look alike may be reported as one finding.
+        # Two faults that look the same may be reported as one finding.
         good = good or (len(truths) > 1 and set(finding.get("culprit_ranks") or []) == both and any(kind_is_right(finding, each) for each in truths))
         marks["findings"].append((finding.get("confidence", 0), good))
     # If one fault hides the other from every record, the other cannot be found.

@@ -398,7 +398,7 @@ def fault_table(sizes):
 
 
 def work_table(sizes):
-    """Shows what took the time from detection to the verdict."""
+    """Shows which steps took the time from detection to the verdict."""
     yield ("| ranks | detection to all digests: CPU s of root, relays, simulation | of these for heartbeats | microseconds a rank without them | "
            "all digests to the name: CPU s of the root | microseconds a rank |")
     yield "| --- | --- | --- | --- | --- | --- |"

@@ -1,5 +1,5 @@
-// Measures how long people wait for the window with a large incident, and whether the window's thread is ever blocked.
-// Usage: window_speed DIR (scale_index writes one)
+// Measures how long users wait until the window shows a large incident, and whether the window's thread is ever
+// blocked. Usage: window_speed DIR (scale_index writes one)
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QMouseEvent>

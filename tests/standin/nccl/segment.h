@@ -1,5 +1,5 @@
-// The shared memory in which the ranks of one communicator meet. The memory is an unnamed file on /dev/shm. It leaves
-// nothing behind, however the processes end. A full /dev/shm is an error, never a SIGBUS. Other processes open the file
+// The shared memory in which the ranks of one communicator meet. The memory is an unnamed file on /dev/shm. It is
+// removed even if the processes crash. A full /dev/shm is an error, never a SIGBUS. Other processes open the file
 // through /proc/PID/fd/FD.
 #pragma once
 

@@ -98,7 +98,7 @@ export class Incident {
     this.site = joined(this.site, new Uint32Array(bytes(file.site)));
   }
 
-  // Requests calls of these rows that are not here from the server. Calls `changed` when some have arrived.
+  // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
   changed: () => void = () => undefined;
   trouble = ""; // why the server does not answer
   private asked: number[] = [];
@@ -188,7 +188,7 @@ export class Incident {
     return this.host(row) + gpu;
   }
 
-  // Stacks of a rank. Stacks with Python frames come first, because they tell more than the interpreter's own frames.
+  // Stacks of a rank. Stacks with Python frames come first, because they are more informative than the interpreter's own frames.
   stacksOf(rank: number): Stack[] {
     const { parent, ranks, frame, kind, own } = this.file.stacks, ends = new Set<number>(); // the innermost nodes
     for (let node = 0; node < parent.length; node++) { // a parent comes before its children

@@ -1,4 +1,4 @@
-// Everything known about the selected rank, shown beside the view.
+// Everything known about the selected rank, shown next to the view.
 import { State } from "./file";
 import { button, el } from "./dom";
 import { Page } from "./view";

@@ -124,7 +124,7 @@
       this.rowOf = /* @__PURE__ */ new Map();
       // row of each rank
       this.culprits = /* @__PURE__ */ new Set();
-      // Requests calls of these rows that are not here from the server. Calls `changed` when some have arrived.
+      // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
       this.changed = () => void 0;
       this.trouble = "";
       // why the server does not answer
@@ -297,7 +297,7 @@
       const gpu = this.ranks.gpu[row] >= 0 ? `, GPU ${this.ranks.gpu[row]}` : "";
       return this.host(row) + gpu;
     }
-    // Stacks of a rank. Stacks with Python frames come first, because they tell more than the interpreter's own frames.
+    // Stacks of a rank. Stacks with Python frames come first, because they are more informative than the interpreter's own frames.
     stacksOf(rank) {
       const { parent, ranks, frame, kind, own } = this.file.stacks, ends = /* @__PURE__ */ new Set();
       for (let node = 0; node < parent.length; node++) {
@@ -663,7 +663,7 @@
         }
       });
     }
-    // Marks the fault with a red frame, a red cross if there is no call, and a text beside it.
+    // Marks the fault with a red frame, a red cross if there is no call, and a text next to it.
     drawMark(g, colors, x, cell, end, width) {
       this.focus.rows.forEach((row, at) => {
         const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;

@@ -155,7 +155,7 @@ export class FocusView implements View {
     });
   }
 
-  // Marks the fault with a red frame, a red cross if there is no call, and a text beside it.
+  // Marks the fault with a red frame, a red cross if there is no call, and a text next to it.
   private drawMark(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, end: number, width: number): void {
     this.focus.rows.forEach((row, at) => {
       const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;

@@ -40,8 +40,7 @@ function addRank(page: Page, hits: Hit[], rank: number): void {
   if (row !== undefined) hits.push({ text: `rank ${rank}, ${page.incident.where(row)}: ${page.incident.stateText(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
 }
 
-// The first rank of each communicator with a call of this number. The kind of calls that are not on the page is
-// unknown.
+// Adds the first rank of each communicator that has a call with this number. If a call is not on the page, its kind is unknown.
 function addCalls(page: Page, hits: Hit[], seq: number): void {
   const incident: Incident = page.incident, seen = new Set<number>();
   const add = (row: number, comm: number, name: string) => {
@@ -78,7 +77,7 @@ export class SearchBox {
       if (event.key === "Enter" && this.hits.length) this.take(this.hits[0]);
       if (event.key === "Escape") this.close();
     });
-    this.input.addEventListener("blur", () => this.list.replaceChildren()); // a click on a hit happens before
+    this.input.addEventListener("blur", () => this.list.replaceChildren()); // a click on a hit is handled before this
   }
 
   focus(): void { this.input.focus(); this.input.select(); }

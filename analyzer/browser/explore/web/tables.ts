@@ -4,7 +4,7 @@ import { Speed, Start, WaitKind } from "./file";
 import { count, el, gigabytes, payload, percent, plural } from "./dom";
 import { Page, View } from "./view";
 
-const MOST = 100; // more rows would be slow, and nobody reads them
+const MOST = 100; // more rows would be slow and too many to read
 // Rows that fill a window; scrolling adds the others.
 const few = () => Math.min(MOST, Math.ceil(window.innerHeight / 20));
 
