@@ -170,7 +170,7 @@ bool Better(const FileData& a, const FileData& b) {
 }
 
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt, unless half of its ranks are missing. Among jobs that ran at the same time, prefers the one with the most
+// attempt, unless it is a single dump. Among jobs that ran at the same time, prefers the one with the most
 // ranks. Next come an operation past its timeout, unfinished operations, and the newest dump. Reports the others. A
 // folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
@@ -194,9 +194,8 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   const auto used = std::max_element(sets.begin(), sets.end(), [&](const auto& one, const auto& other) {
     const Set &a = one.second, &b = other.second;
     const bool apart = a.newest_ns < b.oldest_ns || b.newest_ns < a.oldest_ns;
-    const size_t more = std::max(a.ranks.size(), b.ranks.size()), fewer = std::min(a.ranks.size(), b.ranks.size());
-    if (apart && fewer * 2 > more) return a.newest_ns < b.newest_ns;
-    if (fewer != more) return a.ranks.size() < b.ranks.size();
+    if (apart && std::min(a.ranks.size(), b.ranks.size()) > 1) return a.newest_ns < b.newest_ns;
+    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() < b.ranks.size();
     return key(a) < key(b);
   });
   if (used == sets.end()) return;
@@ -204,7 +203,8 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   for (const auto& [folder, set] : sets) {
     const size_t again = static_cast<size_t>(std::count_if(
         set.ranks.begin(), set.ranks.end(), [&](int32_t rank) { return used->second.ranks.contains(rank); }));
-    if (folder != used->first && again > 1 && again * 2 > used->second.ranks.size()) others.insert(folder);
+    if (folder != used->first && again > 1 && again * 2 > std::min(set.ranks.size(), used->second.ranks.size()))
+      others.insert(folder);
   }
   if (others.empty()) return;
   for (const std::string& folder : others) {

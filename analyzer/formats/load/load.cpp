@@ -12,6 +12,7 @@
 #include "analyzer/formats/load/join_flight_recorder.h"
 #include "analyzer/formats/load/manifest.h"
 #include "analyzer/formats/load/registry.h"
+#include "analyzer/formats/logs/format_reader.h"
 
 namespace lockstep {
 namespace {
@@ -160,9 +161,6 @@ class Loader {
       if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
-        // The watchdog reports a barrier as the AllReduce that implements it.
-        if (op.kind == ring::CallKind::kAllReduce && IsBarrier(dumps, rank.memberships[op.membership].comm, op.seq))
-          op.kind = ring::CallKind::kBarrier;
         op.input_shape = op.output_shape = op.dtypes = kNoIndex;
         intern(&op.name);
         intern(&op.call_site);
@@ -170,7 +168,37 @@ class Loader {
       dumps.ranks_expected = std::max(dumps.ranks_expected, rank.rank + 1);
       dumps.ranks.push_back(std::move(rank));
     }
+    NameByDumps(known.size(), &dumps);
     std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+  }
+
+  // The watchdog prints a barrier as the AllReduce that implements it, and some calls only as a number. Dumps of other
+  // ranks show the kind. The ranks from `first` on are those of logs.
+  static void NameByDumps(size_t first, Bundle* bundle) {
+    std::map<std::pair<uint32_t, int64_t>, ring::CallKind> kinds;  // by communicator and number
+    const auto each = [bundle](size_t begin, size_t end, const auto& use) {
+      for (size_t r = begin; r < end; ++r) {
+        Rank& rank = bundle->ranks[r];
+        for (Op& op : rank.ops) {
+          if (op.membership != kNoIndex && !ring::IsPointToPoint(op.kind))
+            use(std::make_pair(rank.memberships[op.membership].comm, op.seq), &op);
+        }
+      }
+    };
+    each(first, bundle->ranks.size(), [&](const auto& key, Op*) { kinds[key] = ring::CallKind::kNone; });
+    if (kinds.empty()) return;
+    each(0, first, [&](const auto& key, const Op* op) {
+      if (const auto at = kinds.find(key); at != kinds.end()) at->second = op->kind;
+    });
+    each(first, bundle->ranks.size(), [&](const auto& key, Op* op) {
+      const ring::CallKind kind = kinds.at(key);
+      const bool untold = op->name != kNoIndex && bundle->strings[op->name] == kUntoldOperation;
+      if (kind == ring::CallKind::kNone ||
+          !(untold || (op->kind == ring::CallKind::kAllReduce && kind == ring::CallKind::kBarrier)))
+        return;
+      op->kind = kind;
+      if (untold) op->name = kNoIndex;
+    });
   }
 
   static void AddStacks(Rank printed, Rank* dump) {
@@ -178,15 +206,6 @@ class Loader {
     dump->process.stack = std::move(printed.process.stack);
     dump->process.python_stack = std::move(printed.process.python_stack);
     if (dump->pid == 0) dump->pid = printed.pid;
-  }
-
-  static bool IsBarrier(const Bundle& dumps, uint32_t comm, int64_t seq) {
-    return std::any_of(dumps.ranks.begin(), dumps.ranks.end(), [&](const Rank& rank) {
-      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
-        return op.kind == ring::CallKind::kBarrier && op.seq == seq && op.membership != kNoIndex &&
-               rank.memberships[op.membership].comm == comm;
-      });
-    });
   }
 
   // Refuses files of several jobs unless one is chosen, because a verdict is about one job.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/format_reader.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/ranks.h"
 
@@ -271,7 +272,7 @@ class Ends {
 
   static void AddWait(fr::FileData* data, bool may_have_more) {
     data->used[Ranks::GroupOf(data, kLostGroup, "")].may_have_more = may_have_more;
-    Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, "an operation that the log does not name");
+    Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, kUntoldOperation);
   }
 
   // If a rank waited until a timeout, no process had ended earlier. So each rank's exception shows where it waited.

@@ -486,7 +486,7 @@ class Watchdogs {
       const fr::OpName name = fr::ParseOpName(line == nullptr ? "" : line->op);
       op.kind = name.kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : name.kind;
       if (op.kind == ring::CallKind::kOtherCollective)
-        op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntold : line->op);
+        op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntoldOperation : line->op);
       // A batch involves the peers of its sends and receives, which the line does not name.
       if (op.kind == ring::CallKind::kCoalesced) {
         op.kind = ring::CallKind::kSend;
@@ -522,10 +522,6 @@ class Watchdogs {
     for (const Op& op : data->rank.ops) used.collective_zero |= op.membership == index && op.seq == 0;
   }
 
- public:
-  static constexpr char kUntold[] = "an operation that the log does not name";
-
- private:
   const std::vector<FileFacts>& files_;
   Ranks& out_;
   const BareRanks bare_ranks_;
@@ -551,7 +547,7 @@ void NameUntold(Ranks* ranks) {
     return std::make_tuple(group.name, group.desc, op.seq);
   };
   const auto untold = [](const fr::FileData& data, const Op& op) {
-    return op.name != kNoIndex && data.strings[op.name] == Watchdogs::kUntold;
+    return op.name != kNoIndex && data.strings[op.name] == kUntoldOperation;
   };
   for (const auto& [rank, data] : ranks->ranks) {
     for (const Op& op : data.rank.ops) {
