@@ -115,6 +115,8 @@ class Loader {
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
+    // Logs may contain what dumps of another time do not.
+    LeaveOutForeignDumps(&records_.framework);
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
@@ -155,7 +157,7 @@ class Loader {
     };
     for (Rank& rank : logs.ranks) {
       if (const auto at = known.find(rank.rank); at != known.end()) {
-        AddStacks(std::move(rank), &dumps.ranks[at->second]);
+        AddProcess(std::move(rank), &dumps.ranks[at->second]);
         continue;
       }
       if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
@@ -201,10 +203,13 @@ class Loader {
     });
   }
 
-  static void AddStacks(Rank printed, Rank* dump) {
-    if (!dump->process.stack.empty() || !dump->process.python_stack.empty()) return;
-    dump->process.stack = std::move(printed.process.stack);
-    dump->process.python_stack = std::move(printed.process.python_stack);
+  // A rank that waited for others most likely ended because of them.
+  static void AddProcess(Rank printed, Rank* dump) {
+    const bool waits = std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
+    if (dump->process.life == Life::kUnknown && dump->process.stack.empty() && dump->process.python_stack.empty() &&
+        (!waits || printed.process.life == Life::kUnknown))
+      dump->process = std::move(printed.process);
+    if (dump->host.empty()) dump->host = std::move(printed.host);
     if (dump->pid == 0) dump->pid = printed.pid;
   }
 
