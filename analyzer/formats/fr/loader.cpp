@@ -135,25 +135,34 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
                                      .like = "too much is packed"});
     return true;
   };
+  const auto read_all = [&](const absl::StatusOr<std::vector<fr::Packed>>& files) {
+    if (!files.ok()) {
+      dumps.emplace_back();
+      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
+      return;
+    }
+    for (const fr::Packed& file : *files) {
+      if (no_room(path)) return;
+      const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
+      space->Spend();
+      written_ns = file.written_ns;
+      read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
+    }
+  };
   if (fr::IsGzip(bytes)) {
     if (no_room(path)) return dumps;
     const absl::Status damage = fr::Gunzip(bytes, space->Room(), &space->unpacked, &written_ns);
     space->Spend();
-    read(space->unpacked, path, damage);
-  } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // an archive's time is not that of its files, whose own times are local and in an unknown zone
-    const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
-    if (!files.ok()) {
-      dumps.emplace_back();
-      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
+    if (!fr::IsTar(space->unpacked)) {
+      read(space->unpacked, path, damage);
       return dumps;
     }
-    for (const fr::Packed& file : *files) {
-      if (no_room(path)) return dumps;
-      const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
-      space->Spend();
-      read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
-    }
+    const std::string tar = std::exchange(space->unpacked, "");
+    read_all(fr::FilesInTar(tar));
+  } else if (fr::IsZip(bytes)) {
+    read_all(fr::FilesInZip(bytes));
+  } else if (fr::IsTar(bytes)) {
+    read_all(fr::FilesInTar(bytes));
   } else {
     read(bytes, path, absl::OkStatus());
   }
