@@ -462,20 +462,19 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     mixed |= !counted_at.few;
   }
   if (foreign.empty()) return;
-  if (mixed || 2 * foreign.size() >= bundle->ranks.size()) {
-    const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
-    if (!old.empty() && bundle->ranks.size() >= old.size() + 2) {
-      LeaveOut(old, "omitted: it is from an earlier run, or an earlier time in this run, than the newest dumps",
-               bundle);
-      return;
-    }
-    if (!mixed) return;
+  const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
+  const bool newest = std::any_of(foreign.begin(), foreign.end(), [&](int32_t rank) { return !old.contains(rank); });
+  const bool half = 2 * foreign.size() >= bundle->ranks.size();
+  if ((mixed || newest || half) && !old.empty() && bundle->ranks.size() >= old.size() + 2) {
+    LeaveOut(old, "omitted: it is from an earlier run, or an earlier time in this run, than the newest dumps", bundle);
+    return;
+  }
+  if (mixed)
     bundle->problems.push_back({"", -1,
                                 "the dumps are from several runs, or from several times in one run: half of them or "
                                 "more contradict the others; analyze only dumps that were taken at the same time",
                                 -1});
-    return;
-  }
+  if (mixed || half) return;
   LeaveOut(foreign,
            "omitted: it is from another run, or another time in this run, because it contradicts the dumps of most "
            "other ranks",
