@@ -71,8 +71,9 @@ class Loader {
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
-      // Other texts are expected next to logs with known contents.
-      if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
+      // Other texts are expected next to dumps, and next to logs with known contents.
+      if (unclaimed.contains(file.path))
+        NotRecognised(file, certain || file.log || logs_read_ || !records_.framework.ranks.empty());
       if (file.detected.format != nullptr) continue;
       std::string error;
       if (!file.manifest) {
