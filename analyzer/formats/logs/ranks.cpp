@@ -40,6 +40,9 @@ void NameFiles(std::vector<FileFacts>* files) {
       return process.pid != file.nccl[0].pid || process.host != file.nccl[0].host;
     });
     if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
+    // A launcher reports other processes than its own.
+    const auto other = [&](const FailedWorker& worker) { return worker.rank >= 0 && worker.rank != named[i].rank.rank; };
+    if (std::any_of(file.failed.begin(), file.failed.end(), other)) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
       continue;
