@@ -122,7 +122,8 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
     // Crashes of other programs are irrelevant.
     if (event.kind() == HardwareEvent::CRASH) continue;
     lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
-                                 ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));
+                                 event.age_ns() > 0 ? absl::StrCat(", ", event.age_ns() / 1'000'000'000, " s before") : "",
+                                 ": ", event.text()));
   }
   KeepFirst(limit, "", &lines);
   return lines;
@@ -136,7 +137,7 @@ std::string HardwareSeen(const ProcessEvidence& evidence) {
                                : "no errors in the last hour of the kernel log";
   if (!evidence.gpus_unread().empty()) {
     absl::StrAppend(&text, "; GPUs not read: ", evidence.gpus_unread());
-  } else {
+  } else if (evidence.gpus_size() > 0 || evidence.has_memory()) {  // otherwise, only a kernel log was read
     absl::StrAppend(&text, "; ", evidence.gpus_size(), evidence.gpus_size() == 1 ? " GPU read" : " GPUs read");
   }
   return text;

@@ -124,6 +124,10 @@ class Loader {
     // Dumps may show what a log alone does not: that the ranks with a dump wait for this one.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
+    for (Rank& rank : records_.framework.ranks) {
+      const auto events = logs.kernel.find(rank.rank);
+      if (rank.process.evidence == nullptr && events != logs.kernel.end()) rank.process.evidence = events->second;
+    }
   }
 
   // Adds ranks without a dump, if logs show their calls or that they ended. Adds stacks to ranks with a dump.
@@ -161,7 +165,9 @@ class Loader {
         AddProcess(std::move(rank), &dumps.ranks[at->second]);
         continue;
       }
-      if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
+      const bool stack = !rank.process.stack.empty() || !rank.process.python_stack.empty();
+      if (rank.memberships.empty() && rank.process.life == Life::kUnknown && !stack) continue;
+      rank.some_groups = true;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
         op.input_shape = op.output_shape = op.dtypes = kNoIndex;

@@ -85,6 +85,7 @@ void LauncherReader::TakeField(std::string_view text) {
   const std::string_view key = fr::Strip(text.substr(0, colon)), value = fr::Strip(text.substr(colon + 2));
   if (key == "rank") {
     worker_.rank = RankBehind(text, ": ");
+    worker_.local = RankBehind(value, "(local_rank: ");
   } else if (key == "Process name") {
     worker_.rank = RankBehind(value, "],");
   } else if (key == "exitcode" || key == "Exit code") {
