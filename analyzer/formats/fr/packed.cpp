@@ -86,7 +86,10 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
     const size_t method = Number(bytes, at + 10, 2), size = Number(bytes, at + 20, 4), name = Number(bytes, at + 28, 2),
                  rest = size_t{Number(bytes, at + 30, 2)} + Number(bytes, at + 32, 2),
                  local = Number(bytes, at + 42, 4);
-    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)), .data = {}, .deflated = method == Z_DEFLATED, .written_ns = 0};
+    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)),
+                .data = {},
+                .deflated = method == Z_DEFLATED,
+                .written_ns = 0};
     at += kEntrySize + name + rest;
     if (file.name.empty() || file.name.back() == '/') continue;
     const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
@@ -103,7 +106,8 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   return files;
 }
 
-// See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before it.
+// See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before
+// it.
 absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes) {
   std::vector<Packed> files;
   std::string long_name;

@@ -212,7 +212,8 @@ class Loader {
 
   // A rank that waited for others most likely ended because of them.
   static void AddProcess(Rank printed, Rank* dump) {
-    const bool waits = std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
+    const bool waits =
+        std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
     if (dump->process.life == Life::kUnknown && dump->process.stack.empty() && dump->process.python_stack.empty() &&
         (!waits || printed.process.life == Life::kUnknown))
       dump->process = std::move(printed.process);

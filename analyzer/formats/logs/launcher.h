@@ -50,7 +50,7 @@ class LauncherReader {
   std::vector<FailedWorker> workers_;
   std::set<int32_t> terminated_;
   std::vector<std::pair<std::string, int64_t>> others_;  // time and exit code of torchrun's other failures
-  int32_t signalled_ = 0;  // number of workers that torchrun ended on this host
+  int32_t signalled_ = 0;                                // number of workers that torchrun ended on this host
 };
 
 }  // namespace lockstep::logs

@@ -24,7 +24,7 @@ struct Notice {
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.
   bool of_others = false;
-  bool of_gpu = false;  // a call to the process's own GPU failed
+  bool of_gpu = false;                                   // a call to the process's own GPU failed
   std::shared_ptr<const HardwareEvent> event = nullptr;  // only of the kernel
 };
 

@@ -41,7 +41,9 @@ void NameFiles(std::vector<FileFacts>* files) {
     });
     if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
     // A launcher reports other processes than its own.
-    const auto other = [&](const FailedWorker& worker) { return worker.rank >= 0 && worker.rank != named[i].rank.rank; };
+    const auto other = [&](const FailedWorker& worker) {
+      return worker.rank >= 0 && worker.rank != named[i].rank.rank;
+    };
     if (std::any_of(file.failed.begin(), file.failed.end(), other)) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
@@ -253,8 +255,7 @@ void AddPlaces(const std::vector<FileFacts>& files, Ranks* ranks) {
       if (worker.rank >= 0) ranks->AddPlace(worker.rank, worker.host, worker.pid, "");
     }
     if (file.ras.largest < file.ras.gpus) continue;
-    for (const auto& [process, rank] : file.ras.largest_ranks)
-      ranks->AddPlace(rank, process.first, process.second, "");
+    for (const auto& [process, rank] : file.ras.largest_ranks) ranks->AddPlace(rank, process.first, process.second, "");
   }
 }
 
