@@ -189,7 +189,9 @@ std::map<std::string, int32_t> RanksByGpus(const std::vector<FileFacts>& files) 
     size_t at = std::string::npos;
     for (const std::string_view word : {"gpu", "local_rank", "local-rank", "localrank"}) {
       if (gpu >= 0 || (at = name.rfind(word)) == std::string::npos || at + word.size() >= name.size()) continue;
-      gpu = RankBehind(name.substr(at + word.size() + (fr::IsDigit(name[at + word.size()]) ? 0 : 1)), "");
+      const std::string number = name.substr(at + word.size() + (fr::IsDigit(name[at + word.size()]) ? 0 : 1));
+      // Hosts may be named gpu003.
+      if (number.size() < 2 || number[0] != '0' || !fr::IsDigit(number[1])) gpu = RankBehind(number, "");
     }
     // A longer name sorts later: node10 after node9.
     if (gpu < 0 || !paths[{at, name.substr(0, at)}].emplace(gpu, file.path).second) return {};
