@@ -121,9 +121,10 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
     const HardwareEvent& event = evidence.hardware(i);
     // Crashes of other programs are irrelevant.
     if (event.kind() == HardwareEvent::CRASH) continue;
-    lines.push_back(absl::StrCat(
-        HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
-        event.age_ns() > 0 ? absl::StrCat(", ", event.age_ns() / 1'000'000'000, " s before") : "", ": ", event.text()));
+    lines.push_back(
+        absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
+                     event.age_ns() >= 0 ? absl::StrCat(", ", event.age_ns() / 1'000'000'000, " s before") : "", ": ",
+                     event.text()));
   }
   KeepFirst(limit, "", &lines);
   return lines;

@@ -273,7 +273,9 @@ void AddKernelEvents(std::vector<FileFacts>* files, const Ranks& ranks, KernelEv
       if (at.size() != 1 || (what.pid <= 0 && what.pci.empty())) continue;
       std::shared_ptr<ProcessEvidence>& of = (*kernel)[*at.begin()];
       if (of == nullptr) of = std::make_shared<ProcessEvidence>();
-      *of->add_hardware() = *what.event;
+      HardwareEvent* const event = of->add_hardware();
+      *event = *what.event;
+      event->set_age_ns(-1);  // unknown
     }
   }
 }
