@@ -198,7 +198,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   std::vector<Cause>& causes = still->causes;
   if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
   if (causes.empty()) still->Append(FromStacks(facts));
-  const auto open = [](const Cause& c) { return c.doubtful && c.hypothesis; };
+  const auto open = [](const Cause& c) { return (c.doubtful && c.hypothesis) || c.kind == RANK_NO_DATA; };
   if (!causes.empty() && std::all_of(causes.begin(), causes.end(), open)) {
     if (std::vector<Cause> elsewhere = FromStacksBesideCalls(facts); !elsewhere.empty()) causes = std::move(elsewhere);
   }

@@ -114,9 +114,10 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
         {NumberAfter(text, "Killed process "), NumberAfter(text, "Kill process "), NumberAfter(text, ",pid=")})));
   }
   if (kind == HardwareEvent::CRASH || kind == HardwareEvent::HUNG_TASK) {
-    const size_t bracket = text.find('[');
-    event.set_pid(static_cast<int32_t>(
-        kind == HardwareEvent::CRASH && bracket != text.npos ? NumberAfter(text.substr(bracket), "[") : 0));
+    // "python3[4711]: segfault at", "INFO: task python3:4711 blocked for more than"
+    const bool crash = kind == HardwareEvent::CRASH;
+    const size_t mark = crash ? text.find('[') : text.substr(0, text.find(" blocked for more")).rfind(':');
+    if (mark != text.npos) event.set_pid(static_cast<int32_t>(NumberAfter(text.substr(mark), text.substr(mark, 1))));
   }
   if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
     event.set_pci(FirstAddress(text));

@@ -47,7 +47,7 @@ TEST(KernelLine, KnowsTheKernelsMessages) {
       {"Out of memory: Killed process 4711 (python3) total-vm:123kB", HardwareEvent::OUT_OF_MEMORY, "", 0, 4711},
       {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,task=python3,pid=812,uid=0",
        HardwareEvent::OUT_OF_MEMORY, "", 0, 812},
-      {"INFO: task python3:4711 blocked for more than 120 seconds.", HardwareEvent::HUNG_TASK, "", 0, 0},
+      {"INFO: task python3:4711 blocked for more than 120 seconds.", HardwareEvent::HUNG_TASK, "", 0, 4711},
       {"python3[4711]: segfault at 0 ip 00007f00 sp 00007f11 error 4 in libfoo.so[7f00+1000]", HardwareEvent::CRASH, "",
        0, 4711},
       {"nfs: server storage1 not responding, still trying", HardwareEvent::STORAGE, "", 0, 0},

@@ -121,8 +121,10 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
     const HardwareEvent& event = evidence.hardware(i);
     // Crashes of other programs are irrelevant.
     if (event.kind() == HardwareEvent::CRASH) continue;
-    lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
-                                 ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));
+    lines.push_back(
+        absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
+                     event.age_ns() >= 0 ? absl::StrCat(", ", event.age_ns() / 1'000'000'000, " s before") : "", ": ",
+                     event.text()));
   }
   KeepFirst(limit, "", &lines);
   return lines;
@@ -130,13 +132,15 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
 
 std::string HardwareSeen(const ProcessEvidence& evidence) {
   const bool trouble = !HardwareTrouble(evidence, 1).empty();
+  const bool only_log = evidence.hardware_size() > 0 && !evidence.has_memory() && evidence.gpus().empty();
   std::string text = !evidence.hardware_unread().empty()
                          ? absl::StrCat("errors were not read: ", evidence.hardware_unread())
-                     : trouble ? "errors: see above"
-                               : "no errors in the last hour of the kernel log";
+                     : trouble  ? "errors: see above"
+                     : only_log ? "no errors of this process or its GPU in the kernel log"
+                                : "no errors in the last hour of the kernel log";
   if (!evidence.gpus_unread().empty()) {
     absl::StrAppend(&text, "; GPUs not read: ", evidence.gpus_unread());
-  } else {
+  } else if (!only_log) {
     absl::StrAppend(&text, "; ", evidence.gpus_size(), evidence.gpus_size() == 1 ? " GPU read" : " GPUs read");
   }
   return text;

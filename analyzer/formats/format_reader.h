@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +41,9 @@ struct ReadControl {
 };
 
 // The results of all readers in one load.
+// What kernel logs report about a rank's process or GPU.
+using KernelEvents = std::map<int32_t, std::shared_ptr<ProcessEvidence>>;
+
 struct Records {
   BundleBuilder library;  // NCCL calls, in communicators with unique ids
   // The framework's calls. Its groups only have names, and are later joined with `library`. Only one source fills
@@ -47,6 +52,7 @@ struct Records {
   // A launcher reported that this rank aborted first, and no line shows whether a watchdog ended it because of
   // another rank.
   std::optional<Rank> aborted_first;
+  KernelEvents kernel;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
   std::vector<std::string> unclaimed;  // files in no known format
   // The files that were read show no rank's state, and a problem reports what they do show. A verdict is still given.

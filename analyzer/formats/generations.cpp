@@ -433,11 +433,13 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   Members recorded, counted;
   const auto look = [&] {
     recorded.clear(), counted.clear();
+    const bool any_active = std::any_of(bundle->ranks.begin(), bundle->ranks.end(),
+                                        [](const Rank& rank) { return rank.only_active && !rank.damaged; });
     for (size_t r = 0; r < bundle->ranks.size(); ++r) {
       const Rank& rank = bundle->ranks[r];
       if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-      rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted)
-                       : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
+      if (any_active) AddCounted(rank, static_cast<int32_t>(r), &counted);
+      if (!rank.only_active) AddRecorded(rank, static_cast<int32_t>(r), &recorded);
     }
   };
   look();
@@ -451,29 +453,30 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   bool mixed = !foreign.empty() && !recorded_at.few;
   // A broadcast may complete at its root before another member arrives, but not in several groups, and not for this
   // long.
-  std::map<int32_t, int> groups;
+  std::map<int32_t, int> groups, all_groups;
   for (const auto& [comm, list] : counted) {
+    for (const Seen& s : list) ++all_groups[s.rank];
     for (int32_t rank : Contradicting(*bundle, comm, list, counted_at.time_ns, kStandstill)) ++groups[rank];
   }
   for (const auto& [rank, contradictions] : groups) {
-    if (contradictions < 2) continue;
+    if (contradictions < std::min(2, all_groups[rank])) continue;
     foreign.insert(rank);
     mixed |= !counted_at.few;
   }
-  if (mixed) {
-    const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
-    if (!old.empty() && bundle->ranks.size() >= old.size() + 2) {
-      LeaveOut(old, "omitted: it is from an earlier run, or an earlier time in this run, than the newest dumps",
-               bundle);
-      return;
-    }
+  if (foreign.empty()) return;
+  const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
+  const bool newest = std::any_of(foreign.begin(), foreign.end(), [&](int32_t rank) { return !old.contains(rank); });
+  const bool half = 2 * foreign.size() >= bundle->ranks.size();
+  if ((mixed || newest || half) && !old.empty() && bundle->ranks.size() >= old.size() + 2) {
+    LeaveOut(old, "omitted: it is from an earlier run, or an earlier time in this run, than the newest dumps", bundle);
+    return;
+  }
+  if (mixed)
     bundle->problems.push_back({"", -1,
                                 "the dumps are from several runs, or from several times in one run: half of them or "
                                 "more contradict the others; analyze only dumps that were taken at the same time",
                                 -1});
-    return;
-  }
-  if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
+  if (mixed || half) return;
   LeaveOut(foreign,
            "omitted: it is from another run, or another time in this run, because it contradicts the dumps of most "
            "other ranks",

@@ -19,7 +19,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 // is that the others completed operations that these ranks never issued, or issued much later. The reverse also counts.
 // Their last entries must also be more than a minute apart by the wall clocks, or five seconds if the others were still
 // running. Dumps that contain only active operations must contradict in two groups and be an hour apart. If at least
-// half of the ranks contradict the others, the newest ranks stay, if there are several.
+// half of the ranks contradict the others, or the newest do, only the newest ranks stay, if there are several.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

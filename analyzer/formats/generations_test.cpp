@@ -178,6 +178,16 @@ TEST(ForeignDumps, WithoutAMajorityTheNewestStay) {
   EXPECT_NE(each.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
+// Ranks that die at once leave no dump, so older dumps stay next to the few new ones.
+TEST(ForeignDumps, AFewNewestDumpsAreNotTakenForForeign) {
+  const std::pair<int64_t, int64_t> before(5, 1000 * kSecond), now(700, 9000 * kSecond);
+  Bundle b = Dumps({before, now, before, before, now, before, before});
+  LeaveOutForeignDumps(&b);
+  ASSERT_EQ(b.ranks.size(), 2u);
+  EXPECT_EQ(b.ranks[0].rank, 1);
+  EXPECT_EQ(b.ranks[1].rank, 4);
+}
+
 // Another attempt of the job made calls with the same numbers an hour or half a minute earlier or later, at its own
 // pace. The records show that they were over before these calls were issued.
 TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
@@ -305,6 +315,16 @@ TEST(ForeignDumps, CountsOfTwoGroupsRevealAForeignDumpOfActiveOperations) {
   EXPECT_EQ(left.ranks[2].rank, 3);
   ASSERT_EQ(left.problems.size(), 1u);
   EXPECT_EQ(left.problems[0].rank, 2);
+}
+
+// Only some of the dumps contain completed operations.
+TEST(ForeignDumps, FullDumpsAreComparedWithThoseOfActiveOperations) {
+  const int64_t now = 90'000 * kSecond;
+  Bundle b = ActiveDumps({{700, now}, {700, now}, {5, now - 7200 * kSecond}, {700, now}});
+  b.ranks[2].only_active = false;
+  LeaveOutForeignDumps(&b);
+  ASSERT_EQ(b.ranks.size(), 3u);
+  EXPECT_EQ(b.ranks[2].rank, 3);
 }
 
 // Three of four members of a group belong to another run. The job's other ranks decide.

@@ -261,6 +261,7 @@ struct Rank {
   std::string path;             // file the data came from
   bool damaged = false;         // part of the rank's data could not be read
   bool only_active = false;     // Flight Recorder: the dump contains only incomplete operations
+  bool some_groups = false;     // a log beside dumps: the rank may be in calls of groups that the log does not mention
   bool start_recorded = false;  // a start time or marker exists, so "not started" is certain
   // Flight Recorder with a backend that never marks operations completed, only retired (gloo, torchcomms). A failed
   // operation then looks completed, and sends, receives and barriers may leave no entry.

@@ -176,6 +176,7 @@ void Model::BuildComms() {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
     if (it == bundle.ranks.end() || it->rank != number) return -1;
+    if (it->some_groups && !HasEnded(it->process)) return -1;
     const bool called = it->source != Source::kFlightRecorder || !it->memberships.empty();
     return called || PlaceOfProcess(it->process).where != Whereabouts::kWaits
                ? static_cast<int32_t>(it - bundle.ranks.begin())

@@ -128,21 +128,32 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   return out;
 }
 
+namespace {
+
+// Returns whether something took evidence from the process. A kernel log beside other logs is no such evidence.
+bool LookedAt(const Process& process) {
+  const ProcessEvidence* const evidence = process.evidence.get();
+  return evidence != nullptr &&
+         (evidence->hardware().empty() || !evidence->threads().empty() || evidence->has_memory());
+}
+
+}  // namespace
+
 bool OnlyProcessesKnown(const Bundle& bundle) {
   bool stacks = false;
   for (const Rank& rank : bundle.ranks) {
     if (rank.source != Source::kFlightRecorder || HasCalls(rank)) return false;
-    stacks |= !rank.process.stack.empty() || !rank.process.python_stack.empty() || rank.process.evidence != nullptr;
+    stacks |= !rank.process.stack.empty() || !rank.process.python_stack.empty() || LookedAt(rank.process);
   }
   return stacks;
 }
 
 bool ProcessesLookedAt(const Bundle& bundle) {
-  const auto looked_at = [](const Rank& rank) { return rank.process.evidence != nullptr; };
+  const auto looked_at = [](const Rank& rank) { return LookedAt(rank.process); };
   return std::any_of(bundle.ranks.begin(), bundle.ranks.end(), looked_at) &&
-         std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
+         std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [&](const Rank& rank) {
            return rank.source == Source::kFlightRecorder &&
-                  (rank.process.evidence != nullptr || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
+                  (looked_at(rank) || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
          });
 }
 

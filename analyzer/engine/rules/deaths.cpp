@@ -108,9 +108,11 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;
-    // A text shows an exception, or that peers miss the process. Any other end may result from what a rank without data
-    // did.
-    const bool told = rank.source == Source::kFlightRecorder && (!p.exception.empty() || p.life == Life::kGone);
+    // A text shows an exception or a crash, or that peers miss the process. Any other end may result from what a rank
+    // without data did.
+    const bool crashed = p.life == Life::kKilled && p.signal != SIGABRT;
+    const bool told =
+        rank.source == Source::kFlightRecorder && (!p.exception.empty() || p.life == Life::kGone || crashed);
     const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
     const bool abnormal = told || (ended && known.empty());
     if (!abnormal || facts.model.ranks[r].host != HostState::kDead) continue;

@@ -83,6 +83,20 @@ bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
   return false;
 }
 
+// Returns whether the rank and its peers on another communicator are all idle after the same call. If so, that part of
+// the job most likely waits for another part outside NCCL.
+bool IdleWithPeers(const Facts& facts, int32_t rank_index, uint32_t waited_on) {
+  const auto& memberships = facts.bundle.ranks[rank_index].memberships;
+  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+    const std::vector<Member>& members = facts.model.comms[ms.comm].members;
+    return ms.comm != waited_on && ms.issued > 0 && members.size() >= kManyAgainstOne &&
+           std::all_of(members.begin(), members.end(), [&](const Member& m) {
+             return m.recorded() && m.arrived == members[0].arrived &&
+                    facts.model.ranks[m.rank_index].in_flight.empty();
+           });
+  });
+}
+
 // The rank never made the call in which others wait, but its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
@@ -116,6 +130,11 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       return ms.issued > 0 || ms.p2p_issued > 0;
     });
     if (any) c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
+    if (waiter.edge != nullptr && IdleWithPeers(facts, r, waiter.edge->comm)) {
+      c.doubtful = true;
+      c.grade = GRADE_FAIR;
+      c.AddRival(Rival::MEETS_OUTSIDE);
+    }
     // A framework does not record how groups are created, so the rank may be waiting there for one without data.
     const auto silent = [](const Member& m) { return m.rank_index < 0; };
     if (rank.source == Source::kFlightRecorder && waiter.edge != nullptr &&

@@ -2,6 +2,7 @@
 // at a different place in the program from all others.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -163,15 +164,24 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
 
 std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
   std::vector<int32_t> few, waiting;
+  // Where ranks that are in a call wait for it. A stack without native frames does not show the wait itself.
+  std::set<std::string> waits;
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const std::vector<std::string>& stack = facts.bundle.ranks[r].process.python_stack;
+    if (!facts.model.ranks[r].in_flight.empty() && !stack.empty()) waits.insert(stack[0]);
+  }
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Whereabouts where = PlaceOfProcess(rank.process).where;
-    const bool in_call = !facts.model.ranks[r].in_flight.empty() || where == Whereabouts::kWaits;
+    const bool in_call = !facts.model.ranks[r].in_flight.empty() || where == Whereabouts::kWaits ||
+                         (!rank.process.python_stack.empty() && waits.contains(rank.process.python_stack[0]));
     if (rank.source != Source::kFlightRecorder || (!in_call && where != Whereabouts::kElsewhere)) return {};
     (in_call ? waiting : few).push_back(static_cast<int32_t>(r));
   }
   if (!AreFew(few.size(), waiting.size())) return {};
-  Cause c = CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, few.size() == 1 ? GRADE_FAIR : GRADE_WEAK);
+  const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(facts.bundle.ranks.size());
+  Cause c = CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, few.size() == 1 && !unseen ? GRADE_FAIR : GRADE_WEAK);
+  if (unseen) c.AddRival(Rival::SILENT_RANK);
   SetHolders(facts, few, waiting, &c);
   return {std::move(c)};
 }

@@ -213,6 +213,34 @@ TEST(FlightRecorderJobs, Row23ARankThatNeverJoinsIsAFailure) {
   EXPECT_EQ(v.findings(0).operation(), "_reduce_oop");
 }
 
+// Ranks 0-3 train, and ranks 4-7 produce their data in pairs. Rank 0 sends weights to ranks 4-7. Rank 4 is stuck.
+TEST(FlightRecorderJobs, APartOfTheJobThatWaitsOutsideIsNotNamedBesideTheCause) {
+  const auto add = [](const std::string& name, const std::vector<int32_t>& ranks, int done, bool waits, FrDump* dump) {
+    const auto id = static_cast<int64_t>(dump->groups.size());
+    FrGroup group{.name = name, .desc = name, .ranks = ranks, .pg_id = id, .enqueued = done + waits, .completed = done};
+    for (int64_t seq = 1; seq <= group.enqueued; ++seq) {
+      FrEntry entry = Entry("all_reduce", k4x4, k4x4, seq, seq <= done ? "completed" : "scheduled");
+      entry.pg = entry.desc = name;
+      entry.pg_id = id;
+      dump->entries.push_back(entry);
+    }
+    dump->groups.push_back(std::move(group));
+  };
+  std::vector<std::optional<FrDump>> dumps;
+  for (int rank = 0; rank < 8; ++rank) {
+    FrDump dump;
+    dump.groups.clear();
+    if (rank < 4) add("trainer", {0, 1, 2, 3}, 20, false, &dump);
+    if (rank == 4 || rank == 5) add("pair A", {4, 5}, 30, rank == 5, &dump);
+    if (rank == 6 || rank == 7) add("pair B", {6, 7}, 31, false, &dump);
+    if (rank == 0 || rank >= 4) add("weights", {0, 4, 5, 6, 7}, 5, rank >= 6, &dump);
+    dumps.push_back(std::move(dump));
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_THAT(v.findings(0).culprit_ranks(), ::testing::ElementsAre(4));
+}
+
 // A job of `n` ranks in one group, with `ops` all-reduces. The last one is in flight. `change` adds each rank's
 // fault.
 std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vector<FrEntry>*)>& change,

@@ -263,6 +263,48 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   }
 }
 
+// Creates a tar archive in the same way as GNU tar: a name of more than 100 bytes is a file before its own.
+std::string Tar(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string out;
+  const auto add = [&](const std::string& name, const std::string& bytes, char type) {
+    std::string header(512, '\0');
+    char size[12];
+    snprintf(size, sizeof(size), "%011zo", bytes.size());
+    header.replace(0, std::min<size_t>(name.size(), 100), name.substr(0, 100));
+    header.replace(124, 11, size);
+    header[156] = type;
+    header.replace(257, 7, "ustar  ");
+    out += header + bytes + std::string((512 - bytes.size() % 512) % 512, '\0');
+  };
+  for (const auto& [name, bytes] : files) {
+    if (name.size() > 100) add("././@LongLink", name + '\0', 'L');
+    add(name, bytes, '0');
+  }
+  return out + std::string(1024, '\0');
+}
+
+TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int rank = 0; rank < kNamed; rank++)
+    files.push_back({std::string(rank % 2 == 0 ? 3 : 120, 'd') + "/nccl_trace_rank_" + std::to_string(rank),
+                     ToPickle(DumpNamed(rank))});
+  const std::string whole = Tar(files);
+  DumpFolder folder;
+  for (const std::string& path : {folder.Write("traces.tar", whole), folder.Write("traces.tar.gz", Gzip(whole))}) {
+    const Bundle bundle = LoadFiles({path});
+    ExpectEverybody(bundle);
+    EXPECT_THAT(bundle.problems, IsEmpty());
+  }
+  // Damage anywhere, and truncation at any point, is reported as a problem and has no other effect.
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; round++) {
+    std::string bytes = whole;
+    if (round % 3 == 0) bytes.resize(512 + random() % (bytes.size() - 512));
+    for (int i = 0; i < 4; i++) bytes[random() % bytes.size()] = static_cast<char>(random());
+    EXPECT_LE(LoadFiles({folder.Write("damaged.tar", bytes)}).ranks.size(), size_t{kNamed});
+  }
+}
+
 // All entries refer to the first file's data, so a small archive would be unpacked thousands of times.
 TEST(FrPacked, AnArchiveThatNamesTheSameBytesTwiceIsRefused) {
   std::vector<std::pair<std::string, std::string>> files = {{"nccl_trace_rank_0", ToPickle(DumpNamed(0))}};

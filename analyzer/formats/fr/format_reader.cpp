@@ -59,10 +59,10 @@ class JsonReader final : public FlightRecorderReader {
 
 class PackedReader final : public FlightRecorderReader {
  public:
-  const char* name() const override { return "Flight Recorder dumps in gzip or zip"; }
-  const char* beginning() const override { return "bytes 0x1f 0x8b, or \"PK\""; }
+  const char* name() const override { return "Flight Recorder dumps in gzip, zip or tar"; }
+  const char* beginning() const override { return "bytes 0x1f 0x8b, \"PK\", or \"ustar\" at byte 257"; }
   Claim Claims(std::string_view head) const override {
-    return fr::IsGzip(head) || fr::IsZip(head) ? Claim::kMaybe : Claim::kNo;
+    return fr::IsGzip(head) || fr::IsZip(head) || fr::IsTar(head) ? Claim::kMaybe : Claim::kNo;
   }
 };
 

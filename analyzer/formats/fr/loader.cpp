@@ -135,25 +135,34 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
                                      .like = "too much is packed"});
     return true;
   };
+  const auto read_all = [&](const absl::StatusOr<std::vector<fr::Packed>>& files) {
+    if (!files.ok()) {
+      dumps.emplace_back();
+      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
+      return;
+    }
+    for (const fr::Packed& file : *files) {
+      if (no_room(path)) return;
+      const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
+      space->Spend();
+      written_ns = file.written_ns;
+      read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
+    }
+  };
   if (fr::IsGzip(bytes)) {
     if (no_room(path)) return dumps;
     const absl::Status damage = fr::Gunzip(bytes, space->Room(), &space->unpacked, &written_ns);
     space->Spend();
-    read(space->unpacked, path, damage);
-  } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // an archive's time is not that of its files, whose own times are local and in an unknown zone
-    const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
-    if (!files.ok()) {
-      dumps.emplace_back();
-      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
+    if (!fr::IsTar(space->unpacked)) {
+      read(space->unpacked, path, damage);
       return dumps;
     }
-    for (const fr::Packed& file : *files) {
-      if (no_room(path)) return dumps;
-      const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
-      space->Spend();
-      read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
-    }
+    const std::string tar = std::exchange(space->unpacked, "");
+    read_all(fr::FilesInTar(tar));
+  } else if (fr::IsZip(bytes)) {
+    read_all(fr::FilesInZip(bytes));
+  } else if (fr::IsTar(bytes)) {
+    read_all(fr::FilesInTar(bytes));
   } else {
     read(bytes, path, absl::OkStatus());
   }
@@ -170,7 +179,7 @@ bool Better(const FileData& a, const FileData& b) {
 }
 
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt, unless half of its ranks are missing. Among jobs that ran at the same time, prefers the one with the most
+// attempt, unless it is a single dump. Among jobs that ran at the same time, prefers the one with the most
 // ranks. Next come an operation past its timeout, unfinished operations, and the newest dump. Reports the others. A
 // folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
@@ -194,9 +203,8 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   const auto used = std::max_element(sets.begin(), sets.end(), [&](const auto& one, const auto& other) {
     const Set &a = one.second, &b = other.second;
     const bool apart = a.newest_ns < b.oldest_ns || b.newest_ns < a.oldest_ns;
-    const size_t more = std::max(a.ranks.size(), b.ranks.size()), fewer = std::min(a.ranks.size(), b.ranks.size());
-    if (apart && fewer * 2 > more) return a.newest_ns < b.newest_ns;
-    if (fewer != more) return a.ranks.size() < b.ranks.size();
+    if (apart && std::min(a.ranks.size(), b.ranks.size()) > 1) return a.newest_ns < b.newest_ns;
+    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() < b.ranks.size();
     return key(a) < key(b);
   });
   if (used == sets.end()) return;
@@ -204,7 +212,8 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   for (const auto& [folder, set] : sets) {
     const size_t again = static_cast<size_t>(std::count_if(
         set.ranks.begin(), set.ranks.end(), [&](int32_t rank) { return used->second.ranks.contains(rank); }));
-    if (folder != used->first && again > 1 && again * 2 > used->second.ranks.size()) others.insert(folder);
+    if (folder != used->first && again > 1 && again * 2 > std::min(set.ranks.size(), used->second.ranks.size()))
+      others.insert(folder);
   }
   if (others.empty()) return;
   for (const std::string& folder : others) {

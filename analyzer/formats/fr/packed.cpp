@@ -3,12 +3,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace lockstep::fr {
 namespace {
 
+constexpr size_t kTarBlock = 512;
 constexpr size_t kMostFiles = 1u << 20;
 constexpr size_t kMostRatio = 1032;  // the highest compression ratio that deflate reaches
 
@@ -58,6 +60,8 @@ bool IsGzip(std::string_view head) { return head.starts_with("\x1f\x8b\x08"); }
 
 bool IsZip(std::string_view head) { return head.starts_with("PK\x03\x04"); }
 
+bool IsTar(std::string_view head) { return head.size() >= kTarBlock && head.substr(257, 5) == "ustar"; }
+
 absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64_t* written_ns) {
   if (const uint32_t seconds = Number(bytes, 4, 4); seconds != 0) *written_ns = int64_t{seconds} * 1'000'000'000;
   return Inflate(bytes, 16 + MAX_WBITS, most, out);
@@ -82,7 +86,10 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
     const size_t method = Number(bytes, at + 10, 2), size = Number(bytes, at + 20, 4), name = Number(bytes, at + 28, 2),
                  rest = size_t{Number(bytes, at + 30, 2)} + Number(bytes, at + 32, 2),
                  local = Number(bytes, at + 42, 4);
-    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)), .data = {}, .deflated = method == Z_DEFLATED};
+    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)),
+                .data = {},
+                .deflated = method == Z_DEFLATED,
+                .written_ns = 0};
     at += kEntrySize + name + rest;
     if (file.name.empty() || file.name.back() == '/') continue;
     const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
@@ -95,6 +102,40 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
       return absl::DataLossError("the files of this zip archive overlap, so it is damaged or hostile");
     file.data = bytes.substr(data, size);
     files.push_back(std::move(file));
+  }
+  return files;
+}
+
+// See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before
+// it.
+absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes) {
+  std::vector<Packed> files;
+  std::string long_name;
+  const auto text = [](std::string_view field) { return std::string(field.substr(0, field.find('\0'))); };
+  const auto octal = [](std::string_view field) {
+    uint64_t value = 0;
+    for (const char c : field) {
+      if (c >= '0' && c <= '7') value = value << 3 | static_cast<uint64_t>(c - '0');
+    }
+    return value;
+  };
+  while (IsTar(bytes) && files.size() < kMostFiles) {
+    const std::string_view header = bytes.substr(0, kTarBlock);
+    bytes.remove_prefix(kTarBlock);
+    const uint64_t size = octal(header.substr(124, 11));
+    if (size > bytes.size()) return absl::DataLossError("the tar archive ends early");
+    const char type = header[156];
+    const std::string prefix = text(header.substr(345, 155));
+    std::string name = text(header.substr(0, 100));
+    if (header.substr(257, 6) == std::string_view("ustar\0", 6) && !prefix.empty()) name = prefix + "/" + name;
+    if (!long_name.empty()) name = std::exchange(long_name, "");
+    const std::string_view data = bytes.substr(0, size);
+    if (type == 'L') long_name = text(data);
+    if (type == '0' || type == '\0')
+      files.push_back({.name = std::move(name),
+                       .data = data,
+                       .written_ns = static_cast<int64_t>(octal(header.substr(136, 11))) * 1'000'000'000});
+    bytes.remove_prefix(std::min<size_t>(bytes.size(), (size + kTarBlock - 1) / kTarBlock * kTarBlock));
   }
   return files;
 }

@@ -1,4 +1,4 @@
-// Reads compressed files: gzip files, and zip archives of several files.
+// Reads compressed files: gzip files, and zip and tar archives of several files.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,25 @@ namespace lockstep::fr {
 
 bool IsGzip(std::string_view head);
 bool IsZip(std::string_view head);
+bool IsTar(std::string_view head);
 
 // Unpacks a gzip file into `out`. Sets `written_ns` to the packed file's modification time, if the header contains it.
 // If the file is damaged, fails but keeps the data before the damage in `out`. Also fails if the result is larger than
 // `most` bytes.
 absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64_t* written_ns);
 
-// A file in a zip archive. `data` is a part of the archive's bytes, which must outlive it.
+// A file in an archive. `data` is a part of the archive's bytes, which must outlive it.
 struct Packed {
   std::string name;
   std::string_view data;
   bool deflated = false;
+  int64_t written_ns = 0;  // modification time; 0 if unknown: zip archives contain local times of an unknown zone
 };
 
-// Returns the archive's files without folders, in the order of its directory. Fails if the directory is damaged.
+// Returns the archive's files without folders, in its order. Fails if the archive's directory is damaged.
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
+
+absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes);
 
 // Unpacks one file in the same way as Gunzip.
 absl::Status Unzip(const Packed& file, size_t most, std::string* out);

@@ -12,6 +12,7 @@
 #include "analyzer/formats/load/join_flight_recorder.h"
 #include "analyzer/formats/load/manifest.h"
 #include "analyzer/formats/load/registry.h"
+#include "analyzer/formats/logs/format_reader.h"
 
 namespace lockstep {
 namespace {
@@ -70,8 +71,9 @@ class Loader {
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
-      // Other texts are expected next to logs with known contents.
-      if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
+      // Other texts are expected next to dumps, and next to logs with known contents.
+      if (unclaimed.contains(file.path))
+        NotRecognised(file, certain || file.log || logs_read_ || !records_.framework.ranks.empty());
       if (file.detected.format != nullptr) continue;
       std::string error;
       if (!file.manifest) {
@@ -114,12 +116,18 @@ class Loader {
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
+    // Logs may contain what dumps of another time do not.
+    LeaveOutForeignDumps(&records_.framework);
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
     // Dumps may show what a log alone does not: that the ranks with a dump wait for this one.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
+    for (Rank& rank : records_.framework.ranks) {
+      const auto events = logs.kernel.find(rank.rank);
+      if (rank.process.evidence == nullptr && events != logs.kernel.end()) rank.process.evidence = events->second;
+    }
   }
 
   // Adds ranks without a dump, if logs show their calls or that they ended. Adds stacks to ranks with a dump.
@@ -154,15 +162,14 @@ class Loader {
     };
     for (Rank& rank : logs.ranks) {
       if (const auto at = known.find(rank.rank); at != known.end()) {
-        AddStacks(std::move(rank), &dumps.ranks[at->second]);
+        AddProcess(std::move(rank), &dumps.ranks[at->second]);
         continue;
       }
-      if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
+      const bool stack = !rank.process.stack.empty() || !rank.process.python_stack.empty();
+      if (rank.memberships.empty() && rank.process.life == Life::kUnknown && !stack) continue;
+      rank.some_groups = true;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
-        // The watchdog reports a barrier as the AllReduce that implements it.
-        if (op.kind == ring::CallKind::kAllReduce && IsBarrier(dumps, rank.memberships[op.membership].comm, op.seq))
-          op.kind = ring::CallKind::kBarrier;
         op.input_shape = op.output_shape = op.dtypes = kNoIndex;
         intern(&op.name);
         intern(&op.call_site);
@@ -170,23 +177,48 @@ class Loader {
       dumps.ranks_expected = std::max(dumps.ranks_expected, rank.rank + 1);
       dumps.ranks.push_back(std::move(rank));
     }
+    NameByDumps(known.size(), &dumps);
     std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   }
 
-  static void AddStacks(Rank printed, Rank* dump) {
-    if (!dump->process.stack.empty() || !dump->process.python_stack.empty()) return;
-    dump->process.stack = std::move(printed.process.stack);
-    dump->process.python_stack = std::move(printed.process.python_stack);
-    if (dump->pid == 0) dump->pid = printed.pid;
+  // The watchdog prints a barrier as the AllReduce that implements it, and some calls only as a number. Dumps of other
+  // ranks show the kind. The ranks from `first` on are those of logs.
+  static void NameByDumps(size_t first, Bundle* bundle) {
+    std::map<std::pair<uint32_t, int64_t>, ring::CallKind> kinds;  // by communicator and number
+    const auto each = [bundle](size_t begin, size_t end, const auto& use) {
+      for (size_t r = begin; r < end; ++r) {
+        Rank& rank = bundle->ranks[r];
+        for (Op& op : rank.ops) {
+          if (op.membership != kNoIndex && !ring::IsPointToPoint(op.kind))
+            use(std::make_pair(rank.memberships[op.membership].comm, op.seq), &op);
+        }
+      }
+    };
+    each(first, bundle->ranks.size(), [&](const auto& key, Op*) { kinds[key] = ring::CallKind::kNone; });
+    if (kinds.empty()) return;
+    each(0, first, [&](const auto& key, const Op* op) {
+      if (const auto at = kinds.find(key); at != kinds.end()) at->second = op->kind;
+    });
+    each(first, bundle->ranks.size(), [&](const auto& key, Op* op) {
+      const ring::CallKind kind = kinds.at(key);
+      const bool untold = op->name != kNoIndex && bundle->strings[op->name] == kUntoldOperation;
+      if (kind == ring::CallKind::kNone ||
+          !(untold || (op->kind == ring::CallKind::kAllReduce && kind == ring::CallKind::kBarrier)))
+        return;
+      op->kind = kind;
+      if (untold) op->name = kNoIndex;
+    });
   }
 
-  static bool IsBarrier(const Bundle& dumps, uint32_t comm, int64_t seq) {
-    return std::any_of(dumps.ranks.begin(), dumps.ranks.end(), [&](const Rank& rank) {
-      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
-        return op.kind == ring::CallKind::kBarrier && op.seq == seq && op.membership != kNoIndex &&
-               rank.memberships[op.membership].comm == comm;
-      });
-    });
+  // A rank that waited for others most likely ended because of them.
+  static void AddProcess(Rank printed, Rank* dump) {
+    const bool waits =
+        std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
+    if (dump->process.life == Life::kUnknown && dump->process.stack.empty() && dump->process.python_stack.empty() &&
+        (!waits || printed.process.life == Life::kUnknown))
+      dump->process = std::move(printed.process);
+    if (dump->host.empty()) dump->host = std::move(printed.host);
+    if (dump->pid == 0) dump->pid = printed.pid;
   }
 
   // Refuses files of several jobs unless one is chosen, because a verdict is about one job.

@@ -121,7 +121,7 @@ TEST(Registry, FormatsAreDetectedByContent) {
   EXPECT_EQ(name_of(" \n {\"entries\""), "Flight Recorder JSON");
   EXPECT_EQ(name_of(" [ {\"record_id\""), "Flight Recorder JSON");
   for (const std::string_view packed : {"PK\x03\x04", "\x1f\x8b\x08"})
-    EXPECT_EQ(name_of(packed), "Flight Recorder dumps in gzip or zip");
+    EXPECT_EQ(name_of(packed), "Flight Recorder dumps in gzip, zip or tar");
   EXPECT_EQ(name_of("[{\"pid\": 7, \"thread_id\": 1"), "py-spy JSON");
   EXPECT_EQ(name_of("{\n  \"nccl_version\": \"2.29.1\",\n  \"communicators_count\": 1,"), "ncclras JSON");
   EXPECT_EQ(name_of("{'loss': 2.31, 'epoch': 0.1}\n"), "log or printed stacks");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/format_reader.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/ranks.h"
 
@@ -96,6 +97,14 @@ class Ends {
         }
       }
     }
+    for (const FileFacts& file : files_) {
+      for (const FailedWorker& worker : file.failed) {
+        if (reported_.worker != nullptr && worker.rank >= 0 && worker.rank != reported_.rank && !worker.time.empty() &&
+            worker.time == reported_.worker->time && worker.exit_code == reported_.worker->exit_code)
+          alike_ += 1 + worker.alike;
+      }
+    }
+    if (reported_.worker != nullptr) alike_ += reported_.worker->alike;
     // If several processes were killed, a launcher may have killed some of them.
     if (shells.size() == 1 && killed_.killed == nullptr) killed_ = shells.begin()->second;
     GatherWarnings();
@@ -145,14 +154,18 @@ class Ends {
       if (alone && own != own_.end()) alone->raised = own->second.raised;
     }
     if (reported_.worker == nullptr || out_.waited.contains(reported_.rank)) return alone;
+    // torchrun prints seconds, and starts its list of the failures that it sees at once with the lowest rank.
+    if (alike_ > 0 && (reported_.worker->exit_code == -SIGKILL || !reported_.worker->time.empty())) return alone;
     if (const auto own = own_.find(reported_.rank); own != own_.end()) {
+      // The same exception on several ranks has one reason, which is on none of them alone.
+      const auto same = [&](const auto& entry) { return entry.second.raised->text == own->second.raised->text; };
+      if (std::count_if(own_.begin(), own_.end(), same) > 1) return std::nullopt;
       End end = reported_;
       end.raised = own->second.raised;
       return end;
     }
     // A watchdog aborts its process because of another one. So an abort was the first end only if all other ranks were
     // waiting.
-    if (reported_.worker->alike > 0 && reported_.worker->exit_code == -SIGKILL) return alone;
     const bool consequence = of_others_.contains(reported_.rank) ||
                              (reported_.worker->exit_code == 1 && unplaced_.empty() && !unplaced_of_others_.empty());
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
@@ -271,7 +284,7 @@ class Ends {
 
   static void AddWait(fr::FileData* data, bool may_have_more) {
     data->used[Ranks::GroupOf(data, kLostGroup, "")].may_have_more = may_have_more;
-    Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, "an operation that the log does not name");
+    Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, kUntoldOperation);
   }
 
   // If a rank waited until a timeout, no process had ended earlier. So each rank's exception shows where it waited.
@@ -322,10 +335,14 @@ class Ends {
                                "and no line shows whether this rank waited; add the lines before its end"),
                   reported_.rank);
     }
-    if (reported_.worker != nullptr && reported_.worker->alike > 0 && reported_.worker->exit_code == -SIGKILL)
+    if (reported_.worker != nullptr && alike_ > 0 && !reported_.worker->time.empty())
       out_.Tell(reported_.file->path,
-                absl::StrCat("srun reported that task ", reported_.rank, " was killed (SIGKILL), and ",
-                             reported_.worker->alike,
+                absl::StrCat("torchrun saw ", alike_ + 1, " ranks fail alike within one second, rank ", reported_.rank,
+                             " among them; the order of its list does not show which failed first"),
+                reported_.rank);
+    else if (reported_.worker != nullptr && alike_ > 0 && reported_.worker->exit_code == -SIGKILL)
+      out_.Tell(reported_.file->path,
+                absl::StrCat("srun reported that task ", reported_.rank, " was killed (SIGKILL), and ", alike_,
                              " more in the same way before srun ended any: the scheduler, or "
                              "an operator, may have killed the whole job, and no line shows which process ended first"),
                 reported_.rank);
@@ -371,6 +388,7 @@ class Ends {
   Ranks& out_;
   ptrdiff_t hosts_ = 0;                     // files that each come from one host
   End reported_;                            // first failure that a launcher reported
+  int32_t alike_ = 0;                       // further ranks that failed in the same way at the same time
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;

@@ -56,6 +56,23 @@ TEST_F(EndsTest, ARankThatLeftWithoutAWordIsFoundByWhatOthersLost) {
   ExpectOnly(Told(), RANK_NO_DATA, {0});
 }
 
+// torchrun prints seconds, and lists failures that it sees at once in the order of ranks.
+TEST_F(EndsTest, OneOfSeveralRanksThatFailedAlikeAtOnceIsNotNamed) {
+  std::string report = Report(0, 1, {1});
+  report.replace(report.find("exitcode  : -15"), 15, "exitcode  : 1");
+  Put("log", report);
+  EXPECT_THAT(Said(), HasSubstr("torchrun saw 2 ranks fail alike within one second"));
+  Put("log", Ended(0, "KeyError: 'lr'") + Ended(1, "KeyError: 'lr'") + Report(0, 1, {}));
+  EXPECT_THAT(Said(), HasSubstr("several ranks ended with an exception"));
+}
+
+// The file's name ends in the number of a host.
+TEST_F(EndsTest, TheFileOfALauncherIsNoRanksFile) {
+  Put("node-1.log", Report(3, -9, {}) + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n");
+  Put("node-2.log", TimedOut(4, 5) + TimedOut(5, 5));
+  ExpectOnly(Told(), RANK_DEAD, {3});
+}
+
 // torchrun ended rank 3 before rank 3 could print anything, so rank 3 was still alive.
 TEST_F(EndsTest, ARankThatTheLauncherEndedDidNotEndFirst) {
   Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2, 3}));

@@ -51,7 +51,8 @@ class LogReader : public FormatReader {
       used.push_back(std::move(files[i]));
     }
     std::vector<Problem> problems;
-    fr::AddRanks(logs::ToRanks(std::move(used), &problems, &records->aborted_first), &records->framework, &problems);
+    fr::AddRanks(logs::ToRanks(std::move(used), &problems, &records->aborted_first, &records->kernel),
+                 &records->framework, &problems);
     for (Problem& problem : problems) records->framework.problems.push_back(std::move(problem));
   }
 };

@@ -91,6 +91,8 @@ class Watchdogs {
   void Run() {
     for (const FileFacts& file : files_) {
       for (const auto& said : file.watchdog) speakers_known_ |= said.who.rank >= 0;
+      for (const FailedWorker& worker : file.failed)
+        more_hosts_ |= worker.rank >= 0 && worker.local >= 0 && worker.local != worker.rank;
     }
     const int64_t newest_issue = NewestIssue();
     for (const FileFacts& file : files_) {
@@ -223,11 +225,12 @@ class Watchdogs {
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
+    const int32_t local = more_hosts_ ? -1 : who.local;
     if (who.rank >= 0) return who.rank;
     if (line.group.empty())
-      return FirstKnown({bare_ranks_.Of(who, line.inside, file.rank), who.task, file.rank, who.local});
-    if (IsWhole(line.group, line.desc)) return FirstKnown({line.inside, who.task, file.rank, who.local});
-    return FirstKnown({who.task, file.rank, who.local});
+      return FirstKnown({bare_ranks_.Of(who, line.inside, file.rank), who.task, file.rank, local});
+    if (IsWhole(line.group, line.desc)) return FirstKnown({line.inside, who.task, file.rank, local});
+    return FirstKnown({who.task, file.rank, local});
   }
 
   void Take(const FileFacts& file, const Said<WatchdogLine>& said) {
@@ -486,7 +489,7 @@ class Watchdogs {
       const fr::OpName name = fr::ParseOpName(line == nullptr ? "" : line->op);
       op.kind = name.kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : name.kind;
       if (op.kind == ring::CallKind::kOtherCollective)
-        op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntold : line->op);
+        op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntoldOperation : line->op);
       // A batch involves the peers of its sends and receives, which the line does not name.
       if (op.kind == ring::CallKind::kCoalesced) {
         op.kind = ring::CallKind::kSend;
@@ -522,10 +525,6 @@ class Watchdogs {
     for (const Op& op : data->rank.ops) used.collective_zero |= op.membership == index && op.seq == 0;
   }
 
- public:
-  static constexpr char kUntold[] = "an operation that the log does not name";
-
- private:
   const std::vector<FileFacts>& files_;
   Ranks& out_;
   const BareRanks bare_ranks_;
@@ -540,6 +539,7 @@ class Watchdogs {
   std::string signal_path_;
   int64_t unplaced_ = 0, without_group_ = 0, too_many_ = 0;
   bool speakers_known_ = false;    // lines start with the rank of their process
+  bool more_hosts_ = false;        // a launcher's local rank is not the rank
   bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is rank 3 of the job
 };
 
@@ -551,7 +551,7 @@ void NameUntold(Ranks* ranks) {
     return std::make_tuple(group.name, group.desc, op.seq);
   };
   const auto untold = [](const fr::FileData& data, const Op& op) {
-    return op.name != kNoIndex && data.strings[op.name] == Watchdogs::kUntold;
+    return op.name != kNoIndex && data.strings[op.name] == kUntoldOperation;
   };
   for (const auto& [rank, data] : ranks->ranks) {
     for (const Op& op : data.rank.ops) {

@@ -1,5 +1,6 @@
 #include "analyzer/formats/logs/launcher.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -84,6 +85,7 @@ void LauncherReader::TakeField(std::string_view text) {
   const std::string_view key = fr::Strip(text.substr(0, colon)), value = fr::Strip(text.substr(colon + 2));
   if (key == "rank") {
     worker_.rank = RankBehind(text, ": ");
+    worker_.local = RankBehind(value, "(local_rank: ");
   } else if (key == "Process name") {
     worker_.rank = RankBehind(value, "],");
   } else if (key == "exitcode" || key == "Exit code") {
@@ -181,9 +183,16 @@ void LauncherReader::Add(FailedWorker worker) {
 
 void LauncherReader::Close() {
   FailedWorker worker = std::exchange(worker_, FailedWorker());
-  if (std::exchange(part_, Part::kNone) != Part::kTorchrunOthers) return Add(std::move(worker));
+  const Part part = std::exchange(part_, Part::kNone);
+  const std::pair<std::string, int64_t> end(worker.time, worker.exit_code);
+  if (part == Part::kTorchrunFirst) {
+    worker.alike = static_cast<int32_t>(std::count(others_.begin(), others_.end(), end));
+    others_.clear();
+  }
+  if (part != Part::kTorchrunOthers) return Add(std::move(worker));
   if (worker.rank >= 0 && EndedFromOutside(worker.exit_code) && terminated_.size() < kMostWorkers)
     terminated_.insert(worker.rank);
+  if (worker.rank >= 0 && !worker.time.empty() && others_.size() < kMostWorkers) others_.push_back(end);
 }
 
 }  // namespace lockstep::logs

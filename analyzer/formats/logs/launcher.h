@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::logs {
@@ -17,7 +18,7 @@ struct FailedWorker {
   int64_t pid = 0;
   int64_t exit_code = 0;  // if negative: the signal that ended it
   bool gone = false;      // it ended in an unknown way
-  int32_t alike = 0;      // number of further workers that ended in the same way
+  int32_t alike = 0;      // number of further workers that ended in the same way, with torchrun in the same second
   std::string host;
   std::string time;  // "2026-11-26_15:50:33": later times sort after earlier ones; empty if not printed
 };
@@ -48,7 +49,8 @@ class LauncherReader {
   FailedWorker worker_;
   std::vector<FailedWorker> workers_;
   std::set<int32_t> terminated_;
-  int32_t signalled_ = 0;  // number of workers that torchrun ended on this host
+  std::vector<std::pair<std::string, int64_t>> others_;  // time and exit code of torchrun's other failures
+  int32_t signalled_ = 0;                                // number of workers that torchrun ended on this host
 };
 
 }  // namespace lockstep::logs

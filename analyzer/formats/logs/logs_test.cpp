@@ -48,6 +48,35 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
+// The kernel's log of the rank's host is a file of its own.
+TEST_F(LogsTest, TheKernelsLogShowsWhyAProcessWasKilled) {
+  Put("log",
+      "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-27_17:46:04\n  host      : n7\n"
+      "  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 4711)\n====\n");
+  Put("n7_dmesg.txt",
+      "[Fri Nov 27 17:46:03 2026] Out of memory: Killed process 4711 (python3) total-vm:8kB, anon-rss:4kB\n"
+      "[Fri Nov 27 17:46:03 2026] Out of memory: Killed process 99 (exporter) total-vm:8kB, anon-rss:4kB\n");
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_EQ(verdict.findings(0).reason(), REASON_KILLED_FOR_MEMORY);
+}
+
+// Rank 1 is not in the dumps, and its watchdog printed only the number of its operation.
+TEST_F(LogsTest, ACallWithoutANameDoesNotDifferFromDumps) {
+  fr_test::FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2};
+  dump.groups[0].enqueued = 2;
+  dump.groups[0].completed = 1;
+  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
+  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  Put("log",
+      "[rank1]:[E1127 17:46:04.1 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump "
+      "signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last "
+      "enqueued NCCL work: 2, last completed NCCL work: 1.\n");
+  const Verdict verdict = Told();
+  for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_KIND);
+}
+
 // By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
 // together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {

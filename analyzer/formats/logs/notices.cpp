@@ -23,7 +23,8 @@ std::optional<Notice> OfKernel(std::string_view text) {
              .text = Printable(line->event.text(), kMostNoticeText),
              .host = line->host,
              .pid = line->event.pid(),
-             .pci = line->event.pci()};
+             .pci = line->event.pci(),
+             .event = std::make_shared<HardwareEvent>(line->event)};
   switch (line->event.kind()) {
     case HardwareEvent::OUT_OF_MEMORY:
       // Several lines report one end, and some of them do not name the process.

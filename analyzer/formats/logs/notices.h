@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "analyzer/formats/logs/launcher.h"
 #include "analyzer/formats/logs/nccl_info.h"
+#include "proto/process.pb.h"
 
 namespace lockstep::logs {
 
@@ -22,7 +24,8 @@ struct Notice {
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.
   bool of_others = false;
-  bool of_gpu = false;  // a call to the process's own GPU failed
+  bool of_gpu = false;                                   // a call to the process's own GPU failed
+  std::shared_ptr<const HardwareEvent> event = nullptr;  // only of the kernel
 };
 
 Notice WarningOf(const NcclPlace& place);

@@ -40,6 +40,11 @@ void NameFiles(std::vector<FileFacts>* files) {
       return process.pid != file.nccl[0].pid || process.host != file.nccl[0].host;
     });
     if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
+    // A launcher reports other processes than its own.
+    const auto other = [&](const FailedWorker& worker) {
+      return worker.rank >= 0 && worker.rank != named[i].rank.rank;
+    };
+    if (std::any_of(file.failed.begin(), file.failed.end(), other)) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
       continue;
@@ -131,6 +136,18 @@ const std::set<int32_t>& Ranks::At(std::string_view host, int64_t pid, const std
   return found == places_.end() ? kNobody : found->second;
 }
 
+std::string Ranks::HostIn(const std::string& path) const {
+  const size_t name = path.rfind('/');
+  const size_t folder = name == std::string::npos || name == 0 ? name : path.rfind('/', name - 1);
+  const std::string_view end = std::string_view(path).substr(folder == std::string::npos ? 0 : folder + 1);
+  std::string best;
+  for (const auto& [place, ranks] : places_) {
+    const auto& [host, pid, pci] = place;
+    if (pid == 0 && pci.empty() && host.size() > best.size() && Holds(end, host)) best = host;
+  }
+  return best;
+}
+
 void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool note, const std::string& like) {
   problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note, .like = like});
 }
@@ -172,7 +189,9 @@ std::map<std::string, int32_t> RanksByGpus(const std::vector<FileFacts>& files) 
     size_t at = std::string::npos;
     for (const std::string_view word : {"gpu", "local_rank", "local-rank", "localrank"}) {
       if (gpu >= 0 || (at = name.rfind(word)) == std::string::npos || at + word.size() >= name.size()) continue;
-      gpu = RankBehind(name.substr(at + word.size() + (fr::IsDigit(name[at + word.size()]) ? 0 : 1)), "");
+      const std::string number = name.substr(at + word.size() + (fr::IsDigit(name[at + word.size()]) ? 0 : 1));
+      // Hosts may be named gpu003.
+      if (number.size() < 2 || number[0] != '0' || !fr::IsDigit(number[1])) gpu = RankBehind(number, "");
     }
     // A longer name sorts later: node10 after node9.
     if (gpu < 0 || !paths[{at, name.substr(0, at)}].emplace(gpu, file.path).second) return {};
@@ -228,8 +247,43 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   }
 }
 
+namespace {
+
+// Adds the places that lines other than NCCL's own name.
+void AddPlaces(const std::vector<FileFacts>& files, Ranks* ranks) {
+  for (const FileFacts& file : files) {
+    for (const RankProcess& process : file.processes) ranks->AddPlace(process.rank, process.host, process.pid, "");
+    for (const FailedWorker& worker : file.failed) {
+      if (worker.rank >= 0) ranks->AddPlace(worker.rank, worker.host, worker.pid, "");
+    }
+    if (file.ras.largest < file.ras.gpus) continue;
+    for (const auto& [process, rank] : file.ras.largest_ranks) ranks->AddPlace(rank, process.first, process.second, "");
+  }
+}
+
+// Assigns the kernel's messages to ranks: by process if they name one, otherwise by GPU. Only the name of a file with
+// the output of dmesg contains the host.
+void AddKernelEvents(std::vector<FileFacts>* files, const Ranks& ranks, KernelEvents* kernel) {
+  for (FileFacts& file : *files) {
+    for (Said<Notice>& said : file.notices) {
+      Notice& what = said.what;
+      if (what.event == nullptr) continue;
+      if (what.host.empty()) what.host = ranks.HostIn(file.path);
+      const std::set<int32_t>& at = ranks.At(what.host, what.pid, what.pid > 0 ? "" : what.pci);
+      if (at.size() != 1 || (what.pid <= 0 && what.pci.empty())) continue;
+      std::shared_ptr<ProcessEvidence>& of = (*kernel)[*at.begin()];
+      if (of == nullptr) of = std::make_shared<ProcessEvidence>();
+      HardwareEvent* const event = of->add_hardware();
+      *event = *what.event;
+      event->set_age_ns(-1);  // unknown
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
-                                  std::optional<Rank>* aborted_first) {
+                                  std::optional<Rank>* aborted_first, KernelEvents* kernel) {
   NameFiles(&files);
   Ranks ranks;
   std::set<std::pair<std::string, int64_t>> processes;
@@ -249,6 +303,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddCalls(files, &ranks);
   AddCounts(files, &ranks);
   AddCompleted(files, &ranks);
+  AddPlaces(files, &ranks);
+  AddKernelEvents(&files, ranks, kernel);
   AddStacks(&files, &ranks);
   AddEnds(files, &ranks);
   AddSeen(files, &ranks);
@@ -284,6 +340,9 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   std::map<std::string, size_t> claimed;  // size by name
   for (const auto& [rank, data] : ranks.ranks) {
     for (const fr::GroupClaim& claim : data.claims) claimed[claim.name] = claim.members.size();
+  }
+  for (const auto& [rank, events] : *kernel) {
+    if (const auto of = ranks.ranks.find(rank); of != ranks.ranks.end()) of->second.rank.process.evidence = events;
   }
   std::vector<fr::FileData> out;
   int64_t entries = 0;

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/formats/format_reader.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/logs/read_file.h"
 #include "analyzer/model/bundle.h"
@@ -61,6 +62,9 @@ class Ranks {
   // Returns the ranks of this process or GPU, otherwise those of this host. Pass "" or 0 if unknown.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
+  // Returns the longest known host name in the last two parts of the path; empty if there is none.
+  std::string HostIn(const std::string& path) const;
+
   std::map<int32_t, fr::FileData> ranks;
   std::optional<Rank> aborted_first;  // see Records
   std::vector<Problem> told, problems;
@@ -95,8 +99,8 @@ void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 // of NCCL, the kernel and launchers. Also reports a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Returns all ranks, ascending. Appends problems. For `aborted_first`, see Records.
+// Returns all ranks, ascending. Appends problems. For `aborted_first` and `kernel`, see Records.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
-                                  std::optional<Rank>* aborted_first);
+                                  std::optional<Rank>* aborted_first, KernelEvents* kernel);
 
 }  // namespace lockstep::logs

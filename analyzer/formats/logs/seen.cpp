@@ -144,7 +144,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
         continue;
       }
       const bool gpu = what.by == Notice::By::kKernel && !what.pci.empty();
-      const std::set<int32_t>& at = gpu ? ranks->At(what.host, 0, what.pci) : ranks->At(what.host, what.pid, "");
+      const std::set<int32_t>& at = ranks->At(what.host, what.pid, gpu && what.pid <= 0 ? what.pci : "");
       if (!at.empty()) {
         to.at.insert(&at);
       } else if (!what.host.empty()) {
@@ -156,8 +156,16 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
   bool peers_told = false;
-  for (auto& [key, of] : said) {
-    const auto& [of_others, by, text] = key;
+  // What is about ranks comes before what is about other processes.
+  std::vector<std::pair<const std::tuple<bool, Notice::By, std::string>*, Of*>> order;
+  for (auto& [key, of] : said) order.emplace_back(&key, &of);
+  std::stable_partition(order.begin(), order.end(), [](const auto& entry) {
+    const Of& of = *entry.second;
+    return !std::get<bool>(*entry.first) && of.processes.empty() && (!of.ranks.empty() || !of.at.empty());
+  });
+  for (const auto& [key, told] : order) {
+    Of& of = *told;
+    const auto& [of_others, by, text] = *key;
     // A process's own failure is reported first.
     if (of_others && !std::exchange(peers_told, true)) ReportPeers(files, ranks);
     if (++shown[by] > kMostShown) continue;
