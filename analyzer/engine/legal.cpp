@@ -67,9 +67,8 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     // If the waiting rank's own record is lost, the operation may be one that another member recorded.
-    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
-                                [&](const Membership& ms) { return ms.comm == c.comm; });
-    if (m == rank.memberships.end()) return false;
+    const Membership* m = MembershipIn(rank, c.comm);
+    if (m == nullptr) return false;
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;

@@ -118,10 +118,8 @@ bool Differ(const Counted& a, const Counted& b) {
 // piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
-  const auto& theirs = model.bundle.ranks[other].memberships;
   for (const Membership& ms : model.bundle.ranks[rank_index].memberships) {
-    if (std::none_of(theirs.begin(), theirs.end(), [&](const Membership& own) { return own.comm == ms.comm; }))
-      apart.push_back(ms.comm);
+    if (MembershipIn(model.bundle.ranks[other], ms.comm) == nullptr) apart.push_back(ms.comm);
   }
   std::sort(apart.begin(), apart.end());
   return apart;
@@ -204,9 +202,8 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
   const Rank& rank = model.bundle.ranks[rank_index];
   for (const Op* next = &op + 1; next != rank.ops.data() + rank.ops.size(); ++next) {
     if (!ring::IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
-    for (const Membership& ms : model.bundle.ranks[other].memberships) {
-      if (ms.comm == rank.memberships[next->membership].comm && ms.issued >= next->seq) return true;
-    }
+    const Membership* ms = MembershipIn(model.bundle.ranks[other], model.CommOf(rank, *next));
+    if (ms != nullptr && ms->issued >= next->seq) return true;
   }
   return false;
 }

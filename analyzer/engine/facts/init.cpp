@@ -139,9 +139,8 @@ class Finder {
     absl::flat_hash_set<int32_t> excluded;
     if (creation->call == CallKind::kCommShrink) {
       for (int32_t r : creation->waiting) {
-        for (const Membership& ms : bundle_.ranks[r].memberships) {
-          if (ms.comm == creation->comm) excluded.insert(ms.recorded->excluded.begin(), ms.recorded->excluded.end());
-        }
+        if (const Membership* ms = MembershipIn(bundle_.ranks[r], creation->comm); ms != nullptr)
+          excluded.insert(ms->recorded->excluded.begin(), ms->recorded->excluded.end());
       }
     }
     const auto& members = model_.comms[creation->parent].members;
@@ -168,10 +167,8 @@ class Finder {
   }
 
   int32_t PlaceIn(int32_t rank, uint32_t comm) const {
-    for (const Membership& ms : bundle_.ranks[rank].memberships) {
-      if (ms.comm == comm) return ms.member_rank;
-    }
-    return -1;
+    const Membership* ms = MembershipIn(bundle_.ranks[rank], comm);
+    return ms == nullptr ? -1 : ms->member_rank;
   }
 
   // Returns whether the places of the ranks that wait in `p` are free in `right`.

@@ -334,6 +334,28 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
   return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
 }
 
+MemberState Model::StateOf(const Member& member, int64_t seq) const {
+  MemberState state{.op = FindCollective(member, seq)};
+  state.unit = UnitOf(member.rank_index, state.op);
+  const bool queued = state.op != nullptr && state.op->state == OpState::kQueued;
+  state.issued = !queued && (member.arrived >= seq || state.InFlight());
+  state.completed = state.op != nullptr ? state.op->state == OpState::kCompleted : member.completed >= seq;
+  return state;
+}
+
+MemberState Model::StateOf(int32_t rank_index, const Op& op, const Member& peer) const {
+  bool counted = false;
+  MemberState state{.op = OtherSide(rank_index, op, peer, &counted)};
+  state.unit = UnitOf(peer.rank_index, state.op);
+  const int32_t me = bundle.ranks[rank_index].memberships[op.membership].member_rank;
+  const int64_t count = PeerIssued(peer, OtherSideOf(op.kind), me);
+  state.issued = count >= 0 ? count >= op.seq : state.op != nullptr;
+  if (state.op == nullptr) return state;
+  state.issued &= state.op->state != OpState::kQueued;
+  state.completed = state.op->state == OpState::kCompleted;
+  return state;
+}
+
 const Member* Model::MemberOfKind(int32_t rank_index, uint32_t kind) const {
   for (const Membership& ms : bundle.ranks[rank_index].memberships) {
     const Member* member = comms[ms.comm].kind == kind ? MemberAt(ms.comm, ms.member_rank) : nullptr;
@@ -407,12 +429,10 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
   std::optional<std::pair<size_t, size_t>> met;
   uint32_t newest = 0;
   for (const Membership& ms : own.memberships) {
-    const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(), [&](const Membership& m) {
-      return m.comm == ms.comm && model.MemberAt(m.comm, m.member_rank) != nullptr;
-    });
-    if (also == theirs.memberships.end()) continue;
-    const Member& there = *model.MemberAt(ms.comm, also->member_rank);
-    if (there.rank_index != peer) continue;
+    const Membership* also = MembershipIn(theirs, ms.comm);
+    const Member* member = also == nullptr ? nullptr : model.MemberAt(ms.comm, also->member_rank);
+    if (member == nullptr || member->rank_index != peer) continue;
+    const Member& there = *member;
     const auto& calls = model.ranks[rank].collectives[&ms - own.memberships.data()];
     const auto both = [&](uint32_t i) {
       const Op* same = model.FindCollective(there, own.ops[i].seq);
@@ -522,7 +542,13 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
-bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+bool CompletionsAreRecorded(const Rank& rank, const Op* op) {
+  if (rank.source != Source::kFlightRecorder) return true;
+  if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                     [](const Membership& ms) { return ms.completed >= 0; }) ||
+         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& o) { return o.state == OpState::kCompleted; });
+}
 
 std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model) {
   std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> unseen;

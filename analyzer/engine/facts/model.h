@@ -34,6 +34,15 @@ struct Member {
   bool recorded() const { return membership != kNoIndex; }  // the rank left data about this communicator
 };
 
+// A member's part in an operation, as far as its data shows.
+struct MemberState {
+  const Op* op = nullptr;    // its own record of the operation
+  uint32_t unit = kNoIndex;  // index into RankView::in_flight
+  bool issued = false;
+  bool completed = false;  // by its record, or by its counters if there is no record
+  bool InFlight() const { return unit != kNoIndex; }
+};
+
 struct CommView {
   std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
@@ -76,7 +85,19 @@ struct RankView {
   bool seen_moving = false;  // the rank made a call just before its data was taken
   // For each stream: when the GPU was last seen to finish an operation on it; 0 if no such time was recorded.
   std::vector<int64_t> finished_ns;
+
+  bool Gone() const { return host == HostState::kDead || host == HostState::kStopped; }
+  // Nothing is in flight, and the state of the rank's process is unknown.
+  bool Idle() const { return host == HostState::kUnknown && in_flight.empty(); }
 };
+
+// Returns the rank's membership in the communicator, or null.
+inline const Membership* MembershipIn(const Rank& rank, uint32_t comm) {
+  for (const Membership& ms : rank.memberships) {
+    if (ms.comm == comm) return &ms;
+  }
+  return nullptr;
+}
 
 // The process exited with status 0, or exit() closed its ring and nobody observed its end.
 inline bool EndedWell(const Rank& rank) {
@@ -85,6 +106,13 @@ inline bool EndedWell(const Rank& rank) {
   return rank.recorder_state == ring::RecorderState::kCleanExit &&
          (process.life == Life::kGone || process.life == Life::kUnknown);
 }
+// The same, and the process did not end because the job was being ended.
+inline bool EndedByItself(const Rank& rank) { return EndedWell(rank) && !rank.process.consequence; }
+
+// Returns whether the rank's record shows which operations completed, so that its other operations are known to be
+// unfinished. Some recorders never see a completion and report every operation as scheduled; a log of calls contains no
+// completions. `op` is one of the rank's operations, or null.
+bool CompletionsAreRecorded(const Rank& rank, const Op* op);
 
 class Model {
  public:
@@ -112,6 +140,10 @@ class Model {
   const Member* PeerOf(const Rank& rank, const Op& op) const { return MemberAt(CommOf(rank, op), op.root_or_peer); }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
+  // Returns the member's part in collective `seq`.
+  MemberState StateOf(const Member& member, int64_t seq) const;
+  // Returns the peer's part in a rank's send or receive.
+  MemberState StateOf(int32_t rank_index, const Op& op, const Member& peer) const;
   // Returns the rank's membership in a communicator of this kind (the first of several), or null.
   const Member* MemberOfKind(int32_t rank_index, uint32_t kind) const;
   const Roles& roles() const;
@@ -141,7 +173,14 @@ class Model {
   bool WaitsForCall(const Member& member, ring::CallKind kind, int32_t peer) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
-  bool InFlight(int32_t rank_index, const Op& op) const;
+  bool InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+  // Calls `look` with each operation that the rank has in flight, in program order.
+  template <typename Look>
+  void EachInFlight(size_t rank_index, Look look) const {
+    for (const Unit& unit : ranks[rank_index].in_flight) {
+      for (const uint32_t i : unit.ops) look(bundle.ranks[rank_index].ops[i]);
+    }
+  }
   // Returns how long before its data was taken the rank entered or completed the operation. kUnknown if the time of the
   // data is unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {

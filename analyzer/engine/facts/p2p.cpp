@@ -124,18 +124,15 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
     if (!members[m].recorded()) continue;
     const Rank& rank = model.bundle.ranks[members[m].rank_index];
     if (rank.source != Source::kFlightRecorder) continue;
-    for (const Unit& unit : model.ranks[members[m].rank_index].in_flight) {
-      for (const uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        const Member* peer = model.PeerOf(rank, op);
-        if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) continue;
-        bool counted = false;
-        const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
-        if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
-        if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
-          first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
-      }
-    }
+    model.EachInFlight(members[m].rank_index, [&](const Op& op) {
+      const Member* peer = model.PeerOf(rank, op);
+      if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) return;
+      bool counted = false;
+      const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
+      if (other == nullptr || !counted || ExchangeFits(op, *other)) return;
+      if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
+        first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
+    });
   }
   return first;
 }

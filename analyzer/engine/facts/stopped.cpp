@@ -1,4 +1,4 @@
-#include "analyzer/engine/facts/stopped.h"
+#include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,10 +1,8 @@
 #include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
-#include <set>
 
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/facts/finished.h"
 
 namespace lockstep {
 
@@ -13,11 +11,6 @@ using ring::IsCollective;
 using ring::IsPointToPoint;
 
 namespace {
-
-// Returns whether the GPU is known to hang on its own.
-bool IsFaulty(Front front) {
-  return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
-}
 
 // At most this many of the last completions may be missing from a dump, because the framework's watchdog has not
 // noticed them yet.
@@ -33,25 +26,22 @@ bool MakesWithoutBlocking(const Rank& rank) {
 
 // Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. The operation is known only from
 // the stream's tickets, which count the work put on the stream, from 1.
-void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
+void FindLostOnStreams(const Model& model, Queue* queue) {
+  const Rank& rank = model.bundle.ranks[queue->rank];
   for (uint32_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
     if ((queue->stream != kNoIndex && queue->stream != s) || !stream.marked || stream.completed >= stream.issued)
       continue;
     const Op* oldest = nullptr;
     bool recorded = false, one_lane = true;
-    for (const Unit& unit : view.in_flight) {
-      for (uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        if (op.stream != s) continue;
-        recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
-        if (op.ticket <= 0) continue;
-        one_lane &= IsCollective(op.kind) &&
-                    (oldest == nullptr ||
-                     (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
-        if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
-      }
-    }
+    model.EachInFlight(queue->rank, [&](const Op& op) {
+      if (op.stream != s) return;
+      recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
+      if (op.ticket <= 0) return;
+      one_lane &= IsCollective(op.kind) && (oldest == nullptr || (oldest->membership == op.membership &&
+                                                                  op.ticket - op.seq == oldest->ticket - oldest->seq));
+      if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
+    });
     if (recorded || oldest == nullptr) continue;
     queue->overwritten = true;
     queue->lost_started |= stream.started > stream.completed;
@@ -158,8 +148,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       }
       if (begun) {
         std::erase_if(queue.lost, [&](const auto& lost) {
-          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(),
-                                       [&](const Membership& m) { return m.comm == lost.first; });
+          const Membership* ms = MembershipIn(rank, lost.first);
           return ms->started <= ms->completed;
         });
       }
@@ -167,7 +156,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       continue;
     }
     if (queue.units.empty()) continue;
-    FindLostOnStreams(rank, model_.ranks[rank_index], &queue);
+    FindLostOnStreams(model_, &queue);
   }
 }
 
@@ -231,12 +220,25 @@ void WaitGraph::Reverse() {
   }
 }
 
+std::vector<uint32_t> WaitGraph::NodesOf(size_t rank_index) const {
+  std::vector<uint32_t> nodes = {HostNode(rank_index)};
+  for (const Queue& queue : QueuesOf(rank_index)) nodes.push_back(NodeOf(queue));
+  return nodes;
+}
+
+std::set<int32_t> WaitGraph::RanksOf(const std::vector<uint32_t>& nodes) const {
+  std::set<int32_t> ranks;
+  for (const uint32_t node : nodes) {
+    if (RankOf(node) >= 0) ranks.insert(RankOf(node));
+  }
+  return ranks;
+}
+
 std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes) const {
   std::vector<bool> waits(back.size());
   std::vector<uint32_t> next;
   for (int32_t r : rank_indexes) {
-    next.push_back(HostNode(r));
-    for (const Queue& queue : QueuesOf(r)) next.push_back(NodeOf(queue));
+    for (const uint32_t node : NodesOf(r)) next.push_back(node);
   }
   while (!next.empty()) {
     const uint32_t at = next.back();
@@ -315,7 +317,6 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
 void WaitGraph::BuildQueue(uint32_t index) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
-  const RankView& view = model_.ranks[rank_index];
   const Rank& rank = model_.bundle.ranks[rank_index];
   GpuFront& front = queue.front;
   front = GpuFront();
@@ -326,7 +327,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
                           oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
   // Work that a dead or stopped process left on its GPU is stuck for that reason.
-  if (view.host == HostState::kDead || view.host == HostState::kStopped) {
+  if (model_.ranks[rank_index].Gone()) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
     return;
@@ -408,7 +409,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
 }
 
 bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
-  if (front.front != Front::kAllArrived || front.op == nullptr || !IsCollective(front.op->kind)) return false;
+  if (front.front != Front::kAllArrived || !front.InCollective()) return false;
   const Rank& rank = model_.bundle.ranks[rank_index];
   int32_t unfinished = 0;
   for (const Unit& unit : model_.ranks[rank_index].in_flight) {
@@ -435,14 +436,6 @@ bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
-}
-
-int32_t WaitGraph::AloneDone(const GpuFront& front) const {
-  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // Visits the members once per operation, not once for each of them.
-  const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
-  if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
-  return it->second;
 }
 
 int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
@@ -527,7 +520,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
 void WaitGraph::BuildHost(size_t rank_index) {
   const RankView& view = model_.ranks[rank_index];
   const Rank& rank = model_.bundle.ranks[rank_index];
-  if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
+  if (view.Gone()) return;
   std::vector<Edge> out;
 
   // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
@@ -559,13 +552,12 @@ void WaitGraph::AddCreations() {
       }
     }
     for (int32_t r : creation.waiting) {
-      const HostState host = model_.ranks[r].host;
+      const RankView& view = model_.ranks[r];
       // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
-      if (host == HostState::kInWait) continue;
+      if (view.host == HostState::kInWait) continue;
       // The program only polls a non-blocking call.
-      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
-      if (host != HostState::kDead && host != HostState::kStopped)
-        edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
+      if (view.host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
+      if (!view.Gone()) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
 }

@@ -90,14 +90,11 @@ bool NothingHeldIt(const Facts& facts, const Silent& silent) {
     return op != nullptr ? op->state == OpState::kCompleted || waiting.contains({z.rank_index, op}) : done;
   };
   auto exchanges = [&](const Member& z, int32_t me) {
-    const Rank& rank = facts.bundle.ranks[z.rank_index];
-    for (const Unit& unit : facts.model.ranks[z.rank_index].in_flight) {
-      for (uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        if (op.membership == z.membership && IsPointToPoint(op.kind) && op.root_or_peer == me) return true;
-      }
-    }
-    return false;
+    bool any = false;
+    facts.model.EachInFlight(z.rank_index, [&](const Op& op) {
+      any |= op.membership == z.membership && IsPointToPoint(op.kind) && op.root_or_peer == me;
+    });
+    return any;
   };
   for (const Silent::Wait& wait : waits) {
     if (!IsCollective(wait.op->kind)) continue;

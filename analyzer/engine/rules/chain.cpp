@@ -58,8 +58,7 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
   };
   std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
   for (int32_t r : cause.ranks) {
-    seen.insert(WaitGraph::HostNode(r));
-    for (const Queue& queue : graph.QueuesOf(r)) seen.insert(graph.NodeOf(queue));
+    for (const uint32_t node : graph.NodesOf(r)) seen.insert(node);
   }
   std::vector<uint32_t> level(seen.begin(), seen.end());
   std::set<int32_t> victims;

@@ -33,9 +33,8 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (!left_out && (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2)) return;
   std::vector<int32_t> among = c.ranks;
   if (left_out) {
-    for (const uint32_t node : c.nodes) {
-      if (facts.graph->RankOf(node) >= 0) among.push_back(facts.graph->RankOf(node));
-    }
+    const std::set<int32_t> circle_ranks = facts.graph->RanksOf(c.nodes);
+    among.insert(among.end(), circle_ranks.begin(), circle_ranks.end());
     SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);

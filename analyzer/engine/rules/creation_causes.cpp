@@ -47,12 +47,12 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
-    const HostState host = facts.model.ranks[r].host;
-    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
+    const RankView& view = facts.model.ranks[r];
+    const bool knows_no_wait = view.host == HostState::kElsewhere || view.Gone();
     const bool held = facts.graph != nullptr ? !facts.graph->edges[WaitGraph::HostNode(r)].empty()
-                                             : !knows_no_wait && !facts.model.ranks[r].in_flight.empty();
+                                             : !knows_no_wait && !view.in_flight.empty();
     // Without GPU progress markers, the operation that the process waits for is unknown.
-    const bool may_be_held = host == HostState::kInWait && facts.bundle.ranks[r].gpu_marks == ring::GpuMarks::kOff;
+    const bool may_be_held = view.host == HostState::kInWait && facts.bundle.ranks[r].gpu_marks == ring::GpuMarks::kOff;
     if (!waiting_somewhere.contains(r) && !held && !may_be_held) free.push_back(r);
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;

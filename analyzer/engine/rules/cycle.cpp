@@ -39,14 +39,12 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   for (int32_t r : ranks) {
     const Rank& rank = model.bundle.ranks[r];
     Order order;
-    for (const Unit& unit : model.ranks[r].in_flight) {
-      for (uint32_t i : unit.ops) {
-        const OpKey key = {rank.memberships[rank.ops[i].membership].comm, rank.ops[i].seq};
-        if (!IsCollective(rank.ops[i].kind) || !circle.contains(key)) continue;
-        order.keys.push_back({by_kind ? model.comms[key.first].kind : key.first, key.second});
-        order.ops.push_back(&rank.ops[i]);
-      }
-    }
+    model.EachInFlight(r, [&](const Op& op) {
+      const OpKey key = {model.CommOf(rank, op), op.seq};
+      if (!IsCollective(op.kind) || !circle.contains(key)) return;
+      order.keys.push_back({by_kind ? model.comms[key.first].kind : key.first, key.second});
+      order.ops.push_back(&op);
+    });
     if (by_kind) {
       std::set<OpKey> distinct(order.keys.begin(), order.keys.end());
       if (distinct.size() < order.keys.size()) return OrdersOf(model, ranks, circle, false);
@@ -215,9 +213,9 @@ struct Circle {
 // Also adds to `c` what the ranks wait in.
 Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
   Circle circle;
+  circle.ranks = facts.graph->RanksOf(sink);
   for (uint32_t v : sink) {
     const int32_t r = facts.graph->RankOf(v);
-    if (r >= 0) circle.ranks.insert(r);
     for (const Edge& e : facts.graph->edges[v]) circle.silent |= e.why == Why::kNoData;
     if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
     for (const Edge& e : facts.graph->edges[v]) {

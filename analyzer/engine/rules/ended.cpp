@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
@@ -66,11 +65,9 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
     return false;
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
-    const Process& process = ranks[r].process;
-    const bool exited = EndedWell(ranks[r]) && !process.consequence;
-    const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
-                      !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
-    if (!exited && !idle) return false;
+    const bool idle = facts.model.ranks[r].Idle() && !ranks[r].damaged && !ranks[r].ends_untold &&
+                      CompletionsAreRecorded(ranks[r], nullptr);
+    if (!EndedByItself(ranks[r]) && !idle) return false;
   }
   return true;
 }
@@ -131,11 +128,9 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const bool known = m.membership != kNoIndex;
       const Rank* rank = known ? &facts.bundle.ranks[m.rank_index] : nullptr;
       const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && EndedWell(*rank) && !rank->process.consequence;
-      // Nothing is in flight, and the state of the rank's process is unknown.
-      const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
+      const bool ended = known && EndedByItself(*rank);
       const bool before = known && m.arrived == c.op->seq - 1;
-      const bool done = before && (ended || idle);
+      const bool done = before && (ended || view->Idle());
       if (before && !ended && !view->in_flight.empty()) {
         waiting.push_back(m.rank_index);
         continue;
@@ -164,8 +159,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         .Number(c.op->seq - 1);
     if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
-      c.nodes.push_back(WaitGraph::HostNode(r));
-      for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
+      for (const uint32_t node : facts.graph->NodesOf(r)) c.nodes.push_back(node);
     }
     blamed.push_back(c.ranks);
   }

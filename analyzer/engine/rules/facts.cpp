@@ -69,7 +69,7 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   if (edge->op == nullptr || edge->comm == kNoIndex) return;
   std::set<int32_t> waiting;
   if (edge->why == Why::kIn) {
-    for (uint32_t w : facts.graph->back[edge->to]) waiting.insert(facts.graph->RankOf(w));
+    waiting = facts.graph->RanksOf(facts.graph->back[edge->to]);
   } else {
     for (uint32_t w : facts.graph->back[node]) {
       for (const Edge& e : facts.graph->edges[w]) {

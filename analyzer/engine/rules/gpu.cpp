@@ -8,22 +8,17 @@
 
 namespace lockstep {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
 
 // Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
 // completion. Empty if a record does, or if the counters of several members agree.
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
-  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
+  if (front.comm == kNoIndex || !front.InCollective()) return counted;
   for (const Member& m : facts.model.comms[front.comm].members) {
-    if (!m.recorded()) continue;
-    const Op* theirs = facts.model.FindCollective(m, front.op->seq);
-    const Rank& rank = facts.bundle.ranks[m.rank_index];
-    if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
-    if (theirs != nullptr || !rank.damaged) return {};
+    const MemberState state = facts.model.StateOf(m, front.op->seq);
+    if (!m.recorded() || !state.completed) continue;
+    if (state.op != nullptr || !facts.bundle.ranks[m.rank_index].damaged) return {};
     counted.push_back(m.rank_index);
   }
   return counted.size() == 1 ? counted : std::vector<int32_t>();
@@ -45,10 +40,8 @@ Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   c.Flag(gone);
   std::vector<int32_t> named = {alone};
   for (const Member& m : members) {
-    const Op* theirs =
-        m.rank_index < 0 || m.rank_index == alone ? nullptr : facts.model.FindCollective(m, front.op->seq);
-    if (m.rank_index == r || (theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs)))
-      named.push_back(m.rank_index);
+    if (m.rank_index == alone) continue;
+    if (m.rank_index == r || facts.model.StateOf(m, front.op->seq).InFlight()) named.push_back(m.rank_index);
   }
   c.Add(Evidence::DONE_ELSEWHERE, named).Naming(facts.bundle).Flag(gone);
   return c;
@@ -77,10 +70,9 @@ bool GpuFailed(const Facts& facts, uint32_t comm) {
 Cause GpuCause(const Facts& facts, uint32_t node) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
+  if (!IsFaulty(front.front)) return StuckCause(facts, node);
   if (const int32_t alone = front.front == Front::kPeersFinished ? facts.graph->AloneDone(front) : -1; alone >= 0)
     return FinishedAloneCause(facts, node, alone);
-  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed)
-    return StuckCause(facts, node);
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
   Cause c = CauseOf(GPU_STALL, REASON_UNSPECIFIED, GRADE_STRONG, {r});

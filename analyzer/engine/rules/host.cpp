@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 
@@ -39,11 +38,8 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   const ring::ThreadSnapshot* thread = facts.model.ranks[rank_index].thread;
   if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy))
     return true;
-  for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
-    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
-      return true;
-  }
-  return false;
+  const Membership* ms = MembershipIn(facts.bundle.ranks[rank_index], comm);
+  return ms != nullptr && (ms->state == ring::CommState::kFinalizing || ms->state == ring::CommState::kDestroyed);
 }
 
 // Returns whether the rank waits for a rank that left no data.
@@ -118,9 +114,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   }
   // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
   // certain.
-  const bool unrecorded =
-      waiter.edge != nullptr && std::none_of(rank.memberships.begin(), rank.memberships.end(),
-                                             [&](const Membership& ms) { return ms.comm == waiter.edge->comm; });
+  const bool unrecorded = waiter.edge != nullptr && MembershipIn(rank, waiter.edge->comm) == nullptr;
   const bool certain =
       !facts.mismatches.empty() || std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
                                                [](const Rank& other) { return !other.process.exception.empty(); });
@@ -155,12 +149,10 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);
-    const auto& memberships = facts.bundle.ranks[queue.rank].memberships;
-    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
-      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-               return ms.comm == e.comm && IsFirst(ms, lost.second);
-             });
-    });
+    const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], e.comm);
+    return ms != nullptr && std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+             return lost.first == e.comm && IsFirst(*ms, lost.second);
+           });
   };
   auto first = [&](const Edge& e, uint32_t from) {
     if (first_lost(e, from)) return true;

@@ -17,7 +17,7 @@ namespace {
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
   for (const Queue& queue : graph.QueuesOf(r)) {
     const GpuFront& front = queue.front;
-    if (front.op == nullptr || !ring::IsCollective(front.op->kind)) continue;
+    if (!front.InCollective()) continue;
     const auto& members = model.comms[front.comm].members;
     const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
       return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq;
@@ -35,7 +35,7 @@ constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not ra
 class CircleLeavers {
  public:
   CircleLeavers(const Facts& facts, const std::vector<uint32_t>& sink)
-      : facts_(facts), graph_(*facts.graph), sink_(sink) {}
+      : facts_(facts), graph_(*facts.graph), sink_(sink), all_(graph_.RanksOf(sink)) {}
 
   std::vector<Cause> Find() {
     TakeTheFew();
@@ -82,17 +82,11 @@ class CircleLeavers {
   void TakeTheFew() {
     RankSet ahead, never;
     for (uint32_t v : sink_) {
-      if (graph_.RankOf(v) >= 0) all_.insert(graph_.RankOf(v));
       const RankSet lacking = Lacking(v);
       never.insert(lacking.begin(), lacking.end());
       if (graph_.Kind(v) != WaitGraph::NodeKind::kCollective) continue;
-      RankSet issuers;
-      for (uint32_t from : graph_.back[v]) {
-        if (!lacking.empty() && graph_.RankOf(from) >= 0) issuers.insert(graph_.RankOf(from));
-      }
-      if (IsMany(issuers.size(), lacking.size())) {
-        odd_.insert(lacking.begin(), lacking.end());
-      }
+      const RankSet issuers = lacking.empty() ? RankSet() : graph_.RanksOf(graph_.back[v]);
+      if (IsMany(issuers.size(), lacking.size())) odd_.insert(lacking.begin(), lacking.end());
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
     // Ranks that are ahead count only if no minority missed a call that many issued.
@@ -202,7 +196,8 @@ class CircleLeavers {
   const Facts& facts_;
   const WaitGraph& graph_;
   const std::vector<uint32_t>& sink_;
-  RankSet all_, odd_;  // ranks of the cycle; the minority that left it
+  const RankSet all_;  // ranks of the cycle
+  RankSet odd_;        // the minority that left it
 };
 
 }  // namespace

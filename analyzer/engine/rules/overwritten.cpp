@@ -64,10 +64,8 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
       if (queue.lost_exchange != kNoIndex) comms.insert(queue.lost_exchange);
       for (const auto& [comm, seq] : queue.lost) {
         comms.insert(comm);
-        const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(v)];
-        first[comm] +=
-            std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                        [&, c = comm, s = seq](const Membership& ms) { return ms.comm == c && IsFirst(ms, s); });
+        const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], comm);
+        first[comm] += ms != nullptr && IsFirst(*ms, seq);
       }
     }
     for (const auto& [comm, count] : first) {

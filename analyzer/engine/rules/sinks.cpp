@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
@@ -13,7 +12,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
 
 namespace {
 
@@ -124,8 +122,7 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   const bool all_in = front.front == Front::kAllArrived;
   if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
   const bool framework = rank.source == Source::kFlightRecorder;
-  const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
-  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
+  const bool stuck = all_in && front.InCollective(), exchange = front.InExchange();
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
   // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
   // call is not a stuck operation.
@@ -155,10 +152,7 @@ std::vector<Cause> FromCircle(const Facts& facts, const std::vector<uint32_t>& s
 
 // Returns the places where the programs of these ranks differ from those of ranks with the same role.
 std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>& sink) {
-  std::set<int32_t> ranks;
-  for (uint32_t node : sink) {
-    if (facts.graph->RankOf(node) >= 0) ranks.insert(facts.graph->RankOf(node));
-  }
+  const std::set<int32_t> ranks = facts.graph->RanksOf(sink);
   // A process that was stopped or killed did not leave its program.
   for (int32_t r : ranks) {
     const HostState host = facts.model.ranks[r].host;

@@ -99,10 +99,8 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {
     const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
-    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* theirs = facts.model.FindCollective(m, op.seq);
-      return theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs);
-    });
+    return std::all_of(members.begin(), members.end(),
+                       [&](const Member& m) { return facts.model.StateOf(m, op.seq).InFlight(); });
   };
   CallRef another;
   for (const int32_t r : cause->ranks) {

@@ -21,8 +21,7 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
     // A rank whose own record differs from those of ranks with the same role is not merely idle.
     const bool stands = (c.kind == RANK_NOT_ARRIVED && c.reason != REASON_SKIPPED) || c.kind == HOST_STALL;
     const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return facts.bundle.ranks[r].ends_untold && facts.model.ranks[r].in_flight.empty() &&
-             facts.model.ranks[r].host == HostState::kUnknown;
+      return facts.bundle.ranks[r].ends_untold && facts.model.ranks[r].Idle();
     });
     return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
   };
