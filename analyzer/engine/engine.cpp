@@ -15,7 +15,6 @@
 #include "analyzer/engine/facts/startup.h"
 #include "analyzer/engine/facts/timing.h"
 #include "analyzer/engine/facts/waits.h"
-#include "analyzer/engine/legal.h"
 #include "analyzer/engine/not_seen.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/slow/slow.h"

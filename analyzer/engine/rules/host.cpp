@@ -138,40 +138,6 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
 
 }  // namespace
 
-bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
-  // A lost operation is known only by its number, or from another member's record.
-  auto own = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
-    const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
-    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
-  };
-  // The record of a first operation may have been overwritten if the job continues on other communicators.
-  auto first_lost = [&](const Edge& e, uint32_t from) {
-    if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
-    const Queue& queue = facts.graph->QueueOf(from);
-    const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], e.comm);
-    return ms != nullptr && std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
-             return lost.first == e.comm && IsFirst(*ms, lost.second);
-           });
-  };
-  auto first = [&](const Edge& e, uint32_t from) {
-    if (first_lost(e, from)) return true;
-    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
-    return e.op->seq == facts.bundle.ranks[facts.graph->RankOf(from)].memberships[e.op->membership].first_seq;
-  };
-  // A call lost from a damaged record may come after the first operation.
-  auto lost = [&](const Edge& e, uint32_t from) {
-    return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
-  };
-  bool any = false, all = true;
-  facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
-    if (lost(e, from)) return;
-    any = true;
-    all = all && first(e, from);
-  });
-  return any && all;
-}
-
 Cause HostCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
   if (r < 0) return WaitedForWithoutData(facts, node);

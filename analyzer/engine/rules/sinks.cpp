@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
@@ -199,34 +200,6 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
 // may have left no data.
 void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
-}
-
-// If there is a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
-// delayed are kept.
-void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
-  std::vector<int32_t> silent;
-  for (const Cause& c : *causes) {
-    if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
-  }
-  std::set<int32_t> by_itself;
-  for (const auto& [rank, seen] : SilentRanks(facts, silent)) {
-    if (NothingHeldIt(facts, seen)) by_itself.insert(rank);
-  }
-  std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
-  std::erase_if(*causes, [&](Cause& c) {
-    if (c.kind != RANK_NO_DATA) return false;
-    std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
-    if (c.missing.empty()) return true;
-    c.beside = true;
-    c.Add(Evidence::HELD_BY_NOTHING, {});
-    return false;
-  });
-  constexpr size_t kNamed = 8;
-  std::sort(silent.begin(), silent.end());
-  if (silent.size() > kNamed) silent.resize(kNamed);
-  if (silent.empty()) return;
-  Detail* rival = causes->front().AddRival(Rival::SECOND_CAUSE);
-  for (const int32_t rank : silent) rival->add_ranks(rank);
 }
 
 // Drops operations that all members are in and that do not complete, if another cause explains them. A member that is

@@ -1,6 +1,6 @@
-#include "analyzer/engine/legal.h"
-
 #include <algorithm>
+
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
