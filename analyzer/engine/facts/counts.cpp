@@ -84,10 +84,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
     if (i + 1 < rank.ops.size() && rank.ops[i + 1].after_gap) break;
-    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed ||
-        left_out[rank.memberships[op.membership].comm] ||
-        !(ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))
-      continue;
+    if (!IsOfProgram(op) || left_out[model.CommOf(rank, op)]) continue;
     const auto lane = lanes.find(LaneOf(model, rank, op.membership, op.kind, op.root_or_peer));
     if (lane == lanes.end()) continue;
     now[lane->second] = std::min(now[lane->second], op.seq - 1);

@@ -206,56 +206,48 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
 }  // namespace
 
 FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::string* a_text, std::string* b_text) {
-  auto say = [&](std::string x, std::string y) {
+  const auto say = [&](std::string x, std::string y) {
     if (a_text != nullptr) *a_text = std::move(x);
     if (b_text != nullptr) *b_text = std::move(y);
+    return true;
+  };
+  // Returns whether both values are known and differ, and then sets the texts of the calls.
+  const auto differ = [&](const auto& x, const auto& y, const auto& known, const auto& text) {
+    return x != y && known(x) && known(y) && say(text(x), text(y));
+  };
+  const auto told = [](int64_t number) { return number >= 0; };
+  const auto named = [](const std::string& name) { return !name.empty(); };
+  const auto as_is = [](const std::string& name) { return name; };
+  const auto counted = [](const char* before, const char* after) {
+    return [=](int64_t n) { return absl::StrCat(before, CountText(n), after); };
   };
   if (a.kind != b.kind || (a.kind == CallKind::kOtherCollective && OpName(bundle, a) != OpName(bundle, b))) {
     say(OpName(bundle, a), OpName(bundle, b));
     return MISMATCH_KIND;
   }
-  if (a.count >= 0 && b.count >= 0 && a.count != b.count) {
-    say(absl::StrCat("count ", CountText(a.count)), absl::StrCat("count ", CountText(b.count)));
-    return MISMATCH_COUNT;
-  }
+  if (differ(a.count, b.count, told, counted("count ", ""))) return MISMATCH_COUNT;
   const bool members = !a.batch_end && !b.batch_end;
   const CallFacts& facts = CallFactsOf(a.kind);
-  if (members && facts.inputs_agree && a.input_elements >= 0 && b.input_elements >= 0 &&
-      a.input_elements != b.input_elements) {
-    say(absl::StrCat(CountText(a.input_elements), " input elements"),
-        absl::StrCat(CountText(b.input_elements), " input elements"));
+  if ((members && facts.inputs_agree &&
+       differ(a.input_elements, b.input_elements, told, counted("", " input elements"))) ||
+      (members && facts.outputs_agree &&
+       differ(a.output_elements, b.output_elements, told, counted("", " output elements"))))
     return MISMATCH_COUNT;
-  }
-  if (members && facts.outputs_agree && a.output_elements >= 0 && b.output_elements >= 0 &&
-      a.output_elements != b.output_elements) {
-    say(absl::StrCat(CountText(a.output_elements), " output elements"),
-        absl::StrCat(CountText(b.output_elements), " output elements"));
-    return MISMATCH_COUNT;
-  }
-  if (a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype) {
-    say(DatatypeText(a.datatype), DatatypeText(b.datatype));
+  if (differ(
+          a.datatype, b.datatype, [](uint8_t type) { return type != ring::kNoDatatype; }, DatatypeText))
     return MISMATCH_DATATYPE;
-  }
-  if (a.dtypes != b.dtypes) {  // interned, so equal texts have one index
+  if (members && a.dtypes != b.dtypes) {  // interned, so equal texts have one index
     const auto [a_in, a_out] = Dtypes(bundle, a);
     const auto [b_in, b_out] = Dtypes(bundle, b);
-    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && facts.has_every_input) {
-      say(a_in, b_in);
+    if ((facts.has_every_input && differ(a_in, b_in, named, as_is)) ||
+        (facts.has_every_output && differ(a_out, b_out, named, as_is)))
       return MISMATCH_DATATYPE;
-    }
-    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && facts.has_every_output) {
-      say(a_out, b_out);
-      return MISMATCH_DATATYPE;
-    }
   }
-  if (a.reduction != b.reduction && a.reduction != ring::kNoReduction && b.reduction != ring::kNoReduction) {
-    say(ReductionText(a.reduction), ReductionText(b.reduction));
+  if (differ(
+          a.reduction, b.reduction, [](uint8_t op) { return op != ring::kNoReduction; }, ReductionText))
     return MISMATCH_REDUCTION;
-  }
-  if (facts.has_root && a.root_or_peer >= 0 && b.root_or_peer >= 0 && a.root_or_peer != b.root_or_peer) {
-    say(absl::StrCat("root ", a.root_or_peer), absl::StrCat("root ", b.root_or_peer));
-    return MISMATCH_ROOT;
-  }
+  const auto root = [](int64_t member) { return absl::StrCat("root ", member); };
+  if (facts.has_root && differ(a.root_or_peer, b.root_or_peer, told, root)) return MISMATCH_ROOT;
   return FINDING_UNSPECIFIED;
 }
 

@@ -326,12 +326,20 @@ void Model::BuildRank(size_t index, Standing* standing) {
   }
 }
 
-const Op* Model::FindCollective(const Member& member, int64_t seq) const {
-  if (!member.recorded()) return nullptr;
-  const Rank& rank = bundle.ranks[member.rank_index];
+std::span<const uint32_t> Model::CollectivesAt(const Member& member, int64_t seq) const {
+  if (!member.recorded()) return {};
+  const std::vector<Op>& ops = bundle.ranks[member.rank_index].ops;
   const auto& list = ranks[member.rank_index].collectives[member.membership];
-  auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
-  return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
+  const auto first =
+      std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return ops[i].seq < s; });
+  auto end = first;
+  while (end != list.end() && ops[*end].seq == seq) ++end;
+  return {first, end};
+}
+
+const Op* Model::FindCollective(const Member& member, int64_t seq) const {
+  const std::span<const uint32_t> found = CollectivesAt(member, seq);
+  return found.empty() ? nullptr : &bundle.ranks[member.rank_index].ops[found[0]];
 }
 
 MemberState Model::StateOf(const Member& member, int64_t seq) const {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -140,6 +141,8 @@ class Model {
   const Member* PeerOf(const Rank& rank, const Op& op) const { return MemberAt(CommOf(rank, op), op.root_or_peer); }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
+  // Returns the member's records with that number, as indexes into Rank::ops. A framework's batch has several.
+  std::span<const uint32_t> CollectivesAt(const Member& member, int64_t seq) const;
   // Returns the member's part in collective `seq`.
   MemberState StateOf(const Member& member, int64_t seq) const;
   // Returns the peer's part in a rank's send or receive.

@@ -146,8 +146,7 @@ class Aligner {
           if (n > length) ++votes[first ? 0 : 1];
         }
       }
-      if (votes[0] >= 2 && votes[1] == 0) return 0;
-      if (votes[1] >= 2 && votes[0] == 0) return 1;
+      if (const int keeps = Agreed(votes); keeps >= 0) return keeps;
       if (votes[0] == 0 && votes[1] == 0) return -1;
     }
     return -1;

@@ -13,7 +13,6 @@
 namespace lockstep {
 namespace {
 
-using ring::IsCollective;
 using ring::IsPointToPoint;
 
 // Identifies operations that are numbered together: a communicator's collectives, or its sends to (or receives from)
@@ -39,13 +38,6 @@ class ByLane {
   std::vector<Value> collectives_;
   absl::flat_hash_map<LaneKey, Value> exchanges_;
 };
-
-// A captured operation has no number and runs as often as the graph is launched, so its replays count.
-bool Counts(const Op& op) {
-  if (op.state == OpState::kCaptured) return false;
-  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
-         (IsCollective(op.kind) || IsPointToPoint(op.kind));
-}
 
 class Reader {
  public:
@@ -113,7 +105,7 @@ class Reader {
   };
 
   bool Reads(const Rank& rank, const Op& op) const {
-    return Counts(op) && !given_up_[rank.memberships[op.membership].comm];
+    return IsOfProgram(op) && !given_up_[rank.memberships[op.membership].comm];
   }
 
   // Returns how often the thread makes each kind of call; empty if there is only one thread.

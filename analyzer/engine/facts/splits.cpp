@@ -34,14 +34,13 @@ struct Pattern {
   auto operator<=>(const Pattern&) const = default;
 };
 
-std::string RankList(const Bundle& bundle, const CommView& view) {
+std::string RankList(const CommView& view) {
   std::string text;
   size_t shown = 0;
   for (const Member& m : view.members) {
-    if (m.global_rank < 0 && m.rank_index < 0) continue;
+    if (m.global_rank < 0) continue;
     if (shown++ == kRanksShown) return absl::StrCat(text, ", ...");
-    absl::StrAppend(&text, text.empty() ? "" : ", ",
-                    m.rank_index >= 0 ? bundle.ranks[m.rank_index].rank : m.global_rank);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", m.global_rank);
   }
   return text;
 }
@@ -59,20 +58,15 @@ class Split {
 
   void Colours(bool stalled, std::vector<SplitFault>* faults) const {
     if (children_.size() < 2) return;
-    bool have = false;
     Fit best;
-    size_t equals = 0;
+    size_t equals = 0;  // number of patterns that fit equally well
     for (const Pattern& pattern : Candidates()) {
       Fit fit = Measure(pattern);
-      if (!have || fit.odd.size() < best.odd.size()) {
-        best = std::move(fit);
-        have = true;
-        equals = 1;
-      } else if (fit.odd.size() == best.odd.size()) {
-        ++equals;
-      }
+      if (equals > 0 && fit.odd.size() > best.odd.size()) continue;
+      equals = equals > 0 && fit.odd.size() == best.odd.size() ? equals + 1 : 1;
+      if (equals == 1) best = std::move(fit);
     }
-    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
+    if (best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // A pattern is strong under two conditions. At least two communicators fit it exactly; and their number plus that
     // of the odd members is at least half the number of communicators. Fewer may be a coincidence or intended.
     const bool strong = best.exact >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
@@ -105,7 +99,7 @@ class Split {
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
       fault.Flag(!fault.missing.empty());
-      fault.Names(CommName(bundle_.comms[fault.comm]), RankList(bundle_, model_.comms[fault.comm]));
+      fault.Names(CommName(bundle_.comms[fault.comm]), RankList(model_.comms[fault.comm]));
     } else {
       const Entry* usual = nullptr;
       if (fault.home != kNoIndex) {
@@ -126,7 +120,7 @@ class Split {
       group->set_id(bundle_.comms[comm].id);
       group->set_name(bundle_.comms[comm].name);
       group->set_size(static_cast<int32_t>(children_.at(comm).size()));
-      sizes->add_members(RankList(bundle_, model_.comms[comm]));
+      sizes->add_members(RankList(model_.comms[comm]));
     }
     faults->push_back(std::move(fault));
   }
@@ -346,12 +340,10 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
     bool apart = true;
     for (uint32_t c : list) {
       const auto& members = model.comms[c].members;
-      for (size_t m = 0; m < members.size() && apart; ++m) {
-        const int32_t rank =
-            members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
-        apart =
-            rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
-        entries.push_back({rank, members[m].rank_index, c, 0});
+      for (const Member& m : members) {
+        apart = apart && m.global_rank >= 0 && taken.insert(m.global_rank).second &&
+                (m.rank_index < 0 || m.membership != kNoIndex);
+        entries.push_back({m.global_rank, m.rank_index, c, 0});
       }
     }
     if (!apart) continue;

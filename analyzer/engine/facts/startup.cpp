@@ -1,6 +1,7 @@
 #include "analyzer/engine/facts/startup.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -112,13 +113,11 @@ class StartUpStory {
         if (part.leave == 0 && ms.state != ring::CommState::kInitializing) continue;  // its return time is not recorded
         of_rank_[r].push_back({call_of_comm_[ms.comm], static_cast<uint32_t>(call.parts.size())});
         call.parts.push_back(part);
-        if (outside) continue;
-        if (!counted[ms.comm]) {
-          counted[ms.comm] = true;
-          ++call.made;
-          call.size = std::max(call.size, comm.size);
-          if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
-        }
+        if (outside || counted[ms.comm]) continue;
+        counted[ms.comm] = true;
+        ++call.made;
+        call.size = std::max(call.size, comm.size);
+        if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
       }
     }
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
@@ -186,24 +185,14 @@ class StartUpStory {
     for (const Call& call : calls_) {
       if (call.parts.empty()) continue;
       order.push_back(&call);
-      for (const Part& part : call.parts) end = std::max(end, std::max(part.leave, part.enter));
+      for (const Part& part : call.parts) end = std::max({end, part.leave, part.enter});
     }
-    int64_t begin = std::numeric_limits<int64_t>::max();
-    for (const Call* call : order) begin = std::min(begin, call->begin);
-    out->set_total_ns(end - begin);
-    int64_t waiting = 0, ranks = 0;
-    for (const auto& mine : of_rank_) {
-      if (mine.empty()) continue;
-      ++ranks;
-      for (const auto& at : mine) {
-        const Part& part = At(at);
-        const int64_t last_in = calls_[at.first].last_in;
-        waiting += std::max<int64_t>(0, std::min(part.leave == 0 ? last_in : part.leave, last_in) - part.enter);
-      }
-    }
-    waiting = ranks > 0 ? waiting / ranks : 0;
-    out->set_waiting_ns(waiting);
-    out->set_serial_ns(serial_ns_);
+    out->set_total_ns(end);
+    int64_t waiting = 0;
+    for (const RankPhases& p : phases_) waiting += p.ns[kWaiting];
+    const auto ranks = std::count_if(of_rank_.begin(), of_rank_.end(), [](const auto& mine) { return !mine.empty(); });
+    out->set_waiting_ns(ranks > 0 ? waiting / ranks : 0);
+    out->set_serial_ns(ranks > 0 ? saved_ns_ / ranks : 0);
     out->set_creations_total(static_cast<int32_t>(order.size()));
     std::stable_sort(order.begin(), order.end(), [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
     for (size_t i = 0; i < order.size() && i < kMaxCreations; ++i) WriteCall(*order[i], out->add_creations());
@@ -217,9 +206,7 @@ class StartUpStory {
 
   const Part& At(const Place& p) const { return calls_[p.first].parts[p.second]; }
 
-  static int64_t Span(const Call& call) {
-    return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
-  }
+  static int64_t Span(const Call& call) { return (call.end != 0 ? call.end : call.last_in) - call.begin; }
 
   // Returns whether the creation `later` needs a communicator that `earlier` created.
   bool Needs(uint32_t later, uint32_t earlier) const {
@@ -238,13 +225,10 @@ class StartUpStory {
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
-    int64_t saved = 0, ranks = 0;
     for (const auto& mine : of_rank_) {
-      if (mine.empty()) continue;
-      ++ranks;
       int64_t run_work = 0, run_longest = 0;
       auto close = [&] {
-        saved += run_work - run_longest;
+        saved_ns_ += run_work - run_longest;
         run_work = run_longest = 0;
       };
       for (size_t i = 0; i < mine.size(); ++i) {
@@ -254,18 +238,14 @@ class StartUpStory {
             part.leave == 0 ? 0 : std::max<int64_t>(0, part.leave - std::max(part.enter, call.last_in));
         if (i > 0) {
           const Part& before = At(mine[i - 1]);
-          const bool after = before.leave != 0 && part.enter >= before.leave && part.enter - before.leave < kPause;
-          bool apart = after;
-          if (after) {
+          bool apart = before.leave != 0 && part.enter >= before.leave && part.enter - before.leave < kPause;
+          if (apart) {
             auto [it, fresh] = needs.try_emplace((uint64_t{mine[i].first} << 32) | mine[i - 1].first, false);
             if (fresh) it->second = Needs(mine[i].first, mine[i - 1].first);
             apart = !it->second;
           }
-          if (apart) {
-            ++votes[mine[i].first];
-          } else {
-            close();
-          }
+          votes[mine[i].first] += apart;
+          if (!apart) close();
         }
         run_work += work;
         run_longest = std::max(run_longest, work);
@@ -274,7 +254,6 @@ class StartUpStory {
     }
     for (size_t c = 0; c < calls_.size(); ++c)
       calls_[c].serial = 2 * static_cast<size_t>(votes[c]) > calls_[c].parts.size();
-    serial_ns_ = ranks > 0 ? saved / ranks : 0;
   }
 
   static bool IsSplit(const Bundle& bundle, const Call& call) {
@@ -312,8 +291,8 @@ class StartUpStory {
 
   void WritePhases(StartUp* out) const {
     // For each phase, the rank that was last by the largest margin.
-    std::pair<int64_t, int32_t> last[kPhases];
-    for (auto& l : last) l = {0, -1};
+    std::array<std::pair<int64_t, int32_t>, kPhases> last;
+    last.fill({0, -1});
     for (const Call& call : calls_) {
       if (call.parts.size() < 2 || call.last_by <= 0) continue;
       auto& l = last[IsSplit(bundle_, call) ? kSplits : kRoots];
@@ -335,9 +314,9 @@ class StartUpStory {
       const int64_t median = Median(std::move(values));
       to->set_median_ns(median);
       to->set_longest_ns(std::max<int64_t>(longest, 0));
-      to->set_longest_rank(longest_rank < 0 ? -1 : bundle_.ranks[longest_rank].rank);
+      to->set_longest_rank(NumberOf(longest_rank));
       if (phase == kComing && longest > median) last[phase] = {longest - median, longest_rank};
-      to->set_last_rank(last[phase].second < 0 ? -1 : bundle_.ranks[last[phase].second].rank);
+      to->set_last_rank(NumberOf(last[phase].second));
       to->set_last_by_ns(last[phase].first);
     }
   }
@@ -366,6 +345,7 @@ class StartUpStory {
     }
   }
 
+  int32_t NumberOf(int32_t rank_index) const { return rank_index < 0 ? -1 : bundle_.ranks[rank_index].rank; }
   static const std::string& NameOf(const Communicator& comm) { return comm.name.empty() ? comm.id : comm.name; }
   // Returns the communicator that was split; kNoIndex if it is unknown.
   uint32_t ParentOf(const Call& call) const { return model_.comms[call.comm].parent; }
@@ -419,7 +399,7 @@ class StartUpStory {
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
   std::vector<int64_t> offset_of_rank_;      // to be added to the rank's times
   std::vector<RankPhases> phases_;           // by rank
-  int64_t serial_ns_ = 0;
+  int64_t saved_ns_ = 0;  // what all ranks together would save if independent creations were made at the same time
 };
 
 }  // namespace

@@ -30,18 +30,15 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
 // Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the
 // operation after a call that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
-  if (facts.bundle.ranks[rank_index].records_lost == 0) return true;
-  for (const CommView& view : facts.model.comms) {
-    const Member *theirs = nullptr, *own = nullptr;
-    for (const Member& m : view.members) {
-      if (m.rank_index == rank_index) own = &m;
-      if (m.rank_index == holder) theirs = &m;
-    }
-    if (theirs == nullptr || own == nullptr || own->oldest == kUnknown) continue;
-    const Op* shared = facts.model.FindCollective(*theirs, own->oldest);
-    if (shared != nullptr && shared->record_id < op.record_id) return true;
-  }
-  return false;
+  const Rank& rank = facts.bundle.ranks[rank_index];
+  return rank.records_lost == 0 || std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const auto& ms) {
+           const Member* own = facts.model.MemberAt(ms.comm, ms.member_rank);
+           const Membership* also = MembershipIn(facts.bundle.ranks[holder], ms.comm);
+           const Member* theirs = also == nullptr ? nullptr : facts.model.MemberAt(ms.comm, also->member_rank);
+           if (own == nullptr || theirs == nullptr || own->oldest == kUnknown) return false;
+           const Op* shared = facts.model.FindCollective(*theirs, own->oldest);
+           return shared != nullptr && shared->record_id < op.record_id;
+         });
 }
 
 // If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
@@ -96,11 +93,9 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const Member& member = view.members[m];
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.damaged) continue;  // a call that only this rank's record contains may be damage
-        int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
-        for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
+        for (const uint32_t i : facts.model.CollectivesAt(member, seq).subspan(lacking)) {
           const Op& op = rank.ops[i];
-          if (op.seq != seq || nth++ < lacking) continue;
           if (first == nullptr) first = &op, holder = member.rank_index;
           if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
         }
