@@ -75,9 +75,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (ranks.size() < 2) return;
-  const bool frameworks =
-      std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
-  if (frameworks && std::none_of(ranks.begin(), ranks.end(), HasCalls)) {
+  const bool frameworks = std::ranges::all_of(ranks, [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  if (frameworks && std::ranges::none_of(ranks, HasCalls)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);
     return;
@@ -86,12 +85,11 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
     bool retired = true;  // all operations ended, or are no longer watched
     for (const Rank& rank : ranks) {
-      retired &=
-          rank.ends_untold && std::all_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; });
+      retired &= rank.ends_untold && std::ranges::all_of(rank.ops, [](const Op& op) { return op.retired; });
     }
     SayWhetherItRuns(ranks, retired, verdict);
   }
-  const bool lives = std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return !EndedWell(r); });
+  const bool lives = std::ranges::any_of(ranks, [](const Rank& r) { return !EndedWell(r); });
   if (model.bundle.known_stalled && lives && verdict->verdict() == VERDICT_HEALTHY)
     SayWhetherItRuns(ranks, true, verdict);
   // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU

@@ -13,4 +13,10 @@ void SortUnique(std::vector<Value>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
+// Returns whether the list, sorted or not, contains the value.
+template <typename List, typename Value>
+bool Contains(const List& list, const Value& value) {
+  return std::ranges::find(list, value) != list.end();
+}
+
 }  // namespace lockstep

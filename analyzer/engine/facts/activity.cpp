@@ -132,7 +132,7 @@ std::string StorageWait(const Process& process) {
 
 bool DriverWait(const Process& process) {
   if (StartsWithAny(process.wchan, kDriverWaits)) return true;
-  return std::any_of(process.stack.begin(), process.stack.end(), [](const std::string& frame) {
+  return std::ranges::any_of(process.stack, [](const std::string& frame) {
     const std::string name = KernelName(frame);
     return !name.empty() && StartsWithAny(name, kDriverWaits);
   });
@@ -282,7 +282,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   if (by_stall.empty()) return;
   // The activity of most ranks. If that is storage and any rank is writing a checkpoint, "checkpoint" is used because
   // it is more specific.
-  const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
+  const auto most = std::ranges::max_element(by_stall, [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
   const Stall stall =

@@ -69,7 +69,7 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
       ++pairs, ++differs[i], ++differs[j];
     }
   }
-  const auto most = std::max_element(differs.begin(), differs.end());
+  const auto most = std::ranges::max_element(differs);
   // With three members, any two pairs share a member, so the two others must also match each other.
   return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -82,9 +83,7 @@ CallRef CallOf(const Bundle& bundle, int32_t rank_index, const Op& op) {
 }
 
 bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
-  return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
-    return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
-  });
+  return std::ranges::any_of(causes, [&](const Cause& c) { return Contains(c.ranks, rank_index); });
 }
 
 CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm) {

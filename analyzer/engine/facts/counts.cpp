@@ -9,6 +9,7 @@
 
 #include "analyzer/engine/facts/program_read.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -118,7 +119,7 @@ std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t
   for (const Membership& ms : model.bundle.ranks[rank_index].memberships) {
     if (MembershipIn(model.bundle.ranks[other], ms.comm) == nullptr) apart.push_back(ms.comm);
   }
-  std::sort(apart.begin(), apart.end());
+  std::ranges::sort(apart);
   return apart;
 }
 
@@ -156,15 +157,13 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     }
     if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
     // Only ranks that agree with each other show the program of their role.
-    std::erase_if(references, [&](const Counted& reference) {
-      return std::find(here.begin(), here.end(), reference.rank) != here.end();
-    });
-    const bool agree = std::none_of(references.begin(), references.end(), [&](const Counted& a) {
-      return std::any_of(references.begin(), references.end(), [&](const Counted& b) { return Differ(a, b); });
+    std::erase_if(references, [&](const Counted& reference) { return Contains(here, reference.rank); });
+    const bool agree = std::ranges::none_of(references, [&](const Counted& a) {
+      return std::ranges::any_of(references, [&](const Counted& b) { return Differ(a, b); });
     });
     if (agree) odd.insert(odd.end(), here.begin(), here.end());
   }
-  std::sort(odd.begin(), odd.end());
+  std::ranges::sort(odd);
   return odd;
 }
 
@@ -209,9 +208,8 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 // used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const std::vector<Member>& members = model.comms[comm].members;
-  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {
-    return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me);
-  });
+  const auto found = std::ranges::find_if(
+      members, [&](const Member& m) { return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me); });
   return found == members.end() ? nullptr : &*found;
 }
 

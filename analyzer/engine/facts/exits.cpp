@@ -67,12 +67,10 @@ constexpr int64_t kWatchdogWaits = 60'000'000'000;
 bool IsPyTorch(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder) return true;
   const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
-  if (std::any_of(rank.threads.begin(), rank.threads.end(),
-                  [&](const ring::ThreadSnapshot& t) { return named(t.name); }))
-    return true;
+  if (std::ranges::any_of(rank.threads, [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
   if (rank.process.evidence == nullptr) return false;
   const auto& threads = rank.process.evidence->threads();
-  return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
+  return std::ranges::any_of(threads, [&](const ThreadStack& t) { return named(t.name()); });
 }
 
 class Builder {
@@ -84,8 +82,8 @@ class Builder {
   const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
   // Returns whether the rank is in an operation that a rank without data may not have reached.
   bool WaitsForUnseen(size_t r) const {
-    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(),
-                                     [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
+    return unseen_[r] ||
+           std::ranges::any_of(edges_[r], [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
   }
 
  private:
@@ -144,8 +142,7 @@ class Builder {
 
 // A rank whose own GPU failed has a reason to give up, even if another process failed.
 bool GpuFailed(const Rank& rank) {
-  return std::any_of(rank.streams.begin(), rank.streams.end(),
-                     [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
+  return std::ranges::any_of(rank.streams, [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
 // The time at which the first process of each host (name and boot) crashed, was killed or aborted in its own code.
@@ -167,7 +164,7 @@ absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(c
 }  // namespace
 
 bool EndedWaiting(const Rank& rank) {
-  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
+  return std::ranges::any_of(rank.threads, [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
   });
 }

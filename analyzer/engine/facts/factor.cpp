@@ -119,12 +119,10 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
     for (uint32_t t : things.of_rank[ranks[0]]) {
       const Things::Thing& thing = things.things[t];
       if (thing.rail < 0) continue;
-      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
-        return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
-      });
+      const bool all =
+          std::ranges::all_of(ranks, [&](int32_t r) { return std::ranges::binary_search(thing.ranks, r); });
       const std::string& first = bundle.ranks[ranks[0]].host;
-      const bool across =
-          std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[r].host != first; });
+      const bool across = std::ranges::any_of(ranks, [&](int32_t r) { return bundle.ranks[r].host != first; });
       return all && across ? &thing : nullptr;
     }
     return nullptr;
@@ -204,9 +202,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is the same set of ranks as that switch. The switch is used, because it carries the
       // traffic.
-      if (std::any_of(fits.begin(), fits.end(),
-                      [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
-        continue;
+      if (std::ranges::any_of(fits, [&](const Things::Thing* known) { return known->ranks == thing.ranks; })) continue;
       // Two things of one kind explain everything equally well, no matter how many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
@@ -356,7 +352,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   if (causes->empty()) return;
   const Bundle& bundle = model.bundle;
   std::optional<Things> things;
-  if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
+  if (std::ranges::count_if(*causes, [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
     things.emplace(bundle);
     FoldStuck(bundle, *things, causes);
     JoinStuckSiblings(bundle, causes);
@@ -366,9 +362,8 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     if (!things.has_value()) things.emplace(bundle);
     const Things::Thing* thing = things->CommonTo(c.ranks);
     if (thing == nullptr) continue;
-    const auto here = std::count_if(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return std::binary_search(thing->ranks.begin(), thing->ranks.end(), r);
-    });
+    const auto here =
+        std::ranges::count_if(c.ranks, [&](int32_t r) { return std::ranges::binary_search(thing->ranks, r); });
     SetFactor(*thing, static_cast<size_t>(here), &c);
   }
 }

@@ -45,10 +45,10 @@ class Finder {
     // A partly read file may have lost later operations of the communicator. So an unfinished creation counts only if a
     // thread is inside it, or a complete record shows it as well.
     std::erase_if(found, [&](const PendingCreation& p) {
-      return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+      return std::ranges::none_of(p.waiting, [&](int32_t r) {
         const Rank& rank = bundle_.ranks[r];
-        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(),
-                                            [](const auto& t) { return ring::IsCommInit(t.call); });
+        return !rank.damaged ||
+               std::ranges::any_of(rank.threads, [](const auto& t) { return ring::IsCommInit(t.call); });
       });
     });
     std::erase_if(found, [&](const PendingCreation& p) {
@@ -65,8 +65,8 @@ class Finder {
 
   // Usually no communicator is being created, and then the members need not be looked up.
   bool AnyPending() const {
-    return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
-      return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    return std::ranges::any_of(bundle_.ranks, [](const Rank& rank) {
+      return std::ranges::any_of(rank.memberships, [](const Membership& ms) {
         return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed);
       });
     });
@@ -131,7 +131,7 @@ class Finder {
     for (const Member& m : view.members) {
       if (!m.recorded() && !entered.contains(m.rank_index)) AddMissing(m, creation);
     }
-    std::sort(creation->absent.begin(), creation->absent.end());
+    std::ranges::sort(creation->absent);
   }
 
   void MissingOfParent(PendingCreation* creation) const {
@@ -151,19 +151,19 @@ class Finder {
       if (entered.contains(r)) continue;
       // A rank that passed no color gets no communicator, so the record does not show which call it is in.
       const bool inside =
-          r >= 0 && std::any_of(bundle_.ranks[r].threads.begin(), bundle_.ranks[r].threads.end(),
-                                [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
-                                  return t.call == creation->call &&
-                                         (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
-                                });
+          r >= 0 && std::ranges::any_of(
+                        bundle_.ranks[r].threads, [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
+                          return t.call == creation->call &&
+                                 (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+                        });
       if (inside) {
         creation->waiting.push_back(r);
       } else {
         AddMissing(members[m], creation);
       }
     }
-    std::sort(creation->absent.begin(), creation->absent.end());
-    std::sort(creation->waiting.begin(), creation->waiting.end());
+    std::ranges::sort(creation->absent);
+    std::ranges::sort(creation->waiting);
   }
 
   int32_t PlaceIn(int32_t rank, uint32_t comm) const {
@@ -175,8 +175,7 @@ class Finder {
   bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
     absl::flat_hash_set<int32_t> taken;
     for (int32_t r : Entered(right)) taken.insert(PlaceIn(r, right.comm));
-    return std::none_of(p.waiting.begin(), p.waiting.end(),
-                        [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
+    return std::ranges::none_of(p.waiting, [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
   // Joins two creations of one size whose members would fill each other's free places. They are one communicator,
@@ -190,8 +189,8 @@ class Finder {
       alike[{p.size, bundle_.comms[p.comm].name}].push_back(i);
     }
     for (auto& [key, list] : alike) {
-      std::stable_sort(list.begin(), list.end(),
-                       [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
+      std::ranges::stable_sort(
+          list, [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
       // For each free place in the larger creations: maps the rank that belongs there to the creation.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {

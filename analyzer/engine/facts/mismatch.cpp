@@ -100,10 +100,10 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   for (const bool whole : {true, false}) {
     for (const Seen& s : calls) {
       if ((s.op->dtypes != kNoIndex || s.op->count >= 0) != whole) continue;
-      if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
+      if (std::ranges::none_of(classes, [&](Alike& klass) { return klass.Take(model.bundle, s); }))
         classes.emplace_back().Take(model.bundle, s);
     }
-    std::stable_sort(classes.begin(), classes.end(), larger);
+    std::ranges::stable_sort(classes, larger);
   }
   if (classes.size() < 2) return false;
   out->majority = classes[0].size() > classes[1].size();
@@ -118,7 +118,7 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   for (size_t i = from; i < classes.size(); ++i) {
     for (const Seen* s : classes[i].calls()) out->odd_ranks.push_back(s->rank);
   }
-  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  std::ranges::sort(out->odd_ranks);
   const auto [usual, odd] = classes[0].Against(model.bundle, classes[1]);
   out->odd_op = odd->op;
   out->odd_rank = odd->rank;
@@ -147,7 +147,7 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   for (const Seen& s : calls) {
     if (!out->majority || &s == uneven[0]) out->odd_ranks.push_back(s.rank);
   }
-  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  std::ranges::sort(out->odd_ranks);
   const Seen& odd = out->majority ? *uneven[0] : calls[0];
   out->odd_op = odd.op;
   out->odd_rank = odd.rank;
@@ -285,8 +285,8 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
         calls.push_back({op.seq, nth, m.rank_index, &op});
       }
     }
-    std::stable_sort(calls.begin(), calls.end(),
-                     [](const Seen& a, const Seen& b) { return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth; });
+    std::ranges::stable_sort(
+        calls, [](const Seen& a, const Seen& b) { return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth; });
     for (size_t i = 0; i < calls.size();) {
       size_t end = i;
       while (end < calls.size() && calls[end].seq == calls[i].seq && calls[end].nth == calls[i].nth) ++end;

@@ -33,8 +33,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     anyone_runs_ |= r.process.life == Life::kRunning;
     ages_told_ |= !r.damaged && r.captured_ns > 0;
   }
-  sizes_inferred_ = std::any_of(bundle.comms.begin(), bundle.comms.end(),
-                                [](const Communicator& comm) { return comm.members_inferred; });
+  sizes_inferred_ = std::ranges::any_of(bundle.comms, [](const Communicator& comm) { return comm.members_inferred; });
   BuildComms();
   ranks.resize(bundle.ranks.size());
   exchanges_.resize(bundle.ranks.size());
@@ -46,7 +45,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   }
   // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
-  stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
+  stalled |= set_back_ && std::ranges::none_of(ranks, &RankView::seen_moving);
   // A process that ended because of another one is judged by its last activity. A text reports such a process as ended
   // because its peers missed it.
   const std::vector<bool> consequences = FindConsequences(*this);
@@ -287,10 +286,9 @@ void Model::BuildRank(size_t index, Standing* standing) {
     view.unit_of_op.assign(order.back() - order.front() + 1, kNoIndex);
   }
   for (auto& list : view.collectives) {
-    std::stable_sort(list.begin(), list.end(),
-                     [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
+    std::ranges::stable_sort(list, [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
   }
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
     const Op &x = rank.ops[a], &y = rank.ops[b];
     if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
     if (x.thread == y.thread && x.thread != kNoIndex) return x.index < y.index;
@@ -392,8 +390,7 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   }
   const auto by_number = [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; };
   for (auto& [key, lane] : made->lanes) {
-    if (!framework && !std::is_sorted(lane.begin(), lane.end(), by_number))
-      std::stable_sort(lane.begin(), lane.end(), by_number);
+    if (!framework && !std::ranges::is_sorted(lane, by_number)) std::ranges::stable_sort(lane, by_number);
   }
   // The group's sends and receives are numbered together, from 1.
   for (size_t m = 0; m < first.size(); ++m)
@@ -447,7 +444,7 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
       return i < index && same != nullptr && own.ops[i].state == OpState::kCompleted &&
              same->state == OpState::kCompleted;
     };
-    const auto first = std::find_if(calls.begin(), calls.end(), both);
+    const auto first = std::ranges::find_if(calls, both);
     const auto last = std::find_if(calls.rbegin(), calls.rend(), both);
     if (first == calls.end()) continue;
     const auto across = [&](uint32_t i) {
@@ -508,14 +505,14 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
   if (!member.recorded()) return false;
   const std::vector<Unit>& units = ranks[member.rank_index].in_flight;
   const auto any = [&](const Unit& unit, auto&& holds) {
-    return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+    return std::ranges::any_of(unit.ops, [&](uint32_t i) {
       const Op& op = bundle.ranks[member.rank_index].ops[i];
       return op.membership == member.membership && op.kind == OtherSideOf(kind) && op.root_or_peer == peer && holds(op);
     });
   };
   // The peer may have issued later calls, which match the earlier ones of the member.
   return !units.empty() && any(units[0], [](const Op&) { return true; }) &&
-         std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+         std::ranges::any_of(units, [&](const Unit& unit) {
            return any(unit, [&](const Op& op) { return Met(member.rank_index, op) != true; });
          });
 }
@@ -530,8 +527,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
   // Operations queued in a group that is still open are counted but not launched.
-  const bool open =
-      std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
+  const bool open = std::ranges::any_of(rank.threads, [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
     if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
@@ -553,9 +549,8 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
 bool CompletionsAreRecorded(const Rank& rank, const Op* op) {
   if (rank.source != Source::kFlightRecorder) return true;
   if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                     [](const Membership& ms) { return ms.completed >= 0; }) ||
-         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& o) { return o.state == OpState::kCompleted; });
+  return std::ranges::any_of(rank.memberships, [](const Membership& ms) { return ms.completed >= 0; }) ||
+         std::ranges::any_of(rank.ops, [](const Op& o) { return o.state == OpState::kCompleted; });
 }
 
 std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model) {
@@ -629,8 +624,7 @@ namespace {
 // "ranks 24-31", "8 ranks"; `range`: "8 ranks (0 .. 49)".
 std::string MembersText(const Communicator& comm, bool range) {
   constexpr size_t kColumns = 24;
-  const bool known =
-      !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
+  const bool known = !comm.members.empty() && std::ranges::none_of(comm.members, [](int32_t r) { return r < 0; });
   std::string number = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
   if (!known) return number;
   std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
@@ -654,7 +648,7 @@ std::string CommText(const Bundle& bundle, uint32_t comm_index) {
   const Communicator& comm = bundle.comms[comm_index];
   if (comm.name.empty()) return GroupText(comm);
   const auto alike = [&](const Communicator& other) { return &other != &comm && other.name == comm.name; };
-  if (IsOpen(comm) || std::none_of(bundle.comms.begin(), bundle.comms.end(), alike)) return comm.name;
+  if (IsOpen(comm) || std::ranges::none_of(bundle.comms, alike)) return comm.name;
   return absl::StrCat(comm.name, " (", MembersText(comm, false), ")");
 }
 

@@ -204,7 +204,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
         if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);
       });
     }
-    std::sort(first.pairs.begin(), first.pairs.end());
+    std::ranges::sort(first.pairs);
     const bool tell_sender = first.odd_ranks[0] == from;
     first.odd_op = tell_sender ? send : recv;
     first.odd_rank = first.odd_ranks[0];

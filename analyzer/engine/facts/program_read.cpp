@@ -59,8 +59,8 @@ class Reader {
       for (const Op& op : rank.ops) {
         if (Reads(rank, op)) numbers_[op].push_back(op.seq);
       }
-      for (auto& numbers : numbers_.collectives()) std::sort(numbers.begin(), numbers.end());
-      for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
+      for (auto& numbers : numbers_.collectives()) std::ranges::sort(numbers);
+      for (auto& [lane, numbers] : numbers_.exchanges()) std::ranges::sort(numbers);
     }
     const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
     std::map<uint64_t, int> makers;  // number of the rank's threads by kind of call

@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/splits.h"
+#include "analyzer/util/sorted.h"
 
 #include <algorithm>
 #include <map>
@@ -50,7 +51,7 @@ class Split {
   // If `parent` is kNoIndex, these are groups with one description in a framework's dumps, and places are global ranks.
   Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal)
       : model_(model), bundle_(model.bundle), entries_(std::move(entries)), parent_(parent), ordinal_(ordinal) {
-    std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
+    std::ranges::sort(entries_, {}, &Entry::place);
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
     }
@@ -148,16 +149,15 @@ class Split {
       if (list.size() < 2) continue;
       std::map<int64_t, size_t> steps;
       for (size_t k = 1; k < list.size(); ++k) ++steps[entries_[list[k]].place - entries_[list[k - 1]].place];
-      const int64_t step = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
-                             return a.second < b.second;
-                           })->first;
+      const int64_t step =
+          std::ranges::max_element(steps, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
       if (steps.size() == 1) ++votes[{step, static_cast<int64_t>(list.size())}];
       ++strides[step];
     }
     std::vector<std::pair<size_t, Pattern>> order;
     order.reserve(votes.size());
     for (const auto& [pattern, count] : votes) order.push_back({count, pattern});
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<Pattern> found;
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
@@ -169,8 +169,7 @@ class Split {
       for (const auto& [stride, count] : strides) {
         for (int64_t size : {middle, middle + 1}) {
           const Pattern p{stride, size};
-          if (size > 1 && found.size() < kMaxPatterns && std::find(found.begin(), found.end(), p) == found.end())
-            found.push_back(p);
+          if (size > 1 && found.size() < kMaxPatterns && !Contains(found, p)) found.push_back(p);
         }
       }
     }
@@ -327,7 +326,7 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     const auto& members = model.comms[c].members;
-    const bool framework = std::any_of(members.begin(), members.end(), [&](const Member& m) {
+    const bool framework = std::ranges::any_of(members, [&](const Member& m) {
       return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
     });
     if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined")

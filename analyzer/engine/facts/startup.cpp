@@ -120,7 +120,7 @@ class StartUpStory {
         if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
       }
     }
-    return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
+    return std::ranges::any_of(calls_, [](const Call& c) { return !c.parts.empty(); });
   }
 
   // Finds the offset of each host to the job's time. A host whose clock was not aligned uses its wall clock.
@@ -129,8 +129,7 @@ class StartUpStory {
     for (const ClockOffset& clock : verdict.clocks()) {
       if (clock.uncertainty_ns() >= 0) known[clock.host()] = clock.offset_ns();
     }
-    const auto first = std::find_if(bundle_.ranks.begin(), bundle_.ranks.end(),
-                                    [&](const Rank& rank) { return known.contains(rank.host); });
+    const auto first = std::ranges::find_if(bundle_.ranks, [&](const Rank& rank) { return known.contains(rank.host); });
     const int64_t base = first == bundle_.ranks.end() ? 0 : first->real_minus_mono_ns - known[first->host];
     offset_of_rank_.reserve(bundle_.ranks.size());
     for (const Rank& rank : bundle_.ranks) {
@@ -171,8 +170,8 @@ class StartUpStory {
       if (!complete) call.end = 0;
     }
     for (auto& mine : of_rank_) {
-      std::sort(mine.begin(), mine.end(),
-                [&](const auto& a, const auto& b) { return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b); });
+      std::ranges::sort(
+          mine, [&](const auto& a, const auto& b) { return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b); });
     }
     FindSerial();
     FindPhases();
@@ -190,11 +189,11 @@ class StartUpStory {
     out->set_total_ns(end);
     int64_t waiting = 0;
     for (const RankPhases& p : phases_) waiting += p.ns[kWaiting];
-    const auto ranks = std::count_if(of_rank_.begin(), of_rank_.end(), [](const auto& mine) { return !mine.empty(); });
+    const auto ranks = std::ranges::count_if(of_rank_, [](const auto& mine) { return !mine.empty(); });
     out->set_waiting_ns(ranks > 0 ? waiting / ranks : 0);
     out->set_serial_ns(ranks > 0 ? saved_ns_ / ranks : 0);
     out->set_creations_total(static_cast<int32_t>(order.size()));
-    std::stable_sort(order.begin(), order.end(), [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
+    std::ranges::stable_sort(order, [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
     for (size_t i = 0; i < order.size() && i < kMaxCreations; ++i) WriteCall(*order[i], out->add_creations());
     WritePhases(out);
     WriteRanks(out);
@@ -361,7 +360,7 @@ class StartUpStory {
     for (const Part& part : call.parts) {
       if (part.leave != 0) own.push_back(part.leave - part.enter);
     }
-    if (!own.empty()) out->set_longest_ns(*std::max_element(own.begin(), own.end()));
+    if (!own.empty()) out->set_longest_ns(*std::ranges::max_element(own));
     out->set_median_ns(Median(std::move(own)));
     out->set_last_rank(call.parts.size() > 1 ? bundle_.ranks[call.last_rank].rank : -1);
     out->set_last_by_ns(call.parts.size() > 1 ? call.last_by : 0);
@@ -383,9 +382,8 @@ class StartUpStory {
       ++times;
       if (worst == nullptr || call->last_by > worst->last_by) worst = call;
     }
-    const auto worst = std::max_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
-      return a.second.second->last_by < b.second.second->last_by;
-    });
+    const auto worst = std::ranges::max_element(
+        last, [](const auto& a, const auto& b) { return a.second.second->last_by < b.second.second->last_by; });
     if (worst == last.end()) return;
     WriteCall(*worst->second.second, out->mutable_latest());
     out->set_latest_host(bundle_.ranks[worst->first].host);

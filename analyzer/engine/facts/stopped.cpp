@@ -135,7 +135,7 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
       if (model.ranks[r].host != HostState::kUnknown || own > kMayFillQueue) continue;
       // Only ranks with more calls in flight can show that this rank stopped.
       const auto more = [&](size_t other) { return model.ranks[other].in_flight.size() > std::max<size_t>(own, 1); };
-      if (std::count_if(asked.begin(), asked.end(), more) < kWitnessed) continue;
+      if (std::ranges::count_if(asked, more) < kWitnessed) continue;
       StoppedHost host;
       int32_t beside = 0;
       for (const size_t other : asked) {

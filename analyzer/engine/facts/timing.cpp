@@ -116,8 +116,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
     std::nth_element(timed.ops.begin(), keep, timed.ops.end(), by_end);
     timed.ops.erase(timed.ops.begin(), keep);
   }
-  if (!std::is_sorted(timed.ops.begin(), timed.ops.end(), by_end))
-    std::sort(timed.ops.begin(), timed.ops.end(), by_end);
+  if (!std::ranges::is_sorted(timed.ops, by_end)) std::ranges::sort(timed.ops, by_end);
   timed.ops.shrink_to_fit();
 }
 
@@ -176,8 +175,7 @@ void Timing::FindMeetings() {
     if (!of.dense()) {
       sorted.assign(attendance.begin() + of.begin, attendance.begin() + of.end);
       const auto seq = [&](const Attendance& a) { return OpOf(a).seq; };
-      std::stable_sort(sorted.begin(), sorted.end(),
-                       [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
+      std::ranges::stable_sort(sorted, [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
       const Attendance* const end = sorted.data() + sorted.size();
       for (const Attendance* it = sorted.data(); it != end;) {
         const Attendance* const first = it;
@@ -245,7 +243,7 @@ void Timing::FindHandovers() {
   const auto key = [](const Side& s) {
     return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed);
   };
-  std::sort(sides.begin(), sides.end(), [&](const Side& a, const Side& b) { return key(a) < key(b); });
+  std::ranges::sort(sides, [&](const Side& a, const Side& b) { return key(a) < key(b); });
   for (size_t i = 0; i + 1 < sides.size(); ++i) {
     const Side &a = sides[i], &b = sides[i + 1];
     if (a.comm != b.comm || a.sender != b.sender || a.receiver != b.receiver || a.seq != b.seq || a.receives ||

@@ -19,7 +19,7 @@ constexpr int32_t kBetweenLooks = 2;
 constexpr int64_t kNoticed = 2'000'000'000;
 
 bool MakesWithoutBlocking(const Rank& rank) {
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+  return std::ranges::any_of(rank.memberships, [](const Membership& ms) {
     return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
   });
 }
@@ -74,7 +74,7 @@ void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
   // without any shows a ring that was full of unfinished ones.
-  full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
+  full_rings_ = std::ranges::any_of(model_.bundle.ranks, [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
   queues.reserve(hosts_);
@@ -291,26 +291,25 @@ uint32_t WaitGraph::MissingNode(int32_t global_rank) {
 bool WaitGraph::Failed(const Queue& queue) const {
   const auto& streams = model_.bundle.ranks[queue.rank].streams;
   if (queue.stream < streams.size()) return streams[queue.stream].first_error != 0;
-  return std::any_of(streams.begin(), streams.end(),
-                     [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
+  return std::ranges::any_of(
+      streams, [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
 }
 
 bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
-  return std::all_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
+  return std::ranges::all_of(ops, [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
 }
 
 bool WaitGraph::OnlyUnknown(uint32_t node) const {
   if (Kind(node) != NodeKind::kCollective) return Kind(node) == NodeKind::kMissing;
-  return std::all_of(edges[node].begin(), edges[node].end(),
-                     [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
+  return std::ranges::all_of(edges[node], [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
 }
 
 bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
-  return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
+  return std::ranges::any_of(ops, [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
 // The queue is executing the oldest operation in flight that waits for another rank; later ones prove nothing.
@@ -388,7 +387,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
       // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start the
       // operation, its own earlier work blocks it. No rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
-          std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
+          std::ranges::all_of(out, [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
         out.clear();
         break;
@@ -472,9 +471,8 @@ uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member&
   if (unit == kNoIndex || model_.bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) return kNoIndex;
   const uint32_t queue = PlaceOf(peer.rank_index, unit).first;
   const auto& out = edges[QueueNode(queue)];
-  const bool elsewhere = std::any_of(out.begin(), out.end(), [&](const Edge& e) {
-    return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind);
-  });
+  const bool elsewhere = std::ranges::any_of(
+      out, [&](const Edge& e) { return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind); });
   return queues[queue].front.front == Front::kWaits && elsewhere ? QueueNode(queue) : kNoIndex;
 }
 

@@ -3,6 +3,7 @@
 
 #include "analyzer/engine/facts/waits.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -26,9 +27,9 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
         const Mismatch& m = mismatches_[index];
         const bool send = op.kind == CallKind::kSend;
         const std::pair pair(send ? ms.member_rank : op.root_or_peer, send ? op.root_or_peer : ms.member_rank);
-        const bool here = IsPointToPoint(op.kind) ? pair == std::pair(m.sender, m.receiver) ||
-                                                        std::binary_search(m.pairs.begin(), m.pairs.end(), pair)
-                                                  : m.sender < 0;
+        const bool here = IsPointToPoint(op.kind)
+                              ? pair == std::pair(m.sender, m.receiver) || std::ranges::binary_search(m.pairs, pair)
+                              : m.sender < 0;
         if (!here) continue;
         *front = {Front::kMismatched, &op, ms.comm, index};
         return;
@@ -67,8 +68,7 @@ bool WaitGraph::RecordEnds(const Member& member) const {
 
 uint32_t WaitGraph::LostIn(int32_t rank_index, uint32_t comm, int64_t seq) const {
   for (const Queue& queue : QueuesOf(rank_index)) {
-    if (std::find(queue.lost.begin(), queue.lost.end(), std::pair(comm, seq)) != queue.lost.end())
-      return static_cast<uint32_t>(&queue - queues.data());
+    if (Contains(queue.lost, std::pair(comm, seq))) return static_cast<uint32_t>(&queue - queues.data());
   }
   return kNoIndex;
 }
@@ -76,8 +76,8 @@ uint32_t WaitGraph::LostIn(int32_t rank_index, uint32_t comm, int64_t seq) const
 bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
   if (rank.source != Source::kFlightRecorder) return queue.lost_started;
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                     [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
+  return std::ranges::any_of(rank.memberships,
+                             [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
 }
 
 bool WaitGraph::NothingRuns(size_t rank_index) const {
@@ -85,12 +85,12 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
   if (!rank.start_recorded) return false;
   if (rank.source != Source::kFlightRecorder) {
     return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull &&
-           std::all_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) {
+           std::ranges::all_of(rank.streams, [](const ring::StreamSnapshot& s) {
              return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
            });
   }
   // In a framework's file, the group status precedes the entries, so a truncated file may contain all of it.
-  return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+  return std::ranges::all_of(rank.memberships, [](const Membership& ms) {
     const auto none = [](int64_t issued, int64_t started, int64_t completed) {
       return issued == kUnknown || completed >= issued ||
              (started != kUnknown && completed != kUnknown && started <= completed);
@@ -102,14 +102,14 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
 
 bool WaitGraph::RunsUnrecorded(size_t rank_index) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
+  return std::ranges::any_of(rank.memberships, [&](const Membership& ms) {
     const auto membership = static_cast<uint32_t>(&ms - rank.memberships.data());
     // Batches of sends and receives have ascending numbers.
     if (ms.p2p_started != kUnknown && ms.p2p_started > ms.p2p_completed) {
       const auto older = [&](const Op& op) {
         return op.membership == membership && IsPointToPoint(op.kind) && op.seq <= ms.p2p_started;
       };
-      if (std::none_of(rank.ops.begin(), rank.ops.end(), older)) return true;
+      if (std::ranges::none_of(rank.ops, older)) return true;
     }
     if (ms.completed == kUnknown || ms.started <= ms.completed || ms.member_rank < 0) return false;
     return model_.FindCollective(model_.comms[ms.comm].members[ms.member_rank], NextOf(ms)) == nullptr;

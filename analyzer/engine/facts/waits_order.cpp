@@ -26,7 +26,7 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
     const Op* oldest = OldestIn(other);
     if (&other == &queue || oldest == nullptr || other.stream == kNoIndex || oldest->ticket <= 0) continue;
     const auto& dependencies = rank.streams[queue.stream].depends_on;
-    if (std::any_of(dependencies.begin(), dependencies.end(), [&](const auto& d) {
+    if (std::ranges::any_of(dependencies, [&](const auto& d) {
           return d.stream == other.stream && static_cast<uint64_t>(oldest->ticket) <= d.ticket &&
                  WasMadeToWaitBefore(queue, other, d);
         }))

@@ -98,8 +98,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     if (c == comm) continue;
     for (const Member& m : model.comms[c].members) {
       const auto calls = model.CollectivesAt(m, seq);
-      if (calls.empty() || !std::all_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
-                                        [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
+      if (calls.empty() || !std::ranges::all_of(model.comms[comm].members,
+                                                [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
         continue;
       for (const uint32_t i : calls) {
         if (const int side = side_of(bundle.ranks[m.rank_index].ops[i]); side >= 0) ++at_place[side];

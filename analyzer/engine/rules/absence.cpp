@@ -6,6 +6,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -31,7 +32,7 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
 // operation after a call that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& rank = facts.bundle.ranks[rank_index];
-  return rank.records_lost == 0 || std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const auto& ms) {
+  return rank.records_lost == 0 || std::ranges::any_of(rank.memberships, [&](const auto& ms) {
            const Member* own = facts.model.MemberAt(ms.comm, ms.member_rank);
            const Membership* also = MembershipIn(facts.bundle.ranks[holder], ms.comm);
            const Member* theirs = also == nullptr ? nullptr : facts.model.MemberAt(ms.comm, also->member_rank);
@@ -46,8 +47,7 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
-    if (!m.recorded() || m.arrived < 0 || std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
-      continue;
+    if (!m.recorded() || m.arrived < 0 || Contains(absent, m.rank_index)) continue;
     if (place != kUnknown && place != m.arrived) return false;
     place = m.arrived;
   }
@@ -72,7 +72,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
       }
     }
     for (const auto& [seq, list] : counts) {
-      const int32_t most = *std::max_element(list.begin(), list.end());
+      const int32_t most = *std::ranges::max_element(list);
       Cause cause = CauseOf(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
       for (size_t m = 0; m < list.size(); ++m) {
         const Member& member = view.members[m];

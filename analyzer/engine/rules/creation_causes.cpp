@@ -10,6 +10,7 @@
 #include "analyzer/engine/facts/splits.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
-  return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
+  return !some.empty() && std::ranges::all_of(some, [&](int32_t r) { return all.contains(r); });
 }
 
 // Several faults of the same ranks are one finding.
@@ -57,16 +58,16 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
   // A log may end while the creation is still running, and there is no other sign of how long the others have waited.
-  const bool seen_waiting = p.dated || facts.bundle.known_stalled ||
-                            std::any_of(p.waiting.begin(), p.waiting.end(),
-                                        [&](int32_t r) { return facts.model.ranks[r].host != HostState::kUnknown; });
+  const bool seen_waiting = p.dated || facts.bundle.known_stalled || std::ranges::any_of(p.waiting, [&](int32_t r) {
+                              return facts.model.ranks[r].host != HostState::kUnknown;
+                            });
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.reason = REASON_OTHER_UNIQUE_ID;
     c.Names(facts.bundle.comms[p.other].id, facts.bundle.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
-      std::sort(c.ranks.begin(), c.ranks.end());
+      std::ranges::sort(c.ranks);
       c.grade = GRADE_WEAK;
       c.reason = REASON_UNIQUE_IDS_DIFFER;
     }
@@ -98,7 +99,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     const auto waits_outside = [&](int32_t r) {
       return ClassifyActivity(facts.bundle.ranks[r].process).stall == Stall::kRendezvous;
     };
-    if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
+    if (std::ranges::all_of(c.ranks, waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
     c.missing = p.unseen;
     c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
@@ -207,9 +208,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     // A rank that is known to have stopped for another reason did not reach this creation either.
     bool explained = false;
     for (const Cause& known : *causes) {
-      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-        return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end();
-      });
+      explained |= std::ranges::any_of(c.ranks, [&](int32_t r) { return Contains(known.ranks, r); });
     }
     if (!explained) causes->push_back(std::move(c));
   }
@@ -229,9 +228,9 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     // are.
     const auto supports = [&](const Cause& c) {
       return may_follow(c) && !c.ranks.empty() && Subset(c.ranks, {fault.ranks.begin(), fault.ranks.end()}) &&
-             std::find(fault.affected.begin(), fault.affected.end(), c.comm) != fault.affected.end();
+             Contains(fault.affected, c.comm);
     };
-    const bool intended = fault.agreed && std::none_of(causes->begin(), causes->end(), supports);
+    const bool intended = fault.agreed && std::ranges::none_of(*causes, supports);
     if (intended) fault.grade = GRADE_OPEN;
     // If the groups may be intended, they do not explain faults elsewhere.
     const bool beside = intended && !causes->empty();

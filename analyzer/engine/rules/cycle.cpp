@@ -55,13 +55,12 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   std::vector<Order> orders;
   orders.reserve(by_order.size());
   for (auto& [key, order] : by_order) orders.push_back(std::move(order));
-  std::stable_sort(orders.begin(), orders.end(),
-                   [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
+  std::ranges::stable_sort(orders, [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
   return orders;
 }
 
 bool Before(const Order& order, OpKey a, OpKey b) {
-  auto x = std::find(order.keys.begin(), order.keys.end(), a), y = std::find(order.keys.begin(), order.keys.end(), b);
+  auto x = std::ranges::find(order.keys, a), y = std::ranges::find(order.keys, b);
   return x < y && y != order.keys.end();
 }
 
@@ -94,8 +93,7 @@ Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const st
     if (few.size() >= others.size()) continue;
     std::set<uint32_t> roles;
     for (const int32_t r : others) roles.insert(model.roles().of_rank[r]);
-    const bool one_role =
-        std::all_of(few.begin(), few.end(), [&](int32_t r) { return roles.contains(model.roles().of_rank[r]); });
+    const bool one_role = std::ranges::all_of(few, [&](int32_t r) { return roles.contains(model.roles().of_rank[r]); });
     if (!one_role) continue;
     fewest.ranks.assign(few.begin(), few.end());
     fewest.others = others.size();
@@ -164,7 +162,7 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   if (!swapped) return false;
   const OpKey x = a.keys[swapped->first], y = a.keys[swapped->second];
   const auto op_of = [](const Order& order, const OpKey& key) {
-    return order.ops[std::find(order.keys.begin(), order.keys.end(), key) - order.keys.begin()];
+    return order.ops[std::ranges::find(order.keys, key) - order.keys.begin()];
   };
   const auto called_before = [&](const Order& order, const Op& op) {
     const Membership& ms = model.bundle.ranks[order.ranks[0]].memberships[op.membership];
@@ -219,7 +217,7 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
     for (const Edge& e : facts.graph->edges[v]) circle.silent |= e.why == Why::kNoData;
     if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
     for (const Edge& e : facts.graph->edges[v]) {
-      if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      if (e.op == nullptr || !std::ranges::binary_search(sink, e.to)) continue;
       if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
       if (e.why == Why::kStreamOrder) continue;
       if (c->op == nullptr) c->In(e.comm, e.op, r);
@@ -233,7 +231,7 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
       circle.receives |= !IsCollective(e.op->kind) && e.op->kind != CallKind::kSend;
     }
   }
-  std::sort(circle.launch_order.begin(), circle.launch_order.end());
+  std::ranges::sort(circle.launch_order);
   c->ranks.assign(circle.ranks.begin(), circle.ranks.end());
   return circle;
 }
@@ -241,9 +239,9 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
 // Returns whether another rank of the cycle has issued an operation that closes the cycle, as the oldest call of a
 // queue.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
-  return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
+  return std::ranges::any_of(circle.ranks, [&](int32_t r) {
     const auto queues = facts.graph->QueuesOf(r);
-    return r != than && std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+    return r != than && std::ranges::any_of(queues, [&](const Queue& queue) {
              const Op* op = facts.graph->OldestIn(queue);
              return op != nullptr && op->state == OpState::kEnqueued &&
                     circle.collectives.contains({facts.model.CommOf(facts.bundle.ranks[r], *op), op->seq});
@@ -311,8 +309,8 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
 // A few ranks left their program and are in calls that the others never made.
 Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left& left, Cause c) {
   const auto order_of = [&](bool odd) {
-    return std::find_if(orders.begin(), orders.end(), [&](const Order& order) {
-      return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
+    return std::ranges::find_if(orders, [&](const Order& order) {
+      return !order.ops.empty() && odd == std::ranges::binary_search(left.ranks, order.ranks[0]);
     });
   };
   const auto odd = order_of(true), others = order_of(false);

@@ -102,7 +102,7 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   // If a cause is known, a later death is a consequence of that cause. A rank without data is not such a cause. Where
   // only processes are known, FromStacks compares ends with what the other ranks are doing.
   const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
-  if (!std::all_of(known.begin(), known.end(), no_data) || ProcessesLookedAt(facts.bundle)) return {};
+  if (!std::ranges::all_of(known, no_data) || ProcessesLookedAt(facts.bundle)) return {};
   const auto host_of = [](const Rank& rank) { return absl::StrCat(rank.host, "/", rank.boot_id); };
   std::map<std::string, int32_t> first;  // first end on each host, whose clock orders them
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
@@ -141,7 +141,7 @@ void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes) 
   for (Cause& c : *causes) {
     if (c.kind != RANK_DEAD || c.reason != REASON_KILLED || c.detail.number() != SIGKILL) continue;
     const auto elsewhere = [&](int32_t r) { return bundle.ranks[r].host != bundle.ranks[c.ranks[0]].host; };
-    if (std::any_of(c.ranks.begin(), c.ranks.end(), elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
+    if (std::ranges::any_of(c.ranks, elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
   }
 }
 

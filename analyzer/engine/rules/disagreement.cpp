@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -132,14 +133,13 @@ std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>
   // second cause without other evidence. A cause based on operations that may be complete does not explain calls that
   // are seen to differ.
   std::vector<Cause> sure = known;
-  std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
+  std::erase_if(sure, &Cause::doubtful);
   auto garbled = [&](int32_t r) {
     return facts.bundle.ranks[r].damaged && facts.bundle.ranks[r].source == Source::kFlightRecorder;
   };
   for (const Mismatch& m : facts.mismatches) {
     std::vector<Cause> here = Explain(facts, m);
-    if (!known.empty())
-      std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
+    if (!known.empty()) std::erase_if(here, [&](const Cause& c) { return std::ranges::all_of(c.ranks, garbled); });
     for (Cause& c : here) {
       bool explained = false;
       for (int32_t r : c.ranks) explained |= Names(sure, r) || Names(causes, r);
@@ -180,7 +180,7 @@ std::vector<Cause> FromHashes(const Facts& facts) {
       for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
       if (ms.signature_hash != 0 && ms.issued > 0) {
         auto& list = at[ms.issued][ms.signature_hash];
-        if (std::find(list.begin(), list.end(), m.rank_index) == list.end()) list.push_back(m.rank_index);
+        if (!Contains(list, m.rank_index)) list.push_back(m.rank_index);
       }
     }
     int64_t last_equal = 0;
@@ -193,15 +193,15 @@ std::vector<Cause> FromHashes(const Facts& facts) {
       }
       std::vector<std::vector<int32_t>> classes;
       for (const auto& [hash, list] : hashes) classes.push_back(list);
-      std::sort(classes.begin(), classes.end(),
-                [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+      std::ranges::sort(
+          classes, [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
       const bool majority = classes[0].size() > classes[1].size();
       Cause cause = CauseOf(SILENT_DESYNC, REASON_HASHES_DIFFER, majority ? GRADE_GOOD : GRADE_OPEN);
       cause.comm = c;
       for (size_t i = majority ? 1 : 0; i < classes.size(); ++i) {
         cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
       }
-      std::sort(cause.ranks.begin(), cause.ranks.end());
+      std::ranges::sort(cause.ranks);
       cause.Name(CommText(facts.bundle, c)).Number(last_equal);
       cause.detail.set_other_number(seq);
       causes.push_back(std::move(cause));

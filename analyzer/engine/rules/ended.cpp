@@ -9,6 +9,7 @@
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ namespace {
 
 // Returns whether the process destroyed its communicators itself, as a program does at its end.
 bool LeftItsCommunicators(const Rank& rank) {
-  return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
+  return !rank.memberships.empty() && std::ranges::all_of(rank.memberships, [](const auto& ms) {
     return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
   });
 }
@@ -47,7 +48,7 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
       if (ms.comm == comm || ms.member_rank < 0) continue;
       const auto [at, fresh] = most.try_emplace(ms.comm, kNone);
       for (const Member& m : members) {
-        if (fresh && m.rank_index >= 0 && !std::binary_search(ahead.begin(), ahead.end(), m.rank_index))
+        if (fresh && m.rank_index >= 0 && !std::ranges::binary_search(ahead, m.rank_index))
           at->second = std::max(at->second, m.arrived);
       }
       if (at->second > std::max(members[ms.member_rank].arrived, kNone)) return true;
@@ -89,7 +90,7 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
 
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited) {
-  std::sort(ahead.begin(), ahead.end());
+  std::ranges::sort(ahead);
   Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
   const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
   return c.At(facts.bundle, comm, op, op_rank).Count(behind).Flag(exited);
@@ -98,9 +99,9 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
   const std::vector<bool> waits = graph.WaitingFor(others);
-  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+  return std::ranges::all_of(ranks, [&](int32_t r) {
     const auto queues = graph.QueuesOf(r);
-    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
+    return std::ranges::any_of(queues, [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
   });
 }
 
@@ -141,7 +142,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
-    std::sort(ahead.begin(), ahead.end());
+    std::ranges::sort(ahead);
     // If a backend does not record sends and receives, idle ranks may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
@@ -164,9 +165,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     blamed.push_back(c.ranks);
   }
   // Ranks of the same role may also show that the call is extra.
-  std::erase_if(*causes, [&](const Cause& c) {
-    return c.reason == REASON_EXTRA && std::find(blamed.begin(), blamed.end(), c.ranks) != blamed.end();
-  });
+  std::erase_if(*causes, [&](const Cause& c) { return c.reason == REASON_EXTRA && Contains(blamed, c.ranks); });
 }
 
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns) {

@@ -58,14 +58,14 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   }
   for (auto& [site, ranks] : sites) {
     if (finding->call_sites_size() >= static_cast<int>(kMostCallSites)) break;
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     CallSite* out = finding->add_call_sites();
     for (const int32_t rank : ranks) out->add_ranks(rank);
     out->set_place(site.first);
     out->set_operation(site.second);
   }
-  std::stable_sort(finding->mutable_call_sites()->begin(), finding->mutable_call_sites()->end(),
-                   [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
+  std::ranges::stable_sort(*finding->mutable_call_sites(),
+                           [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
 }
 
 // Returns the newest launch that issued something on the communicator, or null.
@@ -163,7 +163,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
   std::vector<const EvidenceItem*> told;
   for (const EvidenceItem& item : cause.evidence) {
     if (told.size() >= kMostEvidence) break;
-    if (std::any_of(told.begin(), told.end(), [&](const auto* t) { return SameEvidence(*t, item); })) continue;
+    if (std::ranges::any_of(told, [&](const auto* t) { return SameEvidence(*t, item); })) continue;
     told.push_back(&item);
     Evidence* e = f.add_evidence();
     *e = item.fields;
@@ -198,8 +198,8 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     *link->mutable_communicator() = f.communicator();
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
-  const bool framework = std::all_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
-                                     [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
+  const bool framework =
+      std::ranges::all_of(facts.bundle.ranks, [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
   f.set_confidence(ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;
 }

@@ -18,7 +18,7 @@ namespace {
 // Returns whether the rank may wait in a call that is not recorded. Either calls without entries are counted, or the
 // process made a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
-  const auto any = [&rank](auto&& test) { return std::any_of(rank.memberships.begin(), rank.memberships.end(), test); };
+  const auto any = [&rank](auto&& test) { return std::ranges::any_of(rank.memberships, test); };
   return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
          (rank.newest_group_size > 0 &&
           !any([&](const Membership& ms) { return bundle.comms[ms.comm].size == rank.newest_group_size; }));
@@ -50,7 +50,7 @@ bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
     for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       const auto& behind = graph.edges[e.to];
       const bool collective = graph.Kind(e.to) == WaitGraph::NodeKind::kCollective;
-      if (missing(e) || (collective && std::any_of(behind.begin(), behind.end(), missing))) return true;
+      if (missing(e) || (collective && std::ranges::any_of(behind, missing))) return true;
     }
   }
   return false;
@@ -115,9 +115,9 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   // A text does not show all groups of a rank, so the rank may be in that call. An exception, or calls that differ, are
   // certain.
   const bool unrecorded = waiter.edge != nullptr && MembershipIn(rank, waiter.edge->comm) == nullptr;
-  const bool certain =
-      !facts.mismatches.empty() || std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
-                                               [](const Rank& other) { return !other.process.exception.empty(); });
+  const bool certain = !facts.mismatches.empty() || std::ranges::any_of(facts.bundle.ranks, [](const Rank& other) {
+    return !other.process.exception.empty();
+  });
   if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {

@@ -19,9 +19,8 @@ bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
     const GpuFront& front = queue.front;
     if (!front.InCollective()) continue;
     const auto& members = model.comms[front.comm].members;
-    const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
-      return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq;
-    });
+    const auto came = std::ranges::count_if(
+        members, [&](const Member& m) { return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq; });
     if (2 * came <= static_cast<ptrdiff_t>(members.size()) - 1) return false;
   }
   return true;
@@ -54,7 +53,7 @@ class CircleLeavers {
     RankSet issued;  // ranks that issued at least one of these calls
   };
 
-  bool Inside(uint32_t v) const { return std::binary_search(sink_.begin(), sink_.end(), v); }
+  bool Inside(uint32_t v) const { return std::ranges::binary_search(sink_, v); }
   bool IsMany(size_t many, size_t few) const { return kManyAgainstOne * few <= many; }
   // Returns whether the ranks are a small minority of the cycle.
   bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
@@ -73,7 +72,7 @@ class CircleLeavers {
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
     const auto queues = graph_.QueuesOf(rank);
-    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+    return std::ranges::any_of(queues, [&](const Queue& queue) {
       return queue.front.op != nullptr && look(graph_.NodeOf(queue), *queue.front.op);
     });
   }
@@ -129,7 +128,7 @@ class CircleLeavers {
 
   // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
   bool AreFew() const {
-    return IsMinority(odd_) && std::none_of(odd_.begin(), odd_.end(), [&](int32_t r) {
+    return IsMinority(odd_) && std::ranges::none_of(odd_, [&](int32_t r) {
              return AnyFront(r, [](uint32_t, const Op& op) { return ring::IsPointToPoint(op.kind); });
            });
   }
@@ -176,7 +175,7 @@ class CircleLeavers {
     lacks.Call(BriefCall(bundle, missed.waiter, op)).Flag(other_side);
     for (const int32_t r : odd_) lacks.mutable_detail()->add_others(bundle.ranks[r].rank);
     const bool others_came =
-        std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
+        std::ranges::all_of(odd_, [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
     c.Count(others_came);
     if (missed.issued.size() <= odd_.size() && others_came) NameBothSides(missed.issued, &c);
     return c;
@@ -187,7 +186,7 @@ class CircleLeavers {
     *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
     c->kind = DEADLOCK_CYCLE;
     c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
-    std::sort(c->ranks.begin(), c->ranks.end());
+    std::ranges::sort(c->ranks);
     c->grade = GRADE_OPEN;
     c->reason = REASON_LEFT_OUT_OR_ADDED;
     for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[r].rank);

@@ -24,9 +24,9 @@ int64_t AgeOf(const Model& model, const Cause& c) {
 
 // Returns whether each of these GPUs finished an operation just before its data was taken.
 bool JustFinished(const Model& model, const std::vector<int32_t>& ranks, int64_t late_after_ns) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+  return std::ranges::all_of(ranks, [&](int32_t r) {
     const std::vector<int64_t>& finished = model.ranks[r].finished_ns;
-    const int64_t last = finished.empty() ? 0 : *std::max_element(finished.begin(), finished.end());
+    const int64_t last = finished.empty() ? 0 : *std::ranges::max_element(finished);
     return last > 0 && model.bundle.ranks[r].captured_ns - last < late_after_ns;
   });
 }

@@ -42,7 +42,7 @@ bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
     if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = facts.graph->QueueOf(from);
     const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], e.comm);
-    return ms != nullptr && std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+    return ms != nullptr && std::ranges::any_of(queue.lost, [&](const auto& lost) {
              return lost.first == e.comm && IsFirst(*ms, lost.second);
            });
   };
@@ -145,7 +145,7 @@ bool NothingHeldItIn(const Facts& facts, const Silent& silent, int32_t sibling, 
         !ExchangeIsOver(facts, silent, *peer, me, facts.model.comms[facts.model.CommOf(*own)], *earlier))
       return false;
   }
-  return before == 0 || std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
+  return before == 0 || std::ranges::any_of(view.members, [&](const Member& z) {
            const MemberState state = facts.model.StateOf(z, before);
            return z.recorded() && (state.completed || silent.WaitsIn(z.rank_index, state.op));
          });
@@ -157,12 +157,12 @@ bool NothingHeldItIn(const Facts& facts, const Silent& silent, int32_t sibling, 
 // rank's communicators, too, or wait only for that rank, nothing delayed the missing rank.
 bool NothingHeldIt(const Facts& facts, const Silent& silent) {
   if (silent.own.empty()) return false;  // part of the rank's data exists; the rest is lost
-  return std::any_of(silent.waits.begin(), silent.waits.end(), [&](const auto& wait) {
+  return std::ranges::any_of(silent.waits, [&](const auto& wait) {
     const auto [rank, op] = wait.first;
     const Rank& sibling = facts.bundle.ranks[rank];
     const auto place = static_cast<size_t>(op - sibling.ops.data());
     if (!IsCollective(op->kind) || sibling.damaged || place >= sibling.ops.size()) return false;
-    return std::all_of(silent.own.begin(), silent.own.end(), [&, r = rank, o = op](const auto& own) {
+    return std::ranges::all_of(silent.own, [&, r = rank, o = op](const auto& own) {
       return own.first == wait.second || NothingHeldItIn(facts, silent, r, *o, own.first, own.second);
     });
   });
@@ -207,8 +207,8 @@ Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
   } else {
     c.reason = REASON_NO_DATA_OTHERS_WAIT;
   }
-  if (std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
-                  [&](const Rank& rank) { return rank.damaged && rank.rank == c.missing[0]; }))
+  if (std::ranges::any_of(facts.bundle.ranks,
+                          [&](const Rank& rank) { return rank.damaged && rank.rank == c.missing[0]; }))
     c.reason = REASON_DATA_LOST_OTHERS_WAIT;
   c.grade = kWaitedForWithoutData;
   c.first_only = OnlyFirstOperationsWaitFor(facts, node);
@@ -240,10 +240,9 @@ std::set<uint32_t> SilentVictims(const Facts& facts) {
       if (m.rank_index >= 0) most = std::max(most, m.arrived);
     }
   }
-  const auto inner = static_cast<uint32_t>(std::max_element(used.begin(), used.end()) - used.begin());
-  const bool waited_there = std::any_of(waited.begin(), waited.end(), [&](const auto& of) {
-    return std::any_of(of.second.comms.begin(), of.second.comms.end(),
-                       [&](uint32_t c) { return facts.model.comms[c].kind == inner; });
+  const auto inner = static_cast<uint32_t>(std::ranges::max_element(used) - used.begin());
+  const bool waited_there = std::ranges::any_of(waited, [&](const auto& of) {
+    return std::ranges::any_of(of.second.comms, [&](uint32_t c) { return facts.model.comms[c].kind == inner; });
   });
   if (!waited_there) return victims;
   for (const uint32_t c : facts.model.kinds[inner]) {
@@ -276,7 +275,7 @@ void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
     return false;
   });
   constexpr size_t kNamed = 8;
-  std::sort(silent.begin(), silent.end());
+  std::ranges::sort(silent);
   if (silent.size() > kNamed) silent.resize(kNamed);
   if (silent.empty()) return;
   Detail* rival = causes->front().AddRival(Rival::SECOND_CAUSE);
@@ -295,18 +294,17 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
   const auto idle = [&](const Cause& c) {
     // A rank whose own record differs from those of ranks with the same role is not merely idle.
     const bool stands = (c.kind == RANK_NOT_ARRIVED && c.reason != REASON_SKIPPED) || c.kind == HOST_STALL;
-    const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return facts.bundle.ranks[r].ends_untold && facts.model.ranks[r].Idle();
-    });
+    const bool untold = std::ranges::all_of(
+        c.ranks, [&](int32_t r) { return facts.bundle.ranks[r].ends_untold && facts.model.ranks[r].Idle(); });
     return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
   };
   // In such a backend, a rank whose call differs makes its peer's process fail. That explains the missing file and the
   // idle ranks.
   const auto differs = [&](const Cause& c) {
     return c.beside && c.missing.empty() && !c.ranks.empty() &&
-           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.DivergenceOf(r) != nullptr; });
+           std::ranges::all_of(c.ranks, [&](int32_t r) { return facts.DivergenceOf(r) != nullptr; });
   };
-  if (std::any_of(causes->begin(), causes->end(), differs)) {
+  if (std::ranges::any_of(*causes, differs)) {
     std::erase_if(*causes, idle);
     for (Cause& c : *causes) c.beside &= !differs(c);
     return;
@@ -320,8 +318,8 @@ void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
       int32_t least = INT32_MAX;
       for (const auto& [comm, number] : places) {
         const auto& members = facts.model.comms[comm].members;
-        const bool holds_all = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-          return std::any_of(members.begin(), members.end(), [r](const Member& m) { return m.rank_index == r; });
+        const bool holds_all = std::ranges::all_of(c.ranks, [&](int32_t r) {
+          return std::ranges::any_of(members, [r](const Member& m) { return m.rank_index == r; });
         });
         if (holds_all) least = std::min(least, facts.bundle.comms[comm].size);
       }

@@ -19,7 +19,7 @@ static Cause FromCounts(const Facts& facts) {
   c.ranks = FindOtherPrograms(facts.model);
   if (c.ranks.size() > kMost) c.ranks.clear();
   c.Add(Evidence::COUNTS_BEFORE, c.ranks);
-  if (std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
+  if (std::ranges::any_of(c.ranks, [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
     c.grade = GRADE_WEAK;  // the differing number may be damage
     c.rivals.clear();
     c.Flag(true);
@@ -42,8 +42,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   }
   const Cause odd = FromCounts(facts);
   // If the counts of all of them are unusual, the counts do not show which rank closed the cycle.
-  if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among ||
-      !std::includes(among.begin(), among.end(), odd.ranks.begin(), odd.ranks.end()))
+  if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among || !std::ranges::includes(among, odd.ranks))
     return;
   if (left_out) c.evidence.clear();
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
@@ -89,8 +88,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     Cause odd = FromCounts(facts);
     if (!odd.ranks.empty()) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
-        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
-          odd.nodes.push_back(all.nodes[i]);
+        if (std::ranges::binary_search(odd.ranks, facts.graph->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
       }
       return {odd};
     }

@@ -36,10 +36,10 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
 
 bool LeftGroupOpen(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder &&
-      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
+      std::ranges::any_of(rank.ops, [](const Op& op) { return op.state == OpState::kQueued; }))
     return true;
-  return std::any_of(rank.threads.begin(), rank.threads.end(),
-                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+  return std::ranges::any_of(rank.threads,
+                             [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
 }
 
 // The same cause, reached from several ends of the graph or shared by several culprits, is one finding.
@@ -70,7 +70,7 @@ namespace {
 // The damaged records may have lost a wait for a rank outside the cycle.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
-  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::ranges::all_of(c->ranks, damaged)) return;
   c->hypothesis = true;
   c->grade = std::min(c->grade, GRADE_GUESS);
   c->AddRival(Rival::LOST_WAIT);
@@ -88,7 +88,7 @@ void DoubtRunning(const Facts& facts, Cause* c) {
   for (const Member& m : facts.model.comms[c->comm].members) {
     if (!m.recorded()) continue;
     ++recorded;
-    if (!std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
+    if (!std::ranges::binary_search(c->ranks, m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
     timed |= rank.source != Source::kFlightRecorder || rank.captured_ns > 0;
     places.insert(rank.memberships[m.membership].issued);
@@ -207,7 +207,7 @@ void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
 // group complete together. Certain causes explain doubtful ones.
 void DropExplained(std::vector<Cause>* causes) {
   const std::set<int32_t> still = KnownToHang(*causes);
-  const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });
+  const bool certain = std::ranges::any_of(*causes, [](const Cause& c) { return !c.doubtful; });
   std::set<uint32_t> mismatched;
   for (const Cause& c : *causes) {
     if (c.reason == REASON_UNLIKE_PEER || c.reason == REASON_SPLITS_UNLIKE_PEER) mismatched.insert(c.comm);
@@ -215,8 +215,7 @@ void DropExplained(std::vector<Cause>* causes) {
   std::erase_if(*causes, [&](const Cause& c) {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK &&
-           (mismatched.contains(c.comm) ||
-            std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
+           (mismatched.contains(c.comm) || std::ranges::any_of(c.ranks, [&](int32_t r) { return still.contains(r); }));
   });
 }
 
@@ -242,8 +241,8 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   }
   JoinStuck(facts, &causes);
   if (causes.empty()) causes = FromOverwritten(facts);
-  if (facts.model.stalled && std::all_of(causes.begin(), causes.end(), IsWeak)) AddWithoutWaiters(facts, &causes);
-  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
+  if (facts.model.stalled && std::ranges::all_of(causes, IsWeak)) AddWithoutWaiters(facts, &causes);
+  if (std::ranges::any_of(causes, [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
     SetSilentAside(facts, &causes);
   DropExplained(&causes);
   return causes;

@@ -49,13 +49,12 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
     std::map<std::string, std::vector<int32_t>> classes;
     for (const int32_t r : ranks) classes[FrameAt(bundle.ranks[r], out.depth)].push_back(r);
     if (classes.size() < 2) continue;
-    const auto largest = std::max_element(
-        classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto largest = std::ranges::max_element(classes, {}, [](const auto& x) { return x.second.size(); });
     for (const auto& [frame, members] : classes) {
       if (frame != largest->first) out.few.insert(out.few.end(), members.begin(), members.end());
     }
     out.most = std::move(largest->second);
-    std::sort(out.few.begin(), out.few.end());
+    std::ranges::sort(out.few);
     return out;
   }
   return out;
@@ -98,7 +97,7 @@ using Ranks = std::vector<int32_t>;
 
 template <typename Holds>
 bool AnyOf(const Ranks& ranks, Holds holds) {
-  return std::any_of(ranks.begin(), ranks.end(), holds);
+  return std::ranges::any_of(ranks, holds);
 }
 
 // A job of which only processes are known, and where each process is.
@@ -146,8 +145,7 @@ class ByStacks {
       SetHolders(facts_, few, waiting, &c);
       std::map<std::string, size_t> waits;
       for (const int32_t r : waiting) ++waits[places_[r].wait];
-      const auto usual = std::max_element(waits.begin(), waits.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto usual = std::ranges::max_element(waits, {}, [](const auto& x) { return x.second; });
       c.Add(Evidence::STACKS_WAIT, waiting)
           .CountOf(usual->second, bundle_.ranks.size())
           .Name(usual->first)
@@ -175,7 +173,7 @@ class ByStacks {
     const auto elsewhere = [&](int32_t r) { return places_[r].where == Whereabouts::kElsewhere; };
     if (!AnyOf(parting.few, elsewhere)) {
       // The majority does not wait, so no rank waits for the others.
-      if (std::all_of(parting.most.begin(), parting.most.end(), elsewhere)) return {};
+      if (std::ranges::all_of(parting.most, elsewhere)) return {};
       // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
       // others.
       if (!AnyOf(parting.few, [&](int32_t r) { return !PartInsideCall(bundle_.ranks[r], parting.depth); })) return {};

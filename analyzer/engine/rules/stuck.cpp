@@ -56,7 +56,7 @@ Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   c.nodes = {node};
   c.At(facts.bundle, front.comm, *front.op, r);
   const auto& members = facts.model.comms[front.comm].members;
-  const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
+  const auto own = std::ranges::find_if(members, [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
   c.Flag(gone);
   std::vector<int32_t> named = {alone};
@@ -98,8 +98,7 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
 // An unknown rank holds this place among the members, and no record shows it in an operation there.
 bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
-  return std::any_of(members.begin(), members.end(),
-                     [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
+  return std::ranges::any_of(members, [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
 }
 
 // No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
@@ -108,7 +107,7 @@ bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
   if (comm == kNoIndex || !model.bundle.comms[comm].members_inferred) return false;
   const auto& members = model.comms[comm].members;
   return members.size() != static_cast<size_t>(std::max(model.bundle.ranks_expected, 0)) &&
-         std::all_of(members.begin(), members.end(), [&](const Member& m) {
+         std::ranges::all_of(members, [&](const Member& m) {
            return m.rank_index >= 0 && model.bundle.ranks[m.rank_index].only_active;
          });
 }
@@ -123,7 +122,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   const std::vector<std::pair<int32_t, int32_t>> links = StuckLinks(steps);
   std::vector<const StuckStep*> told;
   for (const StuckStep& step : steps) {
-    const bool in_link = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+    const bool in_link = std::ranges::any_of(links, [&](const auto& link) {
       return step.op->send ? step.rank_index == link.first && step.peer_index == link.second
                            : step.rank_index == link.second && step.peer_index == link.first;
     });
@@ -150,14 +149,13 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {
     const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
-    return std::all_of(members.begin(), members.end(),
-                       [&](const Member& m) { return facts.model.StateOf(m, op.seq).InFlight(); });
+    return std::ranges::all_of(members, [&](const Member& m) { return facts.model.StateOf(m, op.seq).InFlight(); });
   };
   CallRef another;
   for (const int32_t r : cause->ranks) {
     const Rank& rank = facts.bundle.ranks[r];
     const auto& units = facts.model.ranks[r].in_flight;
-    const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
+    const auto found = std::ranges::find_if(units, [&](const Unit& unit) {
       const Op& op = rank.ops[unit.ops[0]];
       const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
       return facts.model.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
@@ -272,8 +270,7 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
 
 // The members that seem to have completed the operation may have left it because a member without data ended.
 bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
-  return std::any_of(inside.finished.begin(), inside.finished.end(),
-                     [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; }) &&
+  return std::ranges::any_of(inside.finished, [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; }) &&
          (HasUnnamedMember(facts.model, comm) || !MayBelongTo(facts.bundle, comm).empty());
 }
 
@@ -361,7 +358,7 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
     c.ranks.push_back(m.rank_index);
     c.doubtful |= facts.bundle.ranks[m.rank_index].damaged;  // the earlier work may be in the lost part
   }
-  std::sort(c.ranks.begin(), c.ranks.end());
+  std::ranges::sort(c.ranks);
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
   EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
@@ -421,7 +418,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
       // Peers whose files do not contain this call may have made a different one, which can complete although this one
       // cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
-      std::sort(c.ranks.begin(), c.ranks.end());
+      std::ranges::sort(c.ranks);
       c.reason = REASON_GPU_OR_OTHER_CALL;
       c.grade = GRADE_OPEN;
       c.detail.add_ranks(rank.rank);
@@ -430,9 +427,8 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
   } else {
     c.reason = REASON_STREAM_BLOCKED;
     c.grade = GRADE_STRONG;
-    const bool unseen = c.comm != kNoIndex &&
-                        std::any_of(facts.model.comms[c.comm].members.begin(), facts.model.comms[c.comm].members.end(),
-                                    [](const Member& m) { return m.rank_index < 0; });
+    const bool unseen = c.comm != kNoIndex && std::ranges::any_of(facts.model.comms[c.comm].members,
+                                                                  [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
     if (unseen) c.grade = GRADE_GOOD;
     // The operation that this stream waits for may be in the lost part of a damaged file.

@@ -39,8 +39,7 @@ int64_t WatchedFor(const Bundle& bundle) {
 
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes) {
   const int64_t watched = WatchedFor(bundle);
-  if (causes->empty() || bundle.known_stalled ||
-      (watched == 0 && !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw)))
+  if (causes->empty() || bundle.known_stalled || (watched == 0 && !std::ranges::all_of(bundle.ranks, NobodySaw)))
     return;
   int64_t last = 0;
   for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
