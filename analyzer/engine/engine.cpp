@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
-#include "analyzer/engine/blind.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/engine/checkpoint.h"
 #include "analyzer/engine/facts/clock.h"
 #include "analyzer/engine/facts/exits.h"
@@ -22,10 +23,43 @@
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words/verdict.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
+
+// Ranks whose recording was stopped (by a switch or the overhead budget), or whose process has since run another
+// program (exec). What they did afterwards is unknown, so a missing record proves nothing. How their process ended is
+// known anyway.
+bool IsBlind(const Rank& rank) {
+  const bool stopped =
+      rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
+  const bool died =
+      rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
+  return stopped && !died;
+}
+
+std::string StoppedText(const Rank& rank) {
+  std::string at;
+  if (rank.stopped_ns > 0) at = UtcText(rank.stopped_ns + rank.real_minus_mono_ns, " at %Y-%m-%d %H:%M:%S UTC");
+  return absl::StrCat("recording stopped", at,
+                      " (reason: ", rank.stop_reason.empty() ? "not recorded" : rank.stop_reason, "); what rank ",
+                      rank.rank, " did afterwards is unknown");
+}
+
+// Returns the bundle without ranks whose recording was stopped. The reason becomes a problem in the bundle.
+Bundle WithoutBlindRanks(const Bundle& bundle) {
+  Bundle seen = bundle;
+  seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
+  for (const Rank& rank : bundle.ranks) {
+    if (IsBlind(rank))
+      seen.problems.push_back(
+          {.path = rank.path, .text = StoppedText(rank), .rank = rank.rank, .stopped = true, .like = "stopped"});
+  }
+  std::erase_if(seen.ranks, IsBlind);
+  return seen;
+}
 
 VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool may_move) {
   if (causes.empty()) return VERDICT_HEALTHY;

@@ -96,13 +96,9 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   // threads have waited distinguishes them.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto* thread = model.ranks[i].thread;
-    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 &&
-                       ranks[i].captured_ns > 0 && ranks[i].gpu_marks == ring::GpuMarks::kOff;
-    if (!waits) return;
-    least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
+    least = std::min(least, WaitedForUnseenWork(ranks[i], model.ranks[i]));
   }
-  if (least < late_after_ns) return;
+  if (least < std::max<int64_t>(late_after_ns, 0)) return;
   verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
   AddNotSeen(NotSeen::GPUS_WITHOUT_MARKS, {}, verdict)->set_duration_ns(least);
 }

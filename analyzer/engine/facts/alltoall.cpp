@@ -8,7 +8,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsPointToPoint;
 
 constexpr double kHolds = 0.9;  // a rule must hold for this share of the other members
 

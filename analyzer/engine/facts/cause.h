@@ -1,6 +1,7 @@
 // A finding under construction, which the stages of the engine pass on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -138,6 +139,11 @@ struct Cause : Sentence<Cause> {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }
   Detail* mutable_detail() { return &detail; }
+  // Makes it a hypothesis of at most this grade.
+  void Doubt(Grade most) {
+    hypothesis = true;
+    grade = std::min(grade, most);
+  }
   // Takes over the other cause's nodes and evidence, and leaves it without a kind.
   void Absorb(Cause* other) {
     nodes.insert(nodes.end(), other->nodes.begin(), other->nodes.end());

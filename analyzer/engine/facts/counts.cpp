@@ -41,7 +41,7 @@ using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, dis
 
 Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
   const Membership& ms = rank.memberships[membership];
-  const bool exchange = ring::IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
+  const bool exchange = IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
   return {model.comms[ms.comm].kind, by_peer ? static_cast<int64_t>(kind) : -1 - int64_t{exchange},
           by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
@@ -184,7 +184,7 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
       with_it -= but != nullptr;
     } else {
       for (const Op& o : rank.ops) {
-        if (&o == but || o.membership != membership || !ring::IsPointToPoint(o.kind)) continue;
+        if (&o == but || o.membership != membership || !IsPointToPoint(o.kind)) continue;
         ++(o.root_or_peer == with ? with_it : count);
       }
     }
@@ -197,7 +197,7 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
 bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other) {
   const Rank& rank = model.bundle.ranks[rank_index];
   for (const Op* next = &op + 1; next != rank.ops.data() + rank.ops.size(); ++next) {
-    if (!ring::IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
+    if (!IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
     const Membership* ms = MembershipIn(model.bundle.ranks[other], model.CommOf(rank, *next));
     if (ms != nullptr && ms->issued >= next->seq) return true;
   }
@@ -218,7 +218,7 @@ const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, cons
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits) {
   const Rank& rank = model.bundle.ranks[rank_index];
   const Membership& ms = rank.memberships[op.membership];
-  const Member* peer = ring::IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
+  const Member* peer = IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
   // The cheap questions come first: in an all-to-all, many ranks wait for one.
   const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,13 +13,11 @@
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/numbers.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
-
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 // How a process ended: by a launcher's signal, by its own abort or exit status, or by a crash or SIGKILL.
 enum class End { kForced, kGaveUp, kCrashed };
@@ -257,25 +256,19 @@ WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
 }
 
 void SayWatchdogEnds(const Model& model, Verdict* verdict) {
-  std::vector<int32_t> ranks;
   std::vector<int64_t> waited;
-  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;  // indexed by global rank
-  bool pytorch = true;
+  std::map<int32_t, WatchdogEnd> of_rank;  // indexed by global rank
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const WatchdogEnd end = EndedByWatchdog(model, r);
     if (end.waited_ns < 0) continue;
-    ranks.push_back(model.bundle.ranks[r].rank);
     waited.push_back(end.waited_ns);
-    pytorch &= end.pytorch;
     of_rank.emplace(model.bundle.ranks[r].rank, end);
   }
-  if (ranks.empty()) return;
-  const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
-  std::nth_element(waited.begin(), middle, waited.end());
+  if (waited.empty()) return;
   Detail* detail = RuleOut(NotTheCause::CRASH, verdict)->mutable_detail();
-  for (const int32_t rank : ranks) detail->add_ranks(rank);
-  detail->set_duration_ns(*middle);
-  detail->set_flag(pytorch);
+  for (const auto& [rank, end] : of_rank) detail->add_ranks(rank);
+  detail->set_duration_ns(Median(std::move(waited)));
+  detail->set_flag(std::ranges::all_of(of_rank, [](const auto& of) { return of.second.pytorch; }));
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());

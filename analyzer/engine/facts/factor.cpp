@@ -238,12 +238,12 @@ namespace {
 
 bool StuckPair(const Cause& c) {
   return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr &&
-         ring::IsPointToPoint(c.op->kind);
+         IsPointToPoint(c.op->kind);
 }
 
 // Returns the ranks of each stuck operation. Pairs of neighbors in one pipeline form one set. A batch of sends and
 // receives ends as a whole, so any of them may delay the others.
-std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
+std::vector<std::vector<int32_t>> Together(const std::vector<Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // maps communicator and rank to the index of a set
   for (const Cause* c : stuck) {
@@ -267,15 +267,12 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
 
 // If one host or switch explains all operations that every member entered and none finishes, they become one finding.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
-  std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;
-  std::vector<const Cause*> all;
-  for (size_t i = 0; i < causes->size(); ++i) {
-    const Cause& c = (*causes)[i];
+  std::vector<Cause*> stuck;
+  for (Cause& c : *causes) {
     if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
-    stuck.push_back(i);
     bad.push_back(c.ranks);
-    all.push_back(&c);
+    stuck.push_back(&c);
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
@@ -283,19 +280,15 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
   // If one operation of a batch is blocked, all are. So a host or switch that is not the only explanation for the
   // batches is not a finding either.
-  if (const auto batches = Together(all); batches.size() < bad.size()) {
+  if (const auto batches = Together(stuck); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
     if (!again.certain || again.thing != crossing.thing) return;
   }
-  Cause& first = (*causes)[stuck[0]];
-  std::vector<int32_t> ranks = crossing.ranks;
-  std::string where;
-  if (crossing.thing != nullptr) {
-    ranks = crossing.thing->ranks;
-    where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
-  } else {
-    where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
-  }
+  Cause& first = *stuck[0];
+  std::vector<int32_t> ranks = crossing.thing != nullptr ? crossing.thing->ranks : crossing.ranks;
+  const std::string where = crossing.thing != nullptr
+                                ? absl::StrCat(crossing.thing->kind, " ", crossing.thing->name)
+                                : absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   first.reason = REASON_STUCK_SIBLINGS;
   first.Count(stuck.size()).Name(where);
   first.evidence.insert(first.evidence.begin(),
@@ -304,10 +297,10 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   first.grade = GRADE_FAIR;
   if (crossing.thing != nullptr) SetFactor(*crossing.thing, first.ranks.size(), &first);
   for (size_t k = stuck.size(); k-- > 1;) {
-    Cause& other = (*causes)[stuck[k]];
-    first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
-    causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
+    first.nodes.insert(first.nodes.end(), stuck[k]->nodes.begin(), stuck[k]->nodes.end());
+    stuck[k]->kind = FINDING_UNSPECIFIED;
   }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
 // Handles several communicators of one size that hang at once, without a known explanation. A fault of something that
@@ -319,7 +312,7 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
     Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)
       continue;
-    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
+    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, IsPointToPoint(c.op->kind)}, i);
     if (fresh) continue;
     Cause& first = (*causes)[it->second];
     if (first.reason != REASON_STUCK_SIBLINGS) {

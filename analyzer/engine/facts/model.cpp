@@ -18,8 +18,6 @@ namespace lockstep {
 
 using ring::CallKind;
 using ring::CommState;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
   shares_process_.resize(bundle.ranks.size());
@@ -184,6 +182,7 @@ void Model::BuildComms() {
     for (Member& m : view.members) {
       if (m.rank_index < 0 && m.global_rank >= 0) m.rank_index = index_of(m.global_rank);
       if (m.rank_index >= 0) view.least_arrived = std::min(view.least_arrived, m.arrived);
+      view.most_arrived = std::max(view.most_arrived, m.arrived);
     }
   }
 }

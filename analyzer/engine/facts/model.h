@@ -47,6 +47,7 @@ struct MemberState {
 struct CommView {
   std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
+  int64_t most_arrived = kNone;       // maximum over all members
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // Class of the communicator. Equal for all communicators created at the same place of the program on other ranks.
   std::string klass;
@@ -241,6 +242,14 @@ std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const
 
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
+
+// Without GPU progress markers, it is unknown which operation a process waits for. Returns how long such a process has
+// waited for its GPU; -1 if it does not, or if the time is unknown.
+inline int64_t WaitedForUnseenWork(const Rank& rank, const RankView& view) {
+  const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
+                     rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
+  return waits ? rank.captured_ns - view.thread->wait_since_ns : -1;
+}
 
 // Returns the number of the rank's first collective on the communicator, and of the one after those that it completed.
 inline int64_t FirstOf(const Membership& ms) { return ms.first_seq >= 0 ? ms.first_seq : 1; }

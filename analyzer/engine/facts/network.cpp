@@ -15,8 +15,8 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
     if (!member.recorded()) continue;
     for (const NetworkOp& op : model.bundle.ranks[member.rank_index].network) {
       if (op.membership != member.membership || !ring::WaitsForNetwork(op.state)) continue;
-      if (ring::IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
-      if (!ring::IsCollective(kind) && ring::IsCollective(op.kind)) continue;
+      if (IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
+      if (!IsCollective(kind) && IsCollective(op.kind)) continue;
       StuckStep step;
       step.rank_index = member.rank_index;
       step.op = &op;

@@ -12,7 +12,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsPointToPoint;
 
 struct Place {
   uint32_t comm;

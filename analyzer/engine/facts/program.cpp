@@ -11,10 +11,6 @@
 namespace lockstep {
 namespace {
 
-using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 // Number of calls after a difference that are compared to see how the two programs rejoin.
 constexpr size_t kLookAhead = 24;
 // Number of calls that must agree before a difference counts. Otherwise the records may simply not be aligned.

@@ -13,8 +13,6 @@
 namespace lockstep {
 namespace {
 
-using ring::IsPointToPoint;
-
 // Identifies operations that are numbered together: a communicator's collectives, or its sends to (or receives from)
 // one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer

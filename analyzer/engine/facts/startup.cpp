@@ -71,7 +71,7 @@ int64_t InFirstOperations(const Rank& rank) {
   int64_t sum = kNotRecorded;
   for (size_t i = 0; i < rank.ops.size() && open > 0; ++i) {
     const Op& op = rank.ops[i];
-    if (op.membership >= wanted.size() || !wanted[op.membership] || !ring::IsCollective(op.kind)) continue;
+    if (op.membership >= wanted.size() || !wanted[op.membership] || !IsCollective(op.kind)) continue;
     wanted[op.membership] = false;
     --open;
     if (op.seq != rank.memberships[op.membership].first_seq || op.group != 0 || op.replayed) continue;

@@ -9,9 +9,6 @@
 namespace lockstep {
 namespace {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
@@ -24,13 +21,7 @@ constexpr size_t kAsked = 64;
 
 class Comparer {
  public:
-  explicit Comparer(const Model& model) : model_(model) {
-    for (const CommView& view : model.comms) {
-      int64_t furthest = kUnknown;
-      for (const Member& m : view.members) furthest = std::max(furthest, m.arrived);
-      furthest_.push_back(furthest);
-    }
-  }
+  explicit Comparer(const Model& model) : model_(model) {}
 
   // Returns whether the rank's place in the program can be compared with that of others. Only frameworks' dumps count
   // sends and receives in the same way and do not record where the process waits.
@@ -68,7 +59,8 @@ class Comparer {
         const Member* member = model_.MemberOfKind(static_cast<int32_t>(rank), comm.kind);
         if (!IsCollective(op.kind) || comm.used_for_p2p || member == nullptr) continue;
         const int64_t issued = Of(*member).issued;
-        if (issued >= 0 && std::max(issued, member->arrived) < op.seq && furthest_[Of(*member).comm] >= op.seq)
+        if (issued >= 0 && std::max(issued, member->arrived) < op.seq &&
+            model_.comms[Of(*member).comm].most_arrived >= op.seq)
           return &op;
       }
     }
@@ -115,7 +107,6 @@ class Comparer {
   }
 
   const Model& model_;
-  std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
 };
 
 }  // namespace

@@ -15,8 +15,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 // Limit for all ranks together. The newest operations show how the job runs now.
 constexpr size_t kTimedOps = size_t{4} << 20;

@@ -6,10 +6,6 @@
 
 namespace lockstep {
 
-using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
 
 // At most this many of the last completions may be missing from a dump, because the framework's watchdog has not
@@ -312,30 +308,33 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   return std::ranges::any_of(ops, [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
-// The queue is executing the oldest operation in flight that waits for another rank; later ones prove nothing.
 void WaitGraph::BuildQueue(uint32_t index) {
+  Queue& queue = queues[index];
+  queue.front = GpuFront();
+  edges[QueueNode(index)] = WaitsOf(index);
+  AddLaunchOrder(index);
+}
+
+// The queue is executing the oldest operation in flight that waits for another rank; later ones prove nothing.
+std::vector<Edge> WaitGraph::WaitsOf(uint32_t index) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
   const Rank& rank = model_.bundle.ranks[rank_index];
   GpuFront& front = queue.front;
-  front = GpuFront();
-  edges[QueueNode(index)].clear();
-  if (queue.units.empty() && !queue.overwritten) return;
+  if (queue.units.empty() && !queue.overwritten) return {};
   const Op* oldest = OldestIn(queue);
-  const GpuFront waits = {Front::kWaits, oldest,
-                          oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
+  const GpuFront waits = {Front::kWaits, oldest, oldest == nullptr ? kNoIndex : model_.CommOf(rank, *oldest), -1};
   std::vector<Edge> out;
   // Work that a dead or stopped process left on its GPU is stuck for that reason.
   if (model_.ranks[rank_index].Gone()) {
     front = waits;
-    edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
-    return;
+    return {{HostNode(rank_index), Why::kOwnGpu, front.op, front.comm}};
   }
   // An error of the CUDA runtime is permanent: no later work of that context runs, so no other explanation is needed.
   if (Failed(queue)) {
     front = waits;
     front.front = Front::kFailed;
-    return;
+    return {};
   }
   if (queue.overwritten) {
     front = waits;
@@ -351,17 +350,15 @@ void WaitGraph::BuildQueue(uint32_t index) {
         out.push_back({collective.started_node, Why::kIn, known, comm});
       } else if (NothingRuns(rank_index)) {
         front = {Front::kNotReached, nullptr, comm, -1, seq};
-        return;
+        return {};
       }
     }
     if (out.empty()) front.front = Front::kOverwritten;
-    edges[QueueNode(index)] = std::move(out);
-    return;
+    return out;
   }
   if (AheadOnOtherStreams(index, &out)) {
     front = waits;
-    edges[QueueNode(index)] = std::move(out);
-    return;
+    return out;
   }
   GpuFront unnoticed;  // the first skipped front
   size_t passed = 0;   // number of skipped units
@@ -378,20 +375,16 @@ void WaitGraph::BuildQueue(uint32_t index) {
     }
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
-      out.clear();
-      break;
+      return {};
     }
     if (!out.empty()) {
       front = here;
-      front.front = Front::kWaits;
       // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start the
       // operation, its own earlier work blocks it. No rank without data is needed as an explanation.
-      if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
-          std::ranges::all_of(out, [&](const Edge& e) { return OnlyUnknown(e.to); })) {
-        front.front = Front::kNotReached;
-        out.clear();
-        break;
-      }
+      const bool not_reached = k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
+                               std::ranges::all_of(out, [&](const Edge& e) { return OnlyUnknown(e.to); });
+      front.front = not_reached ? Front::kNotReached : Front::kWaits;
+      if (not_reached) out.clear();
       break;
     }
     if (front.front == Front::kIdle) front = here;
@@ -403,8 +396,7 @@ void WaitGraph::BuildQueue(uint32_t index) {
   }
   // If a GPU did not reach the next operation, the end of the previous one did not merely go unnoticed.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
-  edges[QueueNode(index)] = std::move(out);
-  AddLaunchOrder(index);
+  return out;
 }
 
 bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {

@@ -199,6 +199,8 @@ class WaitGraph {
   bool Build(bool forgive);
   void BuildQueues();
   void BuildQueue(uint32_t queue);
+  // Sets the queue's front, and returns what it waits for.
+  std::vector<Edge> WaitsOf(uint32_t queue);
   // Returns whether older work of the queue is in flight before the unit at this place.
   bool IsBehind(uint32_t queue, uint32_t place) {
     return place > queues[queue].noticed_late || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr);

@@ -8,7 +8,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsPointToPoint;
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];

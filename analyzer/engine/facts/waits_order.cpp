@@ -60,7 +60,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
 // operation, the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
-  if (queue.front.front != Front::kNotReached || queue.front.op != OldestIn(queue)) return;
+  if (queue.front.front != Front::kNotReached || queue.front.op == nullptr || queue.front.op != OldestIn(queue)) return;
   for (const Queue& other : QueuesOf(queue.rank)) {
     if (&other == &queue || other.units.empty() || !Started(queue.rank, other.units[0])) continue;
     edges[QueueNode(index)].push_back({NodeOf(other), Why::kLaunchOrder, queue.front.op, queue.front.comm});

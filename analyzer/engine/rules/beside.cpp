@@ -13,10 +13,6 @@
 
 namespace lockstep {
 
-using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
 
 // A fault found in addition to a cause that explains the waits is listed after that cause, with lower confidence,

@@ -33,11 +33,17 @@ void AddOrJoin(Cause c, std::vector<Cause>* found) {
   same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
 }
 
-Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
-  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_STRONG);
+// A finding about the creation, which does not name a rank yet.
+Cause Begin(const PendingCreation& p, Grade grade) {
+  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, grade);
   c.comm = p.comm;
   c.waiting = p.waiting;
   c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
+  return c;
+}
+
+Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
+  Cause c = Begin(p, GRADE_STRONG);
   const std::string call = p.parent == kNoIndex ? absl::StrCat(c.op_name, " for ", CommText(facts.bundle, p.comm))
                                                 : absl::StrCat(c.op_name, " #", facts.bundle.comms[p.comm].ordinal,
                                                                " of ", CommText(facts.bundle, p.parent));
@@ -136,10 +142,8 @@ bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
 // The cause if the missing rank itself waits elsewhere, or its number is unknown. If every rank outside the creation
 // waits for ranks inside it, no rank can make the missing call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
-  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN, p.absent);
-  c.comm = p.comm;
-  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
-  c.waiting = p.waiting;
+  Cause c = Begin(p, GRADE_OPEN);
+  c.ranks = p.absent;
   c.Call(CallNamed(absl::StrCat(c.op_name, p.parent == kNoIndex ? " for " : " of ",
                                 CommText(facts.bundle, p.parent != kNoIndex ? p.parent : p.comm)),
                    ""));
@@ -199,18 +203,13 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
   for (Cause& c : found) {
     // The wait graph already names this rank, because others wait for it, but only in this creation. The finding about
     // the creation contains more.
-    for (const Cause& known : *causes) {
-      if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
-    }
     std::erase_if(*causes, [&](const Cause& known) {
-      return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
+      const bool same = known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
+      if (same) c.nodes = known.nodes;
+      return same;
     });
     // A rank that is known to have stopped for another reason did not reach this creation either.
-    bool explained = false;
-    for (const Cause& known : *causes) {
-      explained |= std::ranges::any_of(c.ranks, [&](int32_t r) { return Contains(known.ranks, r); });
-    }
-    if (!explained) causes->push_back(std::move(c));
+    if (std::ranges::none_of(c.ranks, [&](int32_t r) { return Names(*causes, r); })) causes->push_back(std::move(c));
   }
 }
 

@@ -17,8 +17,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 namespace {
 
@@ -117,6 +115,18 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
   return member == nullptr ? nullptr : model.FindCollective(*member, seq);
 }
 
+// Returns whether `holds` is true for any two of the orders.
+template <typename Holds>
+bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
+  const size_t end = std::min(kMaxOrders, orders.size());
+  for (size_t i = 0; i < end; ++i) {
+    for (size_t k = i + 1; k < end; ++k) {
+      if (holds(orders[i], orders[k])) return true;
+    }
+  }
+  return false;
+}
+
 struct OutOfOrder {
   std::vector<int32_t> ranks;  // ascending; empty if the usual order is unknown
   int64_t usual = 0;           // number of ranks that follow the other order
@@ -129,28 +139,26 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   constexpr int64_t kEnough = 64;  // examining more would not change the decision
   OutOfOrder odd;
   std::set<int32_t> ranks;
-  for (size_t a = 0; a < orders.size() && a < kMaxOrders; ++a) {
-    for (size_t b = a + 1; b < orders.size() && b < kMaxOrders; ++b) {
-      const auto swapped = Swapped(orders[a], orders[b]);
-      if (!swapped) continue;
-      const Rank& shown = model.bundle.ranks[orders[a].ranks[0]];
-      const Op &x = *orders[a].ops[swapped->first], &y = *orders[a].ops[swapped->second];
-      const uint32_t x_kind = model.comms[model.CommOf(shown, x)].kind,
-                     y_kind = model.comms[model.CommOf(shown, y)].kind;
-      int64_t as_a = 0, as_b = 0;
-      for (size_t r = 0; r < model.ranks.size(); ++r) {
-        const Op *first = OfKind(model, static_cast<int32_t>(r), x_kind, x.seq),
-                 *second = OfKind(model, static_cast<int32_t>(r), y_kind, y.seq);
-        if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
-        if (++(first < second ? as_a : as_b) == kEnough) break;
-      }
-      const Order& few = as_a < as_b ? orders[a] : orders[b];
-      const int64_t many = std::max(as_a, as_b);
-      if (many < kMany || kMany * std::min(as_a, as_b) > many) continue;
-      ranks.insert(few.ranks.begin(), few.ranks.end());
-      odd.usual = std::max(odd.usual, many);
+  AnyTwo(orders, [&](const Order& a, const Order& b) {
+    const auto swapped = Swapped(a, b);
+    if (!swapped) return false;
+    const Rank& shown = model.bundle.ranks[a.ranks[0]];
+    const Op &x = *a.ops[swapped->first], &y = *a.ops[swapped->second];
+    const uint32_t x_kind = model.comms[model.CommOf(shown, x)].kind, y_kind = model.comms[model.CommOf(shown, y)].kind;
+    int64_t as_a = 0, as_b = 0;
+    for (size_t r = 0; r < model.ranks.size(); ++r) {
+      const Op *first = OfKind(model, static_cast<int32_t>(r), x_kind, x.seq),
+               *second = OfKind(model, static_cast<int32_t>(r), y_kind, y.seq);
+      if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
+      if (++(first < second ? as_a : as_b) == kEnough) break;
     }
-  }
+    const Order& few = as_a < as_b ? a : b;
+    const int64_t many = std::max(as_a, as_b);
+    if (many < kMany || kMany * std::min(as_a, as_b) > many) return false;
+    ranks.insert(few.ranks.begin(), few.ranks.end());
+    odd.usual = std::max(odd.usual, many);
+    return false;
+  });
   odd.ranks.assign(ranks.begin(), ranks.end());
   return odd;
 }
@@ -273,18 +281,6 @@ void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent
   }
 }
 
-// Returns whether `holds` is true for any two of the orders.
-template <typename Holds>
-bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
-  const size_t end = std::min(kMaxOrders, orders.size());
-  for (size_t i = 0; i < end; ++i) {
-    for (size_t k = i + 1; k < end; ++k) {
-      if (holds(orders[i], orders[k])) return true;
-    }
-  }
-  return false;
-}
-
 // Ranks issued the same calls in different orders.
 Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<Order>& orders, Cause c) {
   c.kind = ORDER_INVERSION;
@@ -301,8 +297,7 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
   for (const OpKey& key : circle.collectives) comms.insert(key.first);
   HoldByUnseen(facts, comms, kWaitedForWithoutData, &c);
   if (c.kind == RANK_NO_DATA) return c;
-  c.grade = GRADE_OPEN;
-  c.hypothesis = true;
+  c.Doubt(GRADE_OPEN);
   return c;
 }
 
@@ -400,26 +395,21 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
   }
   // Calls that a log does not mention, or whose entry was overwritten, may still have been issued.
   const auto cut = [&](int32_t r) { return OldestBatchIsCut(facts.bundle.ranks[r]); };
-  if (circle.silent || std::ranges::any_of(circle.ranks, cut)) {
-    c.grade = std::min(c.grade, GRADE_OPEN);
-    c.hypothesis = true;
-  }
+  if (circle.silent || std::ranges::any_of(circle.ranks, cut)) c.Doubt(GRADE_OPEN);
   return {c};
 }
 
 void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
   constexpr size_t kMost = 64;  // if more operations are stuck at once, the cause is not the order of two of them
-  std::vector<size_t> stuck;
-  for (size_t i = 0; i < causes->size(); ++i) {
-    const Cause& c = (*causes)[i];
-    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(i);
+  std::vector<Cause*> stuck;
+  for (Cause& c : *causes) {
+    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(&c);
   }
   if (stuck.size() < 2 || stuck.size() > kMost) return;
-  std::set<size_t> gone;
   for (size_t i = 0; i < stuck.size(); ++i) {
     for (size_t k = i + 1; k < stuck.size(); ++k) {
-      Cause &a = (*causes)[stuck[i]], &b = (*causes)[stuck[k]];
-      if (gone.contains(stuck[i]) || gone.contains(stuck[k]) || a.comm == b.comm) continue;
+      Cause &a = *stuck[i], &b = *stuck[k];
+      if (a.kind == FINDING_UNSPECIFIED || b.kind == FINDING_UNSPECIFIED || a.comm == b.comm) continue;
       std::vector<int32_t> shared;
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
@@ -434,10 +424,10 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       *both->add_calls() = c.detail.call();
       *both->add_calls() = c.detail.other();
       a = std::move(c);
-      gone.insert(stuck[k]);
+      b.kind = FINDING_UNSPECIFIED;
     }
   }
-  for (auto it = gone.rbegin(); it != gone.rend(); ++it) causes->erase(causes->begin() + static_cast<ptrdiff_t>(*it));
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
 }  // namespace lockstep

@@ -12,8 +12,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 static Cause FromMismatch(const Facts& facts, const Mismatch& m) {
   Cause c = CauseOf(m.kind, REASON_UNSPECIFIED, GRADE_STRONG, m.odd_ranks);

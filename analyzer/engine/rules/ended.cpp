@@ -100,8 +100,7 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
   const std::vector<bool> waits = graph.WaitingFor(others);
   return std::ranges::all_of(ranks, [&](int32_t r) {
-    const auto queues = graph.QueuesOf(r);
-    return std::ranges::any_of(queues, [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
+    return std::ranges::any_of(graph.QueuesOf(r), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
   });
 }
 
@@ -112,11 +111,11 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
         c.stall != Stall::kUnknown)
       continue;
-    if (ring::IsPointToPoint(c.op->kind)) {
+    if (IsPointToPoint(c.op->kind)) {
       if (OthersHaveEnded(facts, c.op_rank)) c = AheadCause(facts, *c.op, c.op_rank, {c.op_rank}, 0, false);
       continue;
     }
-    if (!ring::IsCollective(c.op->kind)) continue;
+    if (!IsCollective(c.op->kind)) continue;
     const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
     std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
@@ -184,11 +183,10 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
       stopped.push_back(static_cast<int32_t>(r));
       continue;
     }
-    const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
-                       rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
-    if (!waits) return {};
+    const int64_t waited = WaitedForUnseenWork(rank, view);
+    if (waited < 0) return {};
     ++waiting;
-    least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
+    least = std::min(least, waited);
   }
   if (!stopped.empty() && ended.empty() && stopped.size() < waiting && least >= late_after_ns) {
     const Grade grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;

@@ -8,8 +8,6 @@
 
 namespace lockstep {
 
-using ring::IsPointToPoint;
-
 Facts::Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
              const WaitGraph* graph)
     : model(model), bundle(model.bundle), mismatches(mismatches), divergences(divergences), graph(graph) {

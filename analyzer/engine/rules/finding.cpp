@@ -48,7 +48,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
       sites[{facts.bundle.strings[op.call_site], OpName(facts.bundle, op)}].push_back(
           facts.bundle.ranks[rank_index].rank);
   };
-  if (ring::IsCollective(cause.op->kind)) {
+  if (IsCollective(cause.op->kind)) {
     for (const Member& m : facts.model.comms[cause.comm].members) {
       const Op* op = facts.model.FindCollective(m, cause.op->seq);
       if (op != nullptr) add(m.rank_index, *op);

@@ -10,8 +10,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 namespace {
 

@@ -64,7 +64,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
       *detail->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
       return true;
     }
-    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     // If the waiting rank's own record is lost, the operation may be one that another member recorded.
     const Membership* m = MembershipIn(rank, c.comm);

@@ -13,9 +13,6 @@
 
 namespace lockstep {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
 
 Cause NoDataCause(const Facts& facts, int32_t global_rank) {
@@ -234,12 +231,7 @@ std::set<uint32_t> SilentVictims(const Facts& facts) {
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
   std::vector<int64_t> used(facts.model.kinds.size());
-  for (const CommView& view : facts.model.comms) {
-    int64_t& most = used[view.kind];
-    for (const Member& m : view.members) {
-      if (m.rank_index >= 0) most = std::max(most, m.arrived);
-    }
-  }
+  for (const CommView& view : facts.model.comms) used[view.kind] = std::max(used[view.kind], view.most_arrived);
   const auto inner = static_cast<uint32_t>(std::ranges::max_element(used) - used.begin());
   const bool waited_there = std::ranges::any_of(waited, [&](const auto& of) {
     return std::ranges::any_of(of.second.comms, [&](uint32_t c) { return facts.model.comms[c].kind == inner; });

@@ -71,8 +71,7 @@ namespace {
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::ranges::all_of(c->ranks, damaged)) return;
-  c->hypothesis = true;
-  c->grade = std::min(c->grade, GRADE_GUESS);
+  c->Doubt(GRADE_GUESS);
   c->AddRival(Rival::LOST_WAIT);
 }
 
@@ -95,8 +94,8 @@ void DoubtRunning(const Facts& facts, Cause* c) {
   }
   const bool busy = c->reason == REASON_STREAM_BLOCKED && c->ranks.size() > 1;
   if (busy ? timed && 2 * c->ranks.size() <= recorded : timed || places.size() < kManyPlaces) return;
-  c->moving = c->hypothesis = true;
-  c->grade = std::min(c->grade, GRADE_OPEN);
+  c->moving = true;
+  c->Doubt(GRADE_OPEN);
 }
 
 // Returns whether another cause may explain this one.

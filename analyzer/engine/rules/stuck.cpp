@@ -14,9 +14,6 @@
 
 namespace lockstep {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
 
 // Returns what the record shows about a failure of the GPU itself, or an empty string.

@@ -8,8 +8,6 @@
 namespace lockstep {
 namespace {
 
-constexpr Grade kMedium = GRADE_WEAK;
-
 // Returns whether it is unknown when the data was taken. Either the process has ended, or it was recorded on another
 // boot or host, or the data is a framework's dump whose file lost its time.
 bool NobodySaw(const Rank& rank) {
@@ -50,8 +48,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
         last - (c.op->enter_ns + bundle.ranks[c.op_rank].real_minus_mono_ns) >= late_after_ns) {
       continue;
     }
-    c.hypothesis = true;
-    c.grade = std::min(c.grade, kMedium);
+    c.Doubt(GRADE_WEAK);
     Detail* rival = c.AddRival(Rival::JOB_MOVED);
     if (watched > 0) rival->set_duration_ns(watched);
   }
