@@ -56,11 +56,6 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict) {
   return out;
 }
 
-EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32_t>& named) {
-  for (const int32_t r : named) mutable_detail()->add_ranks(bundle.ranks[r].rank);
-  return *this;
-}
-
 EvidenceItem& EvidenceItem::On(const Bundle& bundle, uint32_t comm) {
   *fields.mutable_communicator() = Labelled(bundle, comm);
   return *this;

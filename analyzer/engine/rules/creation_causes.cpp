@@ -73,9 +73,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     c.Names(facts.bundle.comms[p.other].id, facts.bundle.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
-      std::ranges::sort(c.ranks);
-      c.grade = GRADE_WEAK;
-      c.reason = REASON_UNIQUE_IDS_DIFFER;
+      c.Because(REASON_UNIQUE_IDS_DIFFER, GRADE_WEAK).Of(c.ranks);
     }
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
@@ -89,16 +87,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
       dead.op_name = c.op_name;
       return dead;
     }
-    c.ranks = std::move(free);
-    c.grade = seen_waiting ? GRADE_STRONG : GRADE_OPEN;
-    c.reason = REASON_NEVER_CAME_TO_CREATION;
-    bool stopped = true;
-    for (int32_t r : c.ranks) stopped &= facts.model.ranks[r].host == HostState::kStopped;
-    if (stopped) {
-      c.kind = HOST_STALL;
-      c.Flag(true);
-      c.grade = GRADE_RECORDED;
-    }
+    c.Because(REASON_NEVER_CAME_TO_CREATION, seen_waiting ? GRADE_STRONG : GRADE_OPEN).Of(std::move(free));
+    const auto stopped = [&](int32_t r) { return facts.model.ranks[r].host == HostState::kStopped; };
+    if (std::ranges::all_of(c.ranks, stopped)) c.Is(HOST_STALL, c.reason, GRADE_RECORDED).Flag(true);
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(facts, r, &c);
     }
@@ -107,20 +98,13 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     };
     if (std::ranges::all_of(c.ranks, waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
+    c.Because(REASON_NO_DATA_IN_CREATION, seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN);
     c.missing = p.unseen;
-    c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
-    c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (all_named && !p.returned.empty()) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_WEAK;
-    c.reason = REASON_NOT_BACK_FROM_CREATION;
-    c.Count(p.returned.size());
+    c.Because(REASON_NOT_BACK_FROM_CREATION, GRADE_WEAK).Of(p.waiting).Count(p.returned.size());
     c.waiting.clear();
   } else if (all_named && (facts.bundle.known_stalled || p.oldest_ns >= kLongSetUp)) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_ALL_IN_CREATION;
-    c.cause = "network";
+    c.Because(REASON_ALL_IN_CREATION, GRADE_OPEN).Of(p.waiting).cause = "network";
     c.waiting.clear();
   } else {
     c.kind = FINDING_UNSPECIFIED;  // there is no rank to name, or something else blocks the creation
@@ -154,10 +138,8 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
         !possible.empty() && AllOthersWaitFor(facts, p.waiting)) {
       c.kind = DEADLOCK_CYCLE;
       c.ranks = possible;
-      for (const int32_t r : p.waiting) {
-        c.nodes.push_back(WaitGraph::HostNode(r));
-        c.detail.add_others(facts.bundle.ranks[r].rank);
-      }
+      c.NamingOthers(facts.bundle, p.waiting);
+      for (const int32_t r : p.waiting) c.nodes.push_back(WaitGraph::HostNode(r));
     }
   } else {
     c.doubtful = true;  // what it waits in explains more

@@ -1,5 +1,6 @@
 // Calls that differ, and programs that differ from those of ranks with the same role.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -26,27 +27,24 @@ static Cause FromMismatch(const Facts& facts, const Mismatch& m) {
       return absl::StrCat("rank ", facts.bundle.ranks[rank_index].rank, sender ? " sends " : " expects ", what);
     };
     c.Names(side(c.op_rank, sends, m.odd_text), side(m.usual_rank, !sends, m.usual_text));
-    c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
-    c.Flag(c.reason == REASON_UNLIKE_PEER ? m.majority : explained);
+    const bool splits = m.kind == MISMATCH_SPLITS;
+    c.Because(splits ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER, m.majority ? GRADE_STRONG : GRADE_OPEN);
+    c.Flag(splits ? explained : m.majority);
     if (explained) c.evidence.push_back({m.why, {c.op_rank, m.usual_rank}});
-    c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
-    c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
+    c.Because(m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP,
+              m.majority ? GRADE_GOOD : GRADE_WEAK);
     c.Call(NumberedCall(facts.bundle, *m.odd_op, m.seq, m.comm));
-    c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
   } else if (m.usual_op == nullptr) {
     c.reason = REASON_CONTRADICTS_ITSELF;
     c.Call(NumberedCall(facts.bundle, *m.odd_op, m.seq, m.comm));
   } else if (m.by_siblings) {
-    c.reason = REASON_UNLIKE_SIBLINGS;
-    c.grade = GRADE_GOOD;
+    c.Because(REASON_UNLIKE_SIBLINGS, GRADE_GOOD);
   } else if (m.majority) {
-    c.reason = REASON_UNLIKE_MEMBERS;
+    c.Because(REASON_UNLIKE_MEMBERS, GRADE_RECORDED);
     c.CountOf(m.members_seen - static_cast<int64_t>(m.odd_ranks.size()), m.members_seen);
-    c.grade = GRADE_RECORDED;
   } else {
-    c.reason = REASON_NO_MAJORITY;
-    c.grade = GRADE_OPEN;
+    c.Because(REASON_NO_MAJORITY, GRADE_OPEN);
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
     c.Add(Evidence::TWO_CALLS, {c.op_rank, m.usual_rank})
@@ -72,16 +70,14 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
   const bool exchange =
       d.type == Divergence::Type::kChanged && IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind);
   if (d.type == Divergence::Type::kSkipped) {
-    c.kind = RANK_NOT_ARRIVED;
-    c.reason = REASON_SKIPPED;
-    c.cause = "code mismatch";
+    c.Is(RANK_NOT_ARRIVED, REASON_SKIPPED, c.grade).cause = "code mismatch";
     // Uses the number in the rank's own communicator, because ranks with the same role use the same numbers in that
     // kind of communicator.
     const uint32_t comm = facts.model.CommOf(bundle.ranks[d.sibling_rank], *theirs);
     const Member* own = facts.model.MemberOfKind(d.rank, facts.model.comms[comm].kind);
     c.In(own != nullptr ? facts.model.CommOf(*own) : comm, theirs, d.sibling_rank);
     c.Call(NumberedCall(bundle, *theirs, theirs->seq, c.comm));
-    EvidenceItem& issued = siblings(Evidence::ROLE_ISSUED).Naming(bundle, {d.rank});
+    EvidenceItem& issued = siblings(Evidence::ROLE_ISSUED).Naming(bundle, std::array{d.rank});
     if (d.own == nullptr) {
       issued.Name(ArgumentsText(bundle, *theirs));
     } else {
@@ -89,20 +85,16 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
           .Flag(d.own->call_site != theirs->call_site && d.own->call_site != kNoIndex && theirs->call_site != kNoIndex);
     }
   } else if (d.type == Divergence::Type::kExtra) {
-    c.kind = RANK_AHEAD;
-    c.reason = REASON_EXTRA;
-    c.Call(NumberedCall(bundle, *d.own, d.own->seq, c.comm));
+    c.Is(RANK_AHEAD, REASON_EXTRA, c.grade).Call(NumberedCall(bundle, *d.own, d.own->seq, c.comm));
     siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(bundle, *theirs));
   } else if (d.type == Divergence::Type::kReordered || exchange) {
     // Sends and receives of two programs correspond if the direction and the distance to the peer are equal.
-    c.kind = exchange ? P2P_UNMATCHED : ORDER_INVERSION;
-    c.reason = exchange ? REASON_NO_OTHER_SIDE : REASON_REORDERED;
+    c.Is(exchange ? P2P_UNMATCHED : ORDER_INVERSION, exchange ? REASON_NO_OTHER_SIDE : REASON_REORDERED, c.grade);
     c.Call(CallOf(bundle, d.rank, *d.own)).Other(CallOf(bundle, d.sibling_rank, *theirs));
     siblings(exchange ? Evidence::ROLE_ISSUED_LATTER : Evidence::ROLE_OTHER_ORDER);
   } else {
     std::string own_text, their_text;
-    c.kind = CompareCalls(bundle, *d.own, *theirs, &own_text, &their_text);
-    c.reason = REASON_UNLIKE_SIBLINGS_HERE;
+    c.Is(CompareCalls(bundle, *d.own, *theirs, &own_text, &their_text), REASON_UNLIKE_SIBLINGS_HERE, c.grade);
     c.Names(own_text, their_text).Count(d.siblings_agreeing);
     c.Call(NumberedCall(bundle, *theirs, d.own->seq, c.comm));
     c.Add(Evidence::TWO_CALLS, {d.rank, d.sibling_rank})

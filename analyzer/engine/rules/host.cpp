@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 
@@ -77,12 +78,8 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const bool idle = facts.model.ranks[r].in_flight.empty();
   const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
   Cause& c = *cause;
-  c.kind = RANK_NOT_ARRIVED;
-  c.reason = REASON_NEVER_ENTERED;
-  c.grade = GRADE_GOOD;
-  if (idle && rank.source == Source::kFlightRecorder) {
-    c.AddRival(Rival::OWN_GPU);
-  }
+  c.Is(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
+  if (idle && rank.source == Source::kFlightRecorder) c.AddRival(Rival::OWN_GPU);
   if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
     // The rank may be a victim, because the current operations of its process and GPU are in the lost part.
     c.doubtful = true;
@@ -120,14 +117,13 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
     if (!never) {
-      c.reason = REASON_STOPPED_SHORT;
+      c.Because(REASON_STOPPED_SHORT, GRADE_FAIR);
       // Processes may run ahead of their GPUs by different numbers of calls.
       c.doubtful = WaitsForMissing(facts, r) || !CompletionsAreRecorded(rank, nullptr);
       c.In(facts.model.CommOf(facts.bundle.ranks[stopped.witness], *stopped.next), stopped.next, stopped.witness);
-      c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
-        .Naming(facts.bundle, {r})
+        .Naming(facts.bundle, std::array{r})
         .Count(stopped.witnesses)
         .Call(BriefCall(facts.bundle, stopped.witness, *stopped.next))
         .Flag(true);
@@ -171,56 +167,33 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   AddWaiterEvidence(facts, node, &c);
 
   if (view.host == HostState::kStopped) {
-    c.kind = HOST_STALL;
-    c.reason = REASON_PROCESS_STOPPED;
-    c.Name(rank.process.state);
-    c.grade = GRADE_RECORDED;
+    c.Is(HOST_STALL, REASON_PROCESS_STOPPED, GRADE_RECORDED).Name(rank.process.state);
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
-    c.kind = GROUP_LEFT_OPEN;
-    c.reason = REASON_GROUP_OPEN;
-    c.Count(open_group->group_depth).Flag(ended_well);
+    c.Is(GROUP_LEFT_OPEN, REASON_GROUP_OPEN, GRADE_STRONG).Count(open_group->group_depth).Flag(ended_well);
     if (!ended_well) since(open_group->group_since_ns);
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
-    c.kind = GROUP_LEFT_OPEN;
-    c.reason = REASON_BATCH_OPEN;
-    c.Call(CallOf(facts.bundle, r, *queued));
-    c.grade = GRADE_GOOD;
+    c.Is(GROUP_LEFT_OPEN, REASON_BATCH_OPEN, GRADE_GOOD).Call(CallOf(facts.bundle, r, *queued));
   } else if (edge != nullptr && LeftTheLoop(facts, r, edge->comm)) {
-    c.kind = RANK_NOT_ARRIVED;
-    c.cause = "code mismatch";
-    c.reason = REASON_LEFT_LOOP;
-    c.grade = GRADE_STRONG;
+    c.Is(RANK_NOT_ARRIVED, REASON_LEFT_LOOP, GRADE_STRONG).cause = "code mismatch";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
+    c.Is(init ? INIT_INCOMPLETE : HOST_STALL, REASON_INSIDE_CALL, GRADE_WEAK).Name(ring::CallName(view.thread->call));
     since(view.thread->since_ns);
     c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
-    c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // the ranks that this rank waits for may be in the lost part
-    c.reason = REASON_INSIDE_CALL;
-    c.Name(ring::CallName(view.thread->call));
-    c.grade = GRADE_WEAK;
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
-    c.kind = GPU_STALL;
+    // It may be unknown which operation the rank's GPU is in. That operation may wait for another rank.
+    c.doubtful = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
+    c.Is(GPU_STALL, c.doubtful ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK,
+         c.doubtful ? GRADE_GUESS : GRADE_GOOD);
     since(view.thread->wait_since_ns);
     c.inside = ring::CallName(view.thread->wait);
-    const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
-    c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
     c.Name(c.inside);
-    c.grade = GRADE_GOOD;
-    if (blind) {
-      // It is unknown which operation the rank's GPU is in. That operation may wait for another rank.
-      c.doubtful = true;
-      c.grade = GRADE_GUESS;
-    }
   } else if (view.host == HostState::kElsewhere) {
-    c.kind = HOST_STALL;
+    const bool launches = MayWaitToLaunch(facts, r);
+    c.Is(HOST_STALL, REASON_OUTSIDE_NCCL, launches ? GRADE_OPEN : GRADE_STRONG);
     since(view.thread != nullptr ? view.thread->last_call_ns : 0);
-    c.reason = REASON_OUTSIDE_NCCL;
-    c.grade = GRADE_STRONG;
-    if (MayWaitToLaunch(facts, r)) {
-      c.grade = GRADE_OPEN;
-      c.AddRival(Rival::OWN_GPU);
-    }
+    if (launches) c.AddRival(Rival::OWN_GPU);
   } else {
     SetNotArrived(facts, node, facts.FirstWaiter(node), &c);
   }

@@ -173,7 +173,7 @@ class CircleLeavers {
     if (!c.detail.has_other()) c.Other(CallNamed("a later operation", ""));
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
     lacks.Call(BriefCall(bundle, missed.waiter, op)).Flag(other_side);
-    for (const int32_t r : odd_) lacks.mutable_detail()->add_others(bundle.ranks[r].rank);
+    lacks.NamingOthers(bundle, odd_);
     const bool others_came =
         std::ranges::all_of(odd_, [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
     c.Count(others_came);
@@ -184,12 +184,8 @@ class CircleLeavers {
   // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
-    c->kind = DEADLOCK_CYCLE;
     c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
-    std::ranges::sort(c->ranks);
-    c->grade = GRADE_OPEN;
-    c->reason = REASON_LEFT_OUT_OR_ADDED;
-    for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[r].rank);
+    c->Is(DEADLOCK_CYCLE, REASON_LEFT_OUT_OR_ADDED, GRADE_OPEN).Of(c->ranks).Naming(facts_.bundle, issued);
   }
 
   const Facts& facts_;

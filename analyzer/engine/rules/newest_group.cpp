@@ -64,10 +64,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;
   c.ranks = whole->second;
   c.evidence.push_back(made(whole->first, c.ranks));
-  c.kind = INIT_INCOMPLETE;
-  c.grade = GRADE_WEAK;
-  c.reason = REASON_BEHIND_IN_GROUPS;
-  c.Count(usual->second.size());
+  c.Is(INIT_INCOMPLETE, REASON_BEHIND_IN_GROUPS, GRADE_WEAK).Count(usual->second.size());
   causes->push_back(std::move(c));
 }
 

@@ -175,11 +175,7 @@ void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade gra
     }
   }
   if (unseen.empty()) return;
-  c->kind = RANK_NO_DATA;
-  c->reason = REASON_NO_DATA_OTHERS_WAIT;
-  c->grade = grade;
-  c->ranks.clear();
-  c->missing.assign(unseen.begin(), unseen.end());
+  c->Is(RANK_NO_DATA, REASON_NO_DATA_OTHERS_WAIT, grade).Of({}).missing.assign(unseen.begin(), unseen.end());
 }
 
 std::vector<Cause> FromMissing(const Facts& facts) {

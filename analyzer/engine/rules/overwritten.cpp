@@ -46,14 +46,10 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     return;
   if (left_out) c.evidence.clear();
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
-  c.reason = odd.reason;
-  c.detail = odd.detail;
+  c.Is(odd.kind, odd.reason, odd.grade).Of(odd.ranks).detail = odd.detail;
   c.detail.set_of(static_cast<int64_t>(among.size() - odd.ranks.size()));
   c.rivals = {};
   c.AddRival(Rival::ORDER_IN_CIRCLE);
-  c.ranks = odd.ranks;
-  c.grade = odd.grade;
-  c.kind = odd.kind;
 }
 
 std::vector<Cause> FromOverwritten(const Facts& facts) {
@@ -76,11 +72,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   for (auto& [comm, c] : exchanges) {
     SortUnique(&c.ranks);
     if (facts.bundle.comms[comm].size != 2 || c.ranks.size() != 2) continue;
-    c.kind = P2P_UNMATCHED;
-    c.comm = comm;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_RECORDS_GONE_PAIR;
-    c.Name(CommText(facts.bundle, comm));
+    c.Is(P2P_UNMATCHED, REASON_RECORDS_GONE_PAIR, GRADE_OPEN).Name(CommText(facts.bundle, comm)).comm = comm;
     causes.push_back(std::move(c));
   }
   // The counters may show the cause even if the records do not.
@@ -97,9 +89,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
     SortUnique(&all.ranks);
-    all.kind = COLLECTIVE_STUCK;
-    all.grade = GRADE_GUESS;
-    all.reason = REASON_RECORDS_GONE;
+    all.Is(COLLECTIVE_STUCK, REASON_RECORDS_GONE, GRADE_GUESS);
     std::set<uint32_t> comms;
     // The ranks may be in the first operation of a communicator on which no rank has completed anything.
     std::map<uint32_t, size_t> first;

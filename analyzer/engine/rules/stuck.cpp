@@ -1,5 +1,6 @@
 // Describes GPUs that hang on their own, and operations that all members entered and that do not complete.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,11 +131,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
   if (links.size() == 1) {
     const auto [from, to] = links[0];
-    cause->reason = REASON_LINK_DEAD;
-    cause->ranks = {std::min(from, to), std::max(from, to)};
-    cause->grade = GRADE_STRONG;
-    cause->detail.add_ranks(facts.bundle.ranks[from].rank);
-    cause->detail.add_ranks(facts.bundle.ranks[to].rank);
+    cause->Because(REASON_LINK_DEAD, GRADE_STRONG).Of({from, to}).Naming(facts.bundle, std::array{from, to});
   } else if (!links.empty()) {
     cause->Count(links.size());
   }
@@ -241,7 +238,7 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
   EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
   into.Call(BriefCall(facts.bundle, r, *front.op));
   if (all) into.CountOf(in.size(), facts.model.comms[front.comm].members.size());
-  if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, {r});
+  if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, std::array{r});
   if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
 }
 
@@ -251,17 +248,13 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   const bool unnamed = HasUnnamedMember(facts.model, comm);
   if (!unnamed && unseen.empty() && !KnownByWaitsAlone(facts.model, comm)) return;
   c->doubtful = c->hypothesis = true;
-  c->grade = GRADE_GUESS;
-  c->reason = REASON_ALL_SEEN_IN;
+  c->Because(REASON_ALL_SEEN_IN, GRADE_GUESS);
   c->Add(Evidence::KNOWN_BY_USE, {});
   if (!unnamed && !unseen.empty()) {
     Detail* rival = c->AddRival(Rival::UNSEEN_MEMBER);
     for (const int32_t r : unseen) rival->add_ranks(r);
   } else if (!unseen.empty()) {
-    c->kind = RANK_NO_DATA;
-    c->reason = REASON_NO_DATA_OTHERS_WAIT;
-    c->ranks.clear();
-    c->missing = unseen;
+    c->Is(RANK_NO_DATA, REASON_NO_DATA_OTHERS_WAIT, GRADE_GUESS).Of({}).missing = unseen;
   }
 }
 
@@ -277,24 +270,15 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
   const size_t everybody = c->ranks.size(), stopped = inside.stopped.size();
   const Grade of_stopped = stopped == 1 ? GRADE_FAIR : GRADE_WEAK;
   if (inside.failed.size() == 1) {
-    c->kind = GPU_STALL;
-    c->ranks = inside.failed;
-    c->grade = GRADE_STRONG;
-    c->reason = REASON_ERROR_IN_OPERATION;
+    c->Is(GPU_STALL, REASON_ERROR_IN_OPERATION, GRADE_STRONG).Of(inside.failed);
     c->Name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0 && !MayHaveFailed(facts, comm, inside)) {
     // With a root, some members may complete the operation before others.
-    c->reason = REASON_SOME_FINISHED;
-    c->ranks = inside.stopped;
-    c->grade = of_stopped;
-    c->Count(inside.finished.size());
-    for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
+    c->Because(REASON_SOME_FINISHED, of_stopped).Of(inside.stopped);
+    c->Count(inside.finished.size()).NamingOthers(facts.bundle, inside.finished);
   } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
-    c->kind = GPU_STALL;
-    c->ranks = inside.stopped;
-    c->grade = of_stopped;
-    c->reason = REASON_GPU_STOPPED_AFTER;
+    c->Is(GPU_STALL, REASON_GPU_STOPPED_AFTER, of_stopped).Of(inside.stopped);
     c->Add(Evidence::COMPLETED_LATER, inside.stopped).CountOf(inside.moved.size(), everybody);
   } else {
     DoubtUnseenMembers(facts, comm, c);
@@ -315,11 +299,8 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
   NarrowToMembers(facts, front.comm, inside, &c);
   if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op, true)) {
-    c.kind = P2P_UNMATCHED;
-    c.reason = REASON_WRONG_PEER;
-    c.ranks = {r};
+    c.Is(P2P_UNMATCHED, REASON_WRONG_PEER, GRADE_FAIR).Of({r});
     c.doubtful = false;
-    c.grade = GRADE_FAIR;
     c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(facts.bundle);
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(facts, front, &c);
@@ -359,7 +340,7 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
   EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
-  if (alone) issued.Naming(facts.bundle, {r});
+  if (alone) issued.Naming(facts.bundle, std::array{r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
   AddWaiterEvidence(facts, node, &c);
   return c;
@@ -393,8 +374,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
   if (failed) {
     c.reason = REASON_GPU_ERROR;
   } else if (front.front == Front::kPeersFinished) {
-    c.reason = REASON_GPU_BEHIND;
-    c.grade = GRADE_GOOD;
+    c.Because(REASON_GPU_BEHIND, GRADE_GOOD);
     int behind = 0;
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
@@ -414,16 +394,12 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     if (!counted.empty()) {
       // Peers whose files do not contain this call may have made a different one, which can complete although this one
       // cannot.
-      c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
-      std::ranges::sort(c.ranks);
-      c.reason = REASON_GPU_OR_OTHER_CALL;
-      c.grade = GRADE_OPEN;
+      c.Because(REASON_GPU_OR_OTHER_CALL, GRADE_OPEN).Of({r, counted[0]});
       c.detail.add_ranks(rank.rank);
       c.detail.add_others(facts.bundle.ranks[counted[0]].rank);
     }
   } else {
-    c.reason = REASON_STREAM_BLOCKED;
-    c.grade = GRADE_STRONG;
+    c.Because(REASON_STREAM_BLOCKED, GRADE_STRONG);
     const bool unseen = c.comm != kNoIndex && std::ranges::any_of(facts.model.comms[c.comm].members,
                                                                   [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
