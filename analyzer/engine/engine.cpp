@@ -80,7 +80,7 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   bool early = false;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    if (!IsFramework(rank) || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
     const int64_t timeout_ns = rank.timeout_ns > 0 ? rank.timeout_ns : kDefaultTimeout;
     for (const Unit& unit : model.ranks[r].in_flight) {
       const bool given_up =
@@ -209,7 +209,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   const bool incomplete =
       verdict.ranks_read() < verdict.ranks_expected() || std::ranges::any_of(bundle.ranks, &Rank::damaged);
   const bool live = std::ranges::any_of(bundle.ranks, [](const Rank& r) {
-    return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
+    return r.captured_ns > 0 && !IsFramework(r) &&
            (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   });
   // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.

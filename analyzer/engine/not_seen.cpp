@@ -56,7 +56,7 @@ void SayWhetherItRuns(const std::vector<Rank>& ranks, bool doubted, Verdict* ver
   int64_t least = INT64_MAX;                 // age of the newest record
   int64_t unmarked = 0;
   for (const Rank& rank : ranks) {
-    unmarked += rank.source != Source::kFlightRecorder && rank.gpu_marks == ring::GpuMarks::kOff;
+    unmarked += !IsFramework(rank) && rank.gpu_marks == ring::GpuMarks::kOff;
     if (rank.captured_ns == 0) continue;
     int64_t newest = 0;
     for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -75,7 +75,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (ranks.size() < 2) return;
-  const bool frameworks = std::ranges::all_of(ranks, [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  const bool frameworks = std::ranges::all_of(ranks, IsFramework);
   if (frameworks && std::ranges::none_of(ranks, HasCalls)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);

@@ -10,6 +10,7 @@
 
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/sorted.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -165,7 +166,7 @@ struct Cause : Sentence<Cause> {
   }
   // Takes over the other cause's nodes and evidence, and leaves it without a kind.
   void Absorb(Cause* other) {
-    nodes.insert(nodes.end(), other->nodes.begin(), other->nodes.end());
+    Append(other->nodes, &nodes);
     for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));
     other->kind = FINDING_UNSPECIFIED;
   }

@@ -41,7 +41,7 @@ using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, dis
 
 Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
   const Membership& ms = rank.memberships[membership];
-  const bool exchange = IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
+  const bool exchange = IsPointToPoint(kind), by_peer = exchange && !IsFramework(rank);
   return {model.comms[ms.comm].kind, by_peer ? static_cast<int64_t>(kind) : -1 - int64_t{exchange},
           by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
@@ -51,7 +51,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   const Rank& rank = model.bundle.ranks[index];
   // In a framework's file, counters precede entries. So if the file is truncated in its entries, it still shows the
   // rank's place, but not how the rank got there.
-  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
+  if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;
   bool twice = false;
@@ -64,7 +64,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (left_out[ms.comm]) continue;
     add(m, CallKind::kAllReduce, 0, ms.issued);
     if (!model.comms[ms.comm].used_for_p2p) continue;
-    if (rank.source == Source::kFlightRecorder) {
+    if (IsFramework(rank)) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
     } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
       // An exchange among many ranks omits peers for which there is no data, so its program does not show the counts.
@@ -78,7 +78,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   Counted program{static_cast<int32_t>(index), {model.roles().of_rank[index]}, {}};
   Counts now;
   for (auto& [lane, count] : lanes) {
-    program.role.insert(program.role.end(), lane.begin(), lane.end());
+    Append(lane, &program.role);
     now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));  // from here on, its place in the counts
   }
   program.places.push_back(now);
@@ -161,7 +161,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     const bool agree = std::ranges::none_of(references, [&](const Counted& a) {
       return std::ranges::any_of(references, [&](const Counted& b) { return Differ(a, b); });
     });
-    if (agree) odd.insert(odd.end(), here.begin(), here.end());
+    if (agree) Append(here, &odd);
   }
   std::ranges::sort(odd);
   return odd;
@@ -178,7 +178,7 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
   const int32_t me = own.memberships[op.membership].member_rank;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
     int64_t count = 0, with_it = 0;
-    if (rank.source != Source::kFlightRecorder) {
+    if (!IsFramework(rank)) {
       for (const PeerCount& p : rank.memberships[membership].peers)
         (p.peer == with ? with_it : count) += p.sends + p.recvs;
       with_it -= but != nullptr;

@@ -64,7 +64,7 @@ constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
 // PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
 bool IsPyTorch(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder) return true;
+  if (IsFramework(rank)) return true;
   const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
   if (std::ranges::any_of(rank.threads, [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
   if (rank.process.evidence == nullptr) return false;

@@ -320,8 +320,8 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
       first.AddRival(Rival::SWITCH);
       first.grade = std::min(first.grade, GRADE_OPEN);
     }
-    first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
-    first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+    Append(c.ranks, &first.ranks);
+    Append(c.nodes, &first.nodes);
     c.kind = FINDING_UNSPECIFIED;
   }
   for (const auto& [key, at] : holder) {

@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/init.h"
+#include "analyzer/util/sorted.h"
 
 #include <algorithm>
 #include <map>
@@ -94,7 +95,7 @@ class Finder {
         if (InTheMaking(ms)) {
           creation.comm = ms.comm;
           creation.waiting.push_back(static_cast<int32_t>(r));
-          creation.dated |= rank.source != Source::kFlightRecorder;
+          creation.dated |= !IsFramework(rank);
           if (rank.captured_ns > 0 && ms.created_ns > 0) {
             creation.oldest_ns = std::max(creation.oldest_ns, rank.captured_ns - ms.created_ns);
           }
@@ -208,7 +209,7 @@ class Finder {
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
           PendingCreation& right = (*found)[home];
-          right.astray.insert(right.astray.end(), p.waiting.begin(), p.waiting.end());
+          Append(p.waiting, &right.astray);
           right.other = p.comm;
           for (int32_t r : p.waiting) std::erase(right.absent, r);
           right.unnamed = std::max(0, right.unnamed - static_cast<int32_t>(p.waiting.size()));

@@ -211,13 +211,11 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     if (b_text != nullptr) *b_text = std::move(y);
     return true;
   };
-  // Returns whether both values are known and differ, and then sets the texts of the calls.
-  const auto differ = [&](const auto& x, const auto& y, const auto& known, const auto& text) {
-    return x != y && known(x) && known(y) && say(text(x), text(y));
+  // Takes two values that differ. Returns whether both are known, and then sets the texts of the calls.
+  const auto known = [&](const auto& x, const auto& y, const auto& is_known, const auto& text) {
+    return is_known(x) && is_known(y) && say(text(x), text(y));
   };
   const auto told = [](int64_t number) { return number >= 0; };
-  const auto named = [](const std::string& name) { return !name.empty(); };
-  const auto as_is = [](const std::string& name) { return name; };
   const auto counted = [](const char* before, const char* after) {
     return [=](int64_t n) { return absl::StrCat(before, CountText(n), after); };
   };
@@ -225,29 +223,31 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     say(OpName(bundle, a), OpName(bundle, b));
     return MISMATCH_KIND;
   }
-  if (differ(a.count, b.count, told, counted("count ", ""))) return MISMATCH_COUNT;
+  if (a.count != b.count && known(a.count, b.count, told, counted("count ", ""))) return MISMATCH_COUNT;
   const bool members = !a.batch_end && !b.batch_end;
   const CallFacts& facts = CallFactsOf(a.kind);
-  if ((members && facts.inputs_agree &&
-       differ(a.input_elements, b.input_elements, told, counted("", " input elements"))) ||
-      (members && facts.outputs_agree &&
-       differ(a.output_elements, b.output_elements, told, counted("", " output elements"))))
+  if (members && facts.inputs_agree && a.input_elements != b.input_elements &&
+      known(a.input_elements, b.input_elements, told, counted("", " input elements")))
     return MISMATCH_COUNT;
-  if (differ(
-          a.datatype, b.datatype, [](uint8_t type) { return type != ring::kNoDatatype; }, DatatypeText))
-    return MISMATCH_DATATYPE;
+  if (members && facts.outputs_agree && a.output_elements != b.output_elements &&
+      known(a.output_elements, b.output_elements, told, counted("", " output elements")))
+    return MISMATCH_COUNT;
+  const auto typed = [](uint8_t type) { return type != ring::kNoDatatype; };
+  if (a.datatype != b.datatype && known(a.datatype, b.datatype, typed, DatatypeText)) return MISMATCH_DATATYPE;
   if (members && a.dtypes != b.dtypes) {  // interned, so equal texts have one index
+    const auto named = [](const std::string& name) { return !name.empty(); };
+    const auto as_is = [](const std::string& name) { return name; };
     const auto [a_in, a_out] = Dtypes(bundle, a);
     const auto [b_in, b_out] = Dtypes(bundle, b);
-    if ((facts.has_every_input && differ(a_in, b_in, named, as_is)) ||
-        (facts.has_every_output && differ(a_out, b_out, named, as_is)))
+    if ((facts.has_every_input && a_in != b_in && known(a_in, b_in, named, as_is)) ||
+        (facts.has_every_output && a_out != b_out && known(a_out, b_out, named, as_is)))
       return MISMATCH_DATATYPE;
   }
-  if (differ(
-          a.reduction, b.reduction, [](uint8_t op) { return op != ring::kNoReduction; }, ReductionText))
-    return MISMATCH_REDUCTION;
+  const auto reduces = [](uint8_t reduction) { return reduction != ring::kNoReduction; };
+  if (a.reduction != b.reduction && known(a.reduction, b.reduction, reduces, ReductionText)) return MISMATCH_REDUCTION;
   const auto root = [](int64_t member) { return absl::StrCat("root ", member); };
-  if (facts.has_root && differ(a.root_or_peer, b.root_or_peer, told, root)) return MISMATCH_ROOT;
+  if (facts.has_root && a.root_or_peer != b.root_or_peer && known(a.root_or_peer, b.root_or_peer, told, root))
+    return MISMATCH_ROOT;
   return FINDING_UNSPECIFIED;
 }
 

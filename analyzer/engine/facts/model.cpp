@@ -243,10 +243,10 @@ void Model::BuildRank(size_t index, Standing* standing) {
   // If a process was ended with the job, or was found gone like all others, its end does not reveal the cause. It is
   // judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
-                     (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
+                     (rank.process.life == Life::kGone && (anyone_runs_ || IsFramework(rank)));
   SetHost(index, ended && !rank.process.consequence);
 
-  if (rank.source == Source::kFlightRecorder) {
+  if (IsFramework(rank)) {
     view.longest_ns.resize(rank.memberships.size());
     // The longest time is ignored, because it may have occurred only once, while the communicator was created.
     std::vector<int64_t> once(rank.memberships.size());
@@ -379,7 +379,7 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   if (known != nullptr) return *known;
   auto made = std::make_unique<Exchanges>();
   const Rank& rank = bundle.ranks[rank_index];
-  const bool framework = rank.source == Source::kFlightRecorder;
+  const bool framework = IsFramework(rank);
   std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
@@ -404,7 +404,7 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
   const Rank& rank = bundle.ranks[member.rank_index];
   const Exchanges::Lane* lane = ExchangesOf(member.rank_index).Find({member.membership, kind, peer});
   if (lane == nullptr) return nullptr;
-  if (rank.source == Source::kFlightRecorder) {  // its numbers are not per peer and direction
+  if (IsFramework(rank)) {  // its numbers are not per peer and direction
     const uint32_t oldest = ranks[member.rank_index].first_in_flight;
     for (auto at = std::lower_bound(lane->begin(), lane->end(), oldest); at != lane->end(); ++at) {
       if (InFlight(member.rank_index, rank.ops[*at])) return &rank.ops[*at];
@@ -468,7 +468,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
   const CallKind reverse = OtherSideOf(op.kind);
-  if (!peer.recorded() || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder)
+  if (!peer.recorded() || !IsFramework(bundle.ranks[peer.rank_index]))
     return FindPointToPoint(peer, reverse, me, op.seq);
   const Exchanges &own = ExchangesOf(rank_index), &theirs = ExchangesOf(peer.rank_index);
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
@@ -519,7 +519,7 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
   if (!member.recorded()) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];
-  if (rank.source == Source::kFlightRecorder) return kUnknown;
+  if (IsFramework(rank)) return kUnknown;
   const Membership& ms = rank.memberships[member.membership];
   int64_t newest = ms.recorded->peers_lost > 0 ? kUnknown : 0;
   for (const PeerCount& p : ms.peers) {
@@ -546,7 +546,7 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
 }
 
 bool CompletionsAreRecorded(const Rank& rank, const Op* op) {
-  if (rank.source != Source::kFlightRecorder) return true;
+  if (!IsFramework(rank)) return true;
   if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
   return std::ranges::any_of(rank.memberships, [](const Membership& ms) { return ms.completed >= 0; }) ||
          std::ranges::any_of(rank.ops, [](const Op& o) { return o.state == OpState::kCompleted; });

@@ -23,6 +23,9 @@
 
 namespace lockstep {
 
+// Returns whether the data is a framework's, or a log's. It does not show where the process is.
+inline bool IsFramework(const Rank& rank) { return rank.source == Source::kFlightRecorder; }
+
 // What is known about a member of a communicator.
 struct Member {
   int32_t rank_index = -1;         // index into Bundle::ranks; -1 if the member left no data
@@ -190,7 +193,7 @@ class Model {
   static int64_t Age(const Rank& rank, const Op& op) {
     if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
-    return age < 0 && rank.source == Source::kFlightRecorder ? kUnknown : std::max<int64_t>(age, 0);
+    return age < 0 && IsFramework(rank) ? kUnknown : std::max<int64_t>(age, 0);
   }
   // Returns true if the operation was issued so shortly before the rank's data was taken that its absence on other
   // ranks proves nothing yet. A framework records an operation when it is enqueued, so its age includes time in the
@@ -212,7 +215,7 @@ class Model {
     if (bundle.known_stalled || op.state != OpState::kCompleted || op.completed_ns <= 0) return false;
     if (rank.captured_ns <= 0 || rank.set_back) return false;
     const int64_t age = rank.captured_ns - op.completed_ns;
-    return age < options_.late_after_ns && (age >= 0 || rank.source != Source::kFlightRecorder);
+    return age < options_.late_after_ns && (age >= 0 || !IsFramework(rank));
   }
 
  private:

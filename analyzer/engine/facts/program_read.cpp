@@ -138,7 +138,7 @@ class Reader {
       // Numbers of one lane are consecutive, so a gap means missing records. But a hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
-      bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      bool gap = step != 1 && !IsFramework(rank) && !t.exchange;
       if (gap && several && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),

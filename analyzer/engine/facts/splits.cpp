@@ -326,9 +326,8 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     const auto& members = model.comms[c].members;
-    const bool framework = std::ranges::any_of(members, [&](const Member& m) {
-      return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
-    });
+    const bool framework = std::ranges::any_of(
+        members, [&](const Member& m) { return m.rank_index >= 0 && IsFramework(bundle.ranks[m.rank_index]); });
     if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined")
       families[comm.name].push_back(c);
   }

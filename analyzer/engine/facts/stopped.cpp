@@ -27,7 +27,7 @@ class Comparer {
   // sends and receives in the same way and do not record where the process waits.
   bool Usable(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.damaged) return false;
+    if (!IsFramework(rank) || rank.damaged) return false;
     std::set<uint32_t> kinds;
     for (const Membership& ms : rank.memberships) kinds.insert(model_.comms[ms.comm].kind);
     return kinds.size() == rank.memberships.size();

@@ -30,7 +30,7 @@ int64_t UsualLateness(const Rank& rank) {
     case TimeSource::kFrameworkDurations: return 100 * kMillisecond;
     case TimeSource::kUnknown: break;
   }
-  return (rank.source == Source::kFlightRecorder ? 100 : 10) * kMillisecond;
+  return (IsFramework(rank) ? 100 : 10) * kMillisecond;
 }
 
 }  // namespace
@@ -225,7 +225,7 @@ void Timing::FindHandovers() {
   std::vector<Side> sides;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not match sends with receives
+    if (IsFramework(rank)) continue;  // its numbers do not match sends with receives
     const auto several = GroupsOfSeveral(rank);
     for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
       const TimedOp& t = ranks[r].ops[i];
@@ -262,7 +262,7 @@ std::string ClockText(const Rank& rank, const TimedRank& timed) {
     case TimeSource::kFrameworkDurations: return "framework";
     case TimeSource::kUnknown: break;
   }
-  return rank.source == Source::kFlightRecorder ? "framework" : "gpu marks";
+  return IsFramework(rank) ? "framework" : "gpu marks";
 }
 
 }  // namespace lockstep

@@ -71,7 +71,7 @@ void WaitGraph::MakeQueues() {
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
   // without any shows a ring that was full of unfinished ones.
   full_rings_ = std::ranges::any_of(model_.bundle.ranks, [](const Rank& rank) {
-    return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
+    return IsFramework(rank) && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
   queues.reserve(hosts_);
   for (size_t r = 0; r < hosts_; ++r) {
@@ -81,7 +81,7 @@ void WaitGraph::MakeQueues() {
     first_unit_.push_back(static_cast<uint32_t>(place_of_unit_.size()));
     const bool starts =
         rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
-    const bool by_stream = starts && rank.source != Source::kFlightRecorder;
+    const bool by_stream = starts && !IsFramework(rank);
     const auto add_queue = [&](uint32_t stream) {
       queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
     };
@@ -108,7 +108,7 @@ void WaitGraph::FindLost(size_t rank_index) {
   const auto& units = model_.ranks[rank_index].in_flight;
   for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
     Queue& queue = queues[q];
-    if (rank.source == Source::kFlightRecorder || rank.damaged) {
+    if (IsFramework(rank) || rank.damaged) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
       bool begun = false;  // if starts are recorded: the GPU is executing what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
@@ -391,7 +391,7 @@ std::vector<Edge> WaitGraph::WaitsOf(uint32_t index) {
     if (here.front == Front::kNotReached) break;
     // All members are in this collective, and its completion would have been noticed by now, so the GPU is stuck in it.
     // A member missing from a later operation does not explain that.
-    const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
+    const bool in_order = queue.stream != kNoIndex || IsFramework(rank);
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
   // If a GPU did not reach the next operation, the end of the previous one did not merely go unnoticed.
@@ -415,8 +415,7 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
 bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   const GpuFront& front = queues[queue].front;
   const Rank& rank = model_.bundle.ranks[queues[queue].rank];
-  if (front.front != Front::kPeersFinished || front.op == nullptr || rank.source != Source::kFlightRecorder)
-    return false;
+  if (front.front != Front::kPeersFinished || front.op == nullptr || !IsFramework(rank)) return false;
   const int64_t age = Model::Age(rank, *front.op);
   return age >= 0 && age < kNoticed;
 }
@@ -424,8 +423,7 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
 // A framework's watchdog checks at intervals, so the last completion or two may be missing from a dump. More are
 // missing only if the GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
-  return queues[queue].front.front == Front::kPeersFinished &&
-         model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
+  return queues[queue].front.front == Front::kPeersFinished && IsFramework(model_.bundle.ranks[queues[queue].rank]) &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
 }
 
@@ -460,7 +458,7 @@ uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member&
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
   const uint32_t unit = counted ? kNoIndex : model_.UnitOf(peer.rank_index, theirs);
-  if (unit == kNoIndex || model_.bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) return kNoIndex;
+  if (unit == kNoIndex || !IsFramework(model_.bundle.ranks[peer.rank_index])) return kNoIndex;
   const uint32_t queue = PlaceOf(peer.rank_index, unit).first;
   const auto& out = edges[QueueNode(queue)];
   const bool elsewhere = std::ranges::any_of(

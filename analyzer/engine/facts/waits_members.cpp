@@ -74,7 +74,7 @@ uint32_t WaitGraph::LostIn(int32_t rank_index, uint32_t comm, int64_t seq) const
 
 bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
-  if (rank.source != Source::kFlightRecorder) return queue.lost_started;
+  if (!IsFramework(rank)) return queue.lost_started;
   return std::ranges::any_of(rank.memberships,
                              [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
 }
@@ -82,7 +82,7 @@ bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) cons
 bool WaitGraph::NothingRuns(size_t rank_index) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   if (!rank.start_recorded) return false;
-  if (rank.source != Source::kFlightRecorder) {
+  if (!IsFramework(rank)) {
     return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull &&
            std::ranges::all_of(rank.streams, [](const ring::StreamSnapshot& s) {
              return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);

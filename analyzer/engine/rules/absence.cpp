@@ -78,7 +78,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const Member& member = view.members[m];
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = facts.bundle.ranks[member.rank_index];
-        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (!IsFramework(rank) || rank.only_active || rank.damaged || member.left) continue;
         if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
         // The member arrived there although the call is missing from the record, or the record begins later.
         if (list[m] == 0 ? member.arrived >= seq || member.oldest > seq : member.arrived > seq) continue;

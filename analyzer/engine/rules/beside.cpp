@@ -65,7 +65,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     // A framework's dump does not record where the CPU thread is. So such a rank counts only if ranks with the same
     // role continued with the same work unfinished, or if nothing could block the rank any more.
     const bool framework =
-        rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
+        IsFramework(rank) && view.host == HostState::kUnknown &&
         (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
     const Member* ahead = SomebodyAheadOf(facts, furthest, r);

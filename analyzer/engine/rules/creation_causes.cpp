@@ -29,8 +29,8 @@ void AddOrJoin(Cause c, std::vector<Cause>* found) {
     return known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing;
   });
   if (same == found->rend()) return found->push_back(std::move(c));
-  same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
-  same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+  Append(c.evidence, &same->evidence);
+  Append(c.waiting, &same->waiting);
 }
 
 // A finding about the creation, which does not name a rank yet.
@@ -72,7 +72,7 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
     c.reason = REASON_OTHER_UNIQUE_ID;
     c.Names(facts.bundle.comms[p.other].id, facts.bundle.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
-      c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
+      Append(p.waiting, &c.ranks);
       c.Because(REASON_UNIQUE_IDS_DIFFER, GRADE_WEAK).Of(c.ranks);
     }
   } else if (!p.failed.empty()) {

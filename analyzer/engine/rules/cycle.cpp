@@ -13,6 +13,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -417,9 +418,8 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       c.hypothesis = true;
       c.At(facts.bundle, a.comm, *a.op, a.op_rank).Other(CallOf(facts.bundle, b.op_rank, *b.op));
       c.nodes = a.nodes;
-      c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      for (const Cause* from : {&a, &b})
-        c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
+      Append(b.nodes, &c.nodes);
+      for (const Cause* from : {&a, &b}) Append(from->evidence, &c.evidence);
       Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).mutable_detail();
       *both->add_calls() = c.detail.call();
       *both->add_calls() = c.detail.other();

@@ -124,9 +124,7 @@ std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>
   // are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, &Cause::doubtful);
-  auto garbled = [&](int32_t r) {
-    return facts.bundle.ranks[r].damaged && facts.bundle.ranks[r].source == Source::kFlightRecorder;
-  };
+  auto garbled = [&](int32_t r) { return facts.bundle.ranks[r].damaged && IsFramework(facts.bundle.ranks[r]); };
   for (const Mismatch& m : facts.mismatches) {
     std::vector<Cause> here = Explain(facts, m);
     if (!known.empty()) std::erase_if(here, [&](const Cause& c) { return std::ranges::all_of(c.ranks, garbled); });
@@ -141,7 +139,7 @@ std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>
 
 std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
-  if (r < 0 || facts.bundle.ranks[r].source != Source::kFlightRecorder) return {};
+  if (r < 0 || !IsFramework(facts.bundle.ranks[r])) return {};
   const Rank& rank = facts.bundle.ranks[r];
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {

@@ -27,7 +27,7 @@ Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   std::tuple<bool, bool, int32_t, int64_t> first_key;
   EachWaiter(node, [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle.ranks[graph->RankOf(from)];
-    const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+    const bool own_numbers = e.op != nullptr && IsFramework(waiter) && IsPointToPoint(e.op->kind);
     // A damaged file may not contain its clock.
     const std::tuple<bool, bool, int32_t, int64_t> key = {
         waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle.comms[e.comm].size,

@@ -198,8 +198,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     *link->mutable_communicator() = f.communicator();
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
-  const bool framework =
-      std::ranges::all_of(facts.bundle.ranks, [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
+  const bool framework = std::ranges::all_of(facts.bundle.ranks, IsFramework);
   f.set_confidence(ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -20,7 +21,7 @@ void JoinStorage(std::vector<Cause>* causes) {
   if (first == causes->end()) return;
   for (Cause& c : *causes) {
     if (!files(c) || !c.beside) continue;
-    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    Append(c.ranks, &first->ranks);
     first->Absorb(&c);
   }
   std::ranges::sort(first->ranks);

@@ -25,7 +25,7 @@ bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
 
 // Returns the first call of a batch that a framework's process did not end; null if there is none.
 const Op* FirstQueued(const Rank& rank) {
-  if (rank.source != Source::kFlightRecorder) return nullptr;
+  if (!IsFramework(rank)) return nullptr;
   for (const Op& op : rank.ops) {
     if (op.state == OpState::kQueued) return &op;
   }
@@ -79,8 +79,8 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
   Cause& c = *cause;
   c.Is(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
-  if (idle && rank.source == Source::kFlightRecorder) c.AddRival(Rival::OWN_GPU);
-  if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
+  if (idle && IsFramework(rank)) c.AddRival(Rival::OWN_GPU);
+  if (idle && rank.damaged && !IsFramework(rank)) {
     // The rank may be a victim, because the current operations of its process and GPU are in the lost part.
     c.doubtful = true;
     c.grade = GRADE_OPEN;
@@ -101,7 +101,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     if (any) c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
     // A framework does not record how groups are created, so the rank may be waiting there for one without data.
     const auto silent = [](const Member& m) { return m.rank_index < 0; };
-    if (rank.source == Source::kFlightRecorder && waiter.edge != nullptr &&
+    if (IsFramework(rank) && waiter.edge != nullptr &&
         std::ranges::any_of(facts.model.comms[waiter.edge->comm].members, silent)) {
       c.grade = GRADE_FAIR;
       c.AddRival(Rival::SILENT_RANK);
@@ -113,7 +113,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const bool certain = !facts.mismatches.empty() || std::ranges::any_of(facts.bundle.ranks, [](const Rank& other) {
     return !other.process.exception.empty();
   });
-  if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
+  if (unrecorded && IsFramework(rank) && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
     if (!never) {

@@ -7,6 +7,7 @@
 
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -184,7 +185,7 @@ class CircleLeavers {
   // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
-    c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
+    Append(issued, &c->ranks);
     c->Is(DEADLOCK_CYCLE, REASON_LEFT_OUT_OR_ADDED, GRADE_OPEN).Of(c->ranks).Naming(facts_.bundle, issued);
   }
 

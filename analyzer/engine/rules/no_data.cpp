@@ -10,6 +10,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -107,7 +108,7 @@ bool ExchangeIsOver(const Facts& facts, const Silent& silent, const Member& peer
                     const Op& like) {
   if (!peer.recorded() || facts.bundle.ranks[peer.rank_index].damaged) return false;
   const ring::CallKind reverse = OtherSideOf(like.kind);
-  if (facts.bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
+  if (!IsFramework(facts.bundle.ranks[peer.rank_index])) {
     const Op* op = facts.model.FindPointToPoint(peer, reverse, me, like.seq);
     return op == nullptr ? facts.model.PeerIssued(peer, reverse, me) >= like.seq
                          : op->state == OpState::kCompleted || silent.WaitsIn(peer.rank_index, op);
@@ -184,7 +185,7 @@ std::vector<Cause> FromMissing(const Facts& facts) {
   // If a rank's record lost its newest part, the rank's current operations are unknown, too.
   for (size_t r = 0; r < facts.bundle.ranks.size() && !missing.empty(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
-    if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
+    if (rank.damaged && !IsFramework(rank)) missing.insert(rank.rank);
   }
   if (missing.empty()) return {};
   Cause c = NoDataCause(facts, *missing.begin());
@@ -247,7 +248,7 @@ std::set<uint32_t> SilentVictims(const Facts& facts) {
 void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<int32_t> silent;
   for (const Cause& c : *causes) {
-    if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
+    if (c.kind == RANK_NO_DATA) Append(c.missing, &silent);
   }
   std::set<int32_t> by_itself;
   for (const auto& [rank, seen] : SilentRanks(facts, silent)) {

@@ -37,7 +37,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   std::vector<int32_t> among = c.ranks;
   if (left_out) {
     const std::set<int32_t> circle_ranks = facts.graph->RanksOf(c.nodes);
-    among.insert(among.end(), circle_ranks.begin(), circle_ranks.end());
+    Append(circle_ranks, &among);
     SortUnique(&among);
   }
   const Cause odd = FromCounts(facts);
@@ -45,7 +45,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among || !std::ranges::includes(among, odd.ranks))
     return;
   if (left_out) c.evidence.clear();
-  c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
+  Append(odd.evidence, &c.evidence);
   c.Is(odd.kind, odd.reason, odd.grade).Of(odd.ranks).detail = odd.detail;
   c.detail.set_of(static_cast<int64_t>(among.size() - odd.ranks.size()));
   c.rivals = {};

@@ -24,7 +24,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.doubtful != b.doubtful) return false;
   auto still = [&](const Cause& c) {
     return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
-           bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
+           IsFramework(bundle.ranks[c.ranks[0]]);
   };
   if (still(a) && still(b)) return true;
   if (a.reason == REASON_REORDERED && b.reason == REASON_REORDERED) return true;
@@ -35,8 +35,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
 }  // namespace
 
 bool LeftGroupOpen(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder &&
-      std::ranges::any_of(rank.ops, [](const Op& op) { return op.state == OpState::kQueued; }))
+  if (IsFramework(rank) && std::ranges::any_of(rank.ops, [](const Op& op) { return op.state == OpState::kQueued; }))
     return true;
   return std::ranges::any_of(rank.threads,
                              [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
@@ -54,11 +53,11 @@ void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
     return;
   }
   if ((same->ranks != c.ranks || !c.missing.empty()) && same->evidence.size() < kEnough) {
-    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+    Append(c.evidence, &same->evidence);
   }
-  same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
-  same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
-  same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+  Append(c.ranks, &same->ranks);
+  Append(c.missing, &same->missing);
+  Append(c.nodes, &same->nodes);
   same->grade = std::min(same->grade, c.grade);
   same->stall = std::max(same->stall, c.stall);
   same->moving |= c.moving;
@@ -89,7 +88,7 @@ void DoubtRunning(const Facts& facts, Cause* c) {
     ++recorded;
     if (!std::ranges::binary_search(c->ranks, m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
-    timed |= rank.source != Source::kFlightRecorder || rank.captured_ns > 0;
+    timed |= !IsFramework(rank) || rank.captured_ns > 0;
     places.insert(rank.memberships[m.membership].issued);
   }
   const bool busy = c->reason == REASON_STREAM_BLOCKED && c->ranks.size() > 1;
@@ -121,7 +120,7 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   if (front.front == Front::kMismatched) return Explain(facts, facts.mismatches[front.mismatch]);
   const bool all_in = front.front == Front::kAllArrived;
   if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
-  const bool framework = rank.source == Source::kFlightRecorder;
+  const bool framework = IsFramework(rank);
   const bool stuck = all_in && front.InCollective(), exchange = front.InExchange();
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
   // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
@@ -228,7 +227,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   for (const auto& sink : facts.graph->sinks) {
     if (silent_victims.contains(sink[0])) continue;
     for (Cause& c : FromSink(facts, sink, &told)) {
-      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      Append(sink, &c.nodes);
       Merge(facts, &causes, std::move(c));
     }
   }

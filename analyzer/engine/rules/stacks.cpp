@@ -12,6 +12,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -51,7 +52,7 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
     if (classes.size() < 2) continue;
     const auto largest = std::ranges::max_element(classes, {}, [](const auto& x) { return x.second.size(); });
     for (const auto& [frame, members] : classes) {
-      if (frame != largest->first) out.few.insert(out.few.end(), members.begin(), members.end());
+      if (frame != largest->first) Append(members, &out.few);
     }
     out.most = std::move(largest->second);
     std::ranges::sort(out.few);
@@ -237,7 +238,7 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
     const Rank& rank = facts.bundle.ranks[r];
     const Whereabouts where = PlaceOfProcess(rank.process).where;
     const bool in_call = !facts.model.ranks[r].in_flight.empty() || where == Whereabouts::kWaits;
-    if (rank.source != Source::kFlightRecorder || (!in_call && where != Whereabouts::kElsewhere)) return {};
+    if (!IsFramework(rank) || (!in_call && where != Whereabouts::kElsewhere)) return {};
     (in_call ? waiting : few).push_back(static_cast<int32_t>(r));
   }
   if (!AreFew(few.size(), waiting.size())) return {};

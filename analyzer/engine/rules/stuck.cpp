@@ -78,37 +78,34 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   return false;
 }
 
-// Returns ranks without data that may be in a communicator whose members are known only from its use; global ranks,
-// ascending.
-std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
-  if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
-  std::vector<int32_t> unseen = RanksWithoutData(bundle, SIZE_MAX);
-  // If communicators share a name, every rank is in one of them.
-  absl::flat_hash_set<int32_t> members;
-  for (const Communicator& other : bundle.comms) {
-    if (!unseen.empty() && other.name == bundle.comms[comm].name)
-      members.insert(other.members.begin(), other.members.end());
+// Ranks that may be in an operation, or missing from it, although no record shows them there.
+struct NotShown {
+  NotShown(const Model& model, uint32_t comm) {
+    if (comm == kNoIndex) return;
+    const Bundle& bundle = model.bundle;
+    const auto& members = model.comms[comm].members;
+    unnamed = std::ranges::any_of(members, [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
+    if (!bundle.comms[comm].members_inferred) return;
+    by_waits = members.size() != static_cast<size_t>(std::max(bundle.ranks_expected, 0)) &&
+               std::ranges::all_of(members, [&](const Member& m) {
+                 return m.rank_index >= 0 && bundle.ranks[m.rank_index].only_active;
+               });
+    outside = RanksWithoutData(bundle, SIZE_MAX);
+    // If communicators share a name, every rank is in one of them.
+    absl::flat_hash_set<int32_t> named;
+    for (const Communicator& other : bundle.comms) {
+      if (!outside.empty() && other.name == bundle.comms[comm].name)
+        named.insert(other.members.begin(), other.members.end());
+    }
+    std::erase_if(outside, [&](int32_t rank) { return named.contains(rank); });
   }
-  std::erase_if(unseen, [&](int32_t rank) { return members.contains(rank); });
-  return unseen;
-}
 
-// An unknown rank holds this place among the members, and no record shows it in an operation there.
-bool HasUnnamedMember(const Model& model, uint32_t comm) {
-  const auto& members = model.comms[comm].members;
-  return std::ranges::any_of(members, [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
-}
-
-// No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
-// among them.
-bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
-  if (comm == kNoIndex || !model.bundle.comms[comm].members_inferred) return false;
-  const auto& members = model.comms[comm].members;
-  return members.size() != static_cast<size_t>(std::max(model.bundle.ranks_expected, 0)) &&
-         std::ranges::all_of(members, [&](const Member& m) {
-           return m.rank_index >= 0 && model.bundle.ranks[m.rank_index].only_active;
-         });
-}
+  bool unnamed = false;  // an unknown rank holds a place among the members
+  // No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
+  // among them.
+  bool by_waits = false;
+  std::vector<int32_t> outside;  // ranks without data that may be members; global ranks, ascending
+};
 
 // Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
 // over does not reach the other. In that case, the link between them is the cause, and other ranks wait because of
@@ -214,7 +211,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
     // If older records were overwritten, Lockstep only assumes which receive matches a framework's send. Between just
     // two ranks, that hardly matters.
-    c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
+    c->doubtful |= IsFramework(facts.bundle.ranks[r]) && !counted && members.size() > 2;
     if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
@@ -244,9 +241,8 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
 
 // A member without data, or with an unknown state, may be what blocks the operation.
 void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
-  const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, comm);
-  const bool unnamed = HasUnnamedMember(facts.model, comm);
-  if (!unnamed && unseen.empty() && !KnownByWaitsAlone(facts.model, comm)) return;
+  const auto [unnamed, by_waits, unseen] = NotShown(facts.model, comm);
+  if (!unnamed && unseen.empty() && !by_waits) return;
   c->doubtful = c->hypothesis = true;
   c->Because(REASON_ALL_SEEN_IN, GRADE_GUESS);
   c->Add(Evidence::KNOWN_BY_USE, {});
@@ -260,8 +256,10 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
 
 // The members that seem to have completed the operation may have left it because a member without data ended.
 bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
-  return std::ranges::any_of(inside.finished, [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; }) &&
-         (HasUnnamedMember(facts.model, comm) || !MayBelongTo(facts.bundle, comm).empty());
+  const auto untold = [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; };
+  if (std::ranges::none_of(inside.finished, untold)) return false;
+  const NotShown rest(facts.model, comm);
+  return rest.unnamed || !rest.outside.empty();
 }
 
 // Some members are more likely at fault than the rest: those whose GPU reported an error, or the only ones that
@@ -315,8 +313,10 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
 }  // namespace
 
 bool MissesUnknown(const Facts& facts, const GpuFront& front) {
-  if (front.op == nullptr || !MayBelongTo(facts.bundle, front.comm).empty()) return false;
-  if (IsCollective(front.op->kind)) return HasUnnamedMember(facts.model, front.comm);
+  if (front.op == nullptr) return false;
+  const NotShown rest(facts.model, front.comm);
+  if (!rest.outside.empty()) return false;
+  if (front.InCollective()) return rest.unnamed;
   const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
   return peer != nullptr && peer->rank_index < 0 && peer->global_rank < 0;
 }
