@@ -17,15 +17,16 @@ namespace {
 // Returns whether the rank and the holder both completed an operation that the holder issued after `op`.
 bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& theirs = facts.bundle.ranks[holder];
-  for (const Op& later : theirs.ops) {
-    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
-    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
-    if (later.membership == op.membership) continue;
-    for (const Member& m : facts.model.comms[facts.model.CommOf(theirs, later)].members) {
-      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(theirs.ops, [&](const Op& later) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind) ||
+        later.membership == op.membership ||
+        (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns))
+      return false;
+    const uint32_t comm = facts.model.CommOf(theirs, later);
+    const Membership* ms = MembershipIn(facts.bundle.ranks[rank_index], comm);
+    const Member* own = ms == nullptr ? nullptr : facts.model.MemberAt(comm, ms->member_rank);
+    return own != nullptr && own->arrived >= later.seq;
+  });
 }
 
 // Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the

@@ -152,20 +152,20 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         ++unseen;
         continue;
       }
-      const bool known = m.membership != kNoIndex;
-      const Rank* rank = known ? &facts.bundle.ranks[m.rank_index] : nullptr;
-      const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && EndedByItself(*rank);
-      const bool before = known && m.arrived == c.op->seq - 1;
-      const bool done = before && (ended || view->Idle());
-      if (before && !ended && !view->in_flight.empty()) {
+      if (!m.recorded()) agree = false;
+      if (!agree) break;
+      const Rank& rank = facts.bundle.ranks[m.rank_index];
+      const RankView& view = facts.model.ranks[m.rank_index];
+      const bool ended = EndedByItself(rank), before = m.arrived == c.op->seq - 1;
+      const bool done = before && (ended || view.Idle());
+      if (before && !ended && !view.in_flight.empty()) {
         waiting.push_back(m.rank_index);
         continue;
       }
-      agree &= done || (known && m.arrived >= c.op->seq);
+      agree = done || m.arrived >= c.op->seq;
       exited &= !done || ended;
-      untold |= done && facts.bundle.ranks[m.rank_index].ends_untold;
-      if (agree) (done ? behind : ahead).push_back(m.rank_index);
+      untold |= done && rank.ends_untold;
+      (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
     std::ranges::sort(ahead);

@@ -29,35 +29,25 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank) {
 
 // Returns whether all that wait for the node wait in the first operation of a communicator.
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
-  // A lost operation is known only by its number, or from another member's record.
-  auto own = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
-    const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
-    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
-  };
-  // The record of a first operation may have been overwritten if the job continues on other communicators.
-  auto first_lost = [&](const Edge& e, uint32_t from) {
-    if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
-    const Queue& queue = facts.graph->QueueOf(from);
-    const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], e.comm);
-    return ms != nullptr && std::ranges::any_of(queue.lost, [&](const auto& lost) {
-             return lost.first == e.comm && IsFirst(*ms, lost.second);
-           });
-  };
-  auto first = [&](const Edge& e, uint32_t from) {
-    if (first_lost(e, from)) return true;
-    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
-    return e.op->seq == facts.bundle.ranks[facts.graph->RankOf(from)].memberships[e.op->membership].first_seq;
-  };
-  // A call lost from a damaged record may come after the first operation.
-  auto lost = [&](const Edge& e, uint32_t from) {
-    return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
-  };
   bool any = false, all = true;
   facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
-    if (lost(e, from)) return;
+    const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(from)];
+    // A lost operation is known only by its number, or from another member's record.
+    const std::less<const Op*> before;
+    const bool own =
+        e.op != nullptr && !before(e.op, rank.ops.data()) && before(e.op, rank.ops.data() + rank.ops.size());
+    // A call lost from a damaged record may come after the first operation.
+    if (rank.damaged && !own) return;
     any = true;
-    all = all && first(e, from);
+    bool first = own && IsCollective(e.op->kind) && e.op->seq == rank.memberships[e.op->membership].first_seq;
+    if (e.op == nullptr && facts.graph->Kind(from) == WaitGraph::NodeKind::kQueue) {
+      // The record of a first operation may have been overwritten if the job continues on other communicators.
+      const Membership* ms = MembershipIn(rank, e.comm);
+      first = ms != nullptr && std::ranges::any_of(facts.graph->QueueOf(from).lost, [&](const auto& lost) {
+                return lost.first == e.comm && IsFirst(*ms, lost.second);
+              });
+    }
+    all = all && first;
   });
   return any && all;
 }
