@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,9 @@ class Sentence {
   Self& Naming(const Bundle& bundle, const auto& ranks) {
     for (const int32_t r : ranks) detail()->add_ranks(bundle.ranks[r].rank);
     return *self();
+  }
+  Self& Naming(const Bundle& bundle, std::initializer_list<int32_t> ranks) {
+    return Naming<std::initializer_list<int32_t>>(bundle, ranks);
   }
   Self& NamingOthers(const Bundle& bundle, const auto& ranks) {
     for (const int32_t r : ranks) detail()->add_others(bundle.ranks[r].rank);

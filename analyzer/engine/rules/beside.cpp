@@ -1,7 +1,6 @@
 // Finds faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would
 // later have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -75,9 +74,7 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.beside = true;
     const uint32_t comm = facts.model.CommOf(*ahead);
     if (c.comm == kNoIndex) c.comm = comm;
-    c.Add(Evidence::WENT_ON, {ahead->rank_index, r})
-        .Naming(facts.bundle, std::array{ahead->rank_index})
-        .On(facts.bundle, comm);
+    c.Add(Evidence::WENT_ON, {ahead->rank_index, r}).Naming(facts.bundle, {ahead->rank_index}).On(facts.bundle, comm);
     Merge(facts, &causes, std::move(c));
   }
   for (const Divergence& d : facts.divergences) {

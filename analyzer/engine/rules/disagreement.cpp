@@ -1,6 +1,5 @@
 // Calls that differ, and programs that differ from those of ranks with the same role.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -77,7 +76,7 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     const Member* own = facts.model.MemberOfKind(d.rank, facts.model.comms[comm].kind);
     c.In(own != nullptr ? facts.model.CommOf(*own) : comm, theirs, d.sibling_rank);
     c.Call(NumberedCall(bundle, *theirs, theirs->seq, c.comm));
-    EvidenceItem& issued = siblings(Evidence::ROLE_ISSUED).Naming(bundle, std::array{d.rank});
+    EvidenceItem& issued = siblings(Evidence::ROLE_ISSUED).Naming(bundle, {d.rank});
     if (d.own == nullptr) {
       issued.Name(ArgumentsText(bundle, *theirs));
     } else {

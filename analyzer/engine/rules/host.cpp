@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <optional>
 
@@ -123,7 +122,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       c.In(facts.model.CommOf(facts.bundle.ranks[stopped.witness], *stopped.next), stopped.next, stopped.witness);
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
-        .Naming(facts.bundle, std::array{r})
+        .Naming(facts.bundle, {r})
         .Count(stopped.witnesses)
         .Call(BriefCall(facts.bundle, stopped.witness, *stopped.next))
         .Flag(true);

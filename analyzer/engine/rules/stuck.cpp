@@ -1,6 +1,5 @@
 // Describes GPUs that hang on their own, and operations that all members entered and that do not complete.
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -128,7 +127,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
   if (links.size() == 1) {
     const auto [from, to] = links[0];
-    cause->Because(REASON_LINK_DEAD, GRADE_STRONG).Of({from, to}).Naming(facts.bundle, std::array{from, to});
+    cause->Because(REASON_LINK_DEAD, GRADE_STRONG).Of({from, to}).Naming(facts.bundle, {from, to});
   } else if (!links.empty()) {
     cause->Count(links.size());
   }
@@ -235,7 +234,7 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
   EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
   into.Call(BriefCall(facts.bundle, r, *front.op));
   if (all) into.CountOf(in.size(), facts.model.comms[front.comm].members.size());
-  if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, std::array{r});
+  if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
 }
 
@@ -340,7 +339,7 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
   EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
-  if (alone) issued.Naming(facts.bundle, std::array{r});
+  if (alone) issued.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
   AddWaiterEvidence(facts, node, &c);
   return c;
