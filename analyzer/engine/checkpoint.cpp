@@ -88,8 +88,8 @@ void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
     if (!mount.since.empty()) mount.out.set_median_ns(Median(std::move(mount.since)));
     sorted.push_back(std::move(mount.out));
   }
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const CheckpointMount& a, const CheckpointMount& b) { return a.ranks() > b.ranks(); });
+  std::ranges::stable_sort(sorted,
+                           [](const CheckpointMount& a, const CheckpointMount& b) { return a.ranks() > b.ranks(); });
   if (sorted.size() > kMostMounts) sorted.resize(kMostMounts);
   for (CheckpointMount& mount : sorted) *verdict->add_checkpoint() = std::move(mount);
 }

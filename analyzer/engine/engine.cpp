@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
-#include "analyzer/engine/blind.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/engine/checkpoint.h"
 #include "analyzer/engine/facts/clock.h"
 #include "analyzer/engine/facts/exits.h"
@@ -15,7 +16,6 @@
 #include "analyzer/engine/facts/startup.h"
 #include "analyzer/engine/facts/timing.h"
 #include "analyzer/engine/facts/waits.h"
-#include "analyzer/engine/legal.h"
 #include "analyzer/engine/not_seen.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/slow/slow.h"
@@ -23,10 +23,43 @@
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words/verdict.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
+
+// Ranks whose recording was stopped (by a switch or the overhead budget), or whose process has since run another
+// program (exec). What they did afterwards is unknown, so a missing record proves nothing. How their process ended is
+// known anyway.
+bool IsBlind(const Rank& rank) {
+  const bool stopped =
+      rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
+  const bool died =
+      rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
+  return stopped && !died;
+}
+
+std::string StoppedText(const Rank& rank) {
+  std::string at;
+  if (rank.stopped_ns > 0) at = UtcText(rank.stopped_ns + rank.real_minus_mono_ns, " at %Y-%m-%d %H:%M:%S UTC");
+  return absl::StrCat("recording stopped", at,
+                      " (reason: ", rank.stop_reason.empty() ? "not recorded" : rank.stop_reason, "); what rank ",
+                      rank.rank, " did afterwards is unknown");
+}
+
+// Returns the bundle without ranks whose recording was stopped. The reason becomes a problem in the bundle.
+Bundle WithoutBlindRanks(const Bundle& bundle) {
+  Bundle seen = bundle;
+  seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
+  for (const Rank& rank : bundle.ranks) {
+    if (IsBlind(rank))
+      seen.problems.push_back(
+          {.path = rank.path, .text = StoppedText(rank), .rank = rank.rank, .stopped = true, .like = "stopped"});
+  }
+  std::erase_if(seen.ranks, IsBlind);
+  return seen;
+}
 
 VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool may_move) {
   if (causes.empty()) return VERDICT_HEALTHY;
@@ -47,11 +80,11 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   bool early = false;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    if (!IsFramework(rank) || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
     const int64_t timeout_ns = rank.timeout_ns > 0 ? rank.timeout_ns : kDefaultTimeout;
     for (const Unit& unit : model.ranks[r].in_flight) {
-      const bool given_up = !rank.ends_untold && std::any_of(unit.ops.begin(), unit.ops.end(),
-                                                             [&](uint32_t i) { return rank.ops[i].retired; });
+      const bool given_up =
+          !rank.ends_untold && std::ranges::any_of(unit.ops, [&](uint32_t i) { return rank.ops[i].retired; });
       if (given_up || rank.captured_ns - unit.enter_ns >= timeout_ns / 2) return false;
     }
     early = true;
@@ -82,12 +115,12 @@ bool OnlyEndKnown(const Rank& rank) {
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
-  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+  const bool stuck_inside = std::ranges::any_of(causes, [](const Cause& c) {
     return c.kind == COLLECTIVE_STUCK || c.kind == RANK_NO_DATA || MayBeNetwork(c.reason);
   });
   const std::vector<Problem>& problems = model.bundle.problems;
-  const bool reported = std::any_of(problems.begin(), problems.end(),
-                                    [](const Problem& problem) { return problem.like == kNetworkFailed; });
+  const bool reported =
+      std::ranges::any_of(problems, [](const Problem& problem) { return problem.like == kNetworkFailed; });
   if (model.stalled && !stuck_inside && !reported) RuleOut(NotTheCause::NETWORK, verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
@@ -99,9 +132,8 @@ class StillSide {
  public:
   StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
     const std::vector<Rank>& ranks = model.bundle.ranks;
-    const bool anyone_ended = std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) {
-      return r.process.life == Life::kExited || r.process.life == Life::kKilled;
-    });
+    const bool anyone_ended = std::ranges::any_of(
+        ranks, [](const Rank& r) { return r.process.life == Life::kExited || r.process.life == Life::kKilled; });
     const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
     if (disturbed || incomplete) divergences_ = FindDivergences(model);
     if (model.stalled) graph.emplace(model, mismatches);
@@ -138,8 +170,7 @@ class StillSide {
  private:
   // An error that NCCL reported is stronger evidence than waits with an unknown reason.
   void PreferReported() {
-    if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; }))
-      return;
+    if (std::ranges::any_of(causes, [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; })) return;
     if (std::vector<Cause> reported = FromAsyncErrors(*facts); !reported.empty()) causes = std::move(reported);
   }
 
@@ -163,8 +194,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   verdict.set_job(bundle.job);
   verdict.set_stalled_ns(bundle.stalled_ns);
   verdict.set_ranks_read(static_cast<int32_t>(bundle.ranks.size()));
-  verdict.set_ranks_only_ended(
-      static_cast<int32_t>(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), OnlyEndKnown)));
+  verdict.set_ranks_only_ended(static_cast<int32_t>(std::ranges::count_if(bundle.ranks, OnlyEndKnown)));
   verdict.set_ranks_expected(std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size())));
   for (const Problem& p : bundle.problems) {
     auto* out = verdict.add_problems();
@@ -177,10 +207,9 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
 
   const Model model(bundle, options);
   const bool incomplete =
-      verdict.ranks_read() < verdict.ranks_expected() ||
-      std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
-  const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
-    return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
+      verdict.ranks_read() < verdict.ranks_expected() || std::ranges::any_of(bundle.ranks, &Rank::damaged);
+  const bool live = std::ranges::any_of(bundle.ranks, [](const Rank& r) {
+    return r.captured_ns > 0 && !IsFramework(r) &&
            (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   });
   // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.
@@ -199,7 +228,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
   if (causes.empty()) still->Append(FromStacks(facts));
   const auto open = [](const Cause& c) { return (c.doubtful && c.hypothesis) || c.kind == RANK_NO_DATA; };
-  if (!causes.empty() && std::all_of(causes.begin(), causes.end(), open)) {
+  if (!causes.empty() && std::ranges::all_of(causes, open)) {
     if (std::vector<Cause> elsewhere = FromStacksBesideCalls(facts); !elsewhere.empty()) causes = std::move(elsewhere);
   }
   // If nothing is stuck, no rank waits for a rank that left no data.
@@ -218,7 +247,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   };
   // A fault that nobody waits for yet is less likely the cause, but likelier than a guess.
   const auto proven = [](const Cause& c) { return c.doubtful && c.grade < kAnyone ? 2 : c.beside ? 1 : 0; };
-  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
+  std::ranges::stable_sort(causes, [&](const Cause& a, const Cause& b) {
     if (proven(a) != proven(b)) return proven(a) < proven(b);
     return a.doubtful != b.doubtful ? b.doubtful : place(a) < place(b);
   });
@@ -239,13 +268,13 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   SayWhatHadNoRoom(bundle.ranks, &verdict);
   if (!causes.empty() && OnlyProcessesKnown(bundle)) {
     // An exit or an exception that a launcher or the process itself reported needs neither calls nor stacks.
-    const bool reported_ends = std::all_of(causes.begin(), causes.end(),
-                                           [](const Cause& c) { return c.kind == RANK_DEAD && c.waiting.empty(); });
+    const bool reported_ends =
+        std::ranges::all_of(causes, [](const Cause& c) { return c.kind == RANK_DEAD && c.waiting.empty(); });
     if (!reported_ends) AddNotSeen(NotSeen::CALLS_BY_STACKS, {}, &verdict);
     SayWhatWasRefused(bundle, &verdict);
   }
   if (causes.empty()) {
-    const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+    const bool damaged = std::ranges::any_of(bundle.ranks, &Rank::damaged);
     if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     for (const Problem& p : bundle.problems) {
       if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
@@ -266,7 +295,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) { return An
 
 Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options,
                        const std::function<void(const AnalysisView&)>& look) {
-  if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options, look);
+  if (std::ranges::none_of(bundle.ranks, IsBlind)) return AnalyzeSeen(bundle, options, look);
   return AnalyzeSeen(WithoutBlindRanks(bundle), options, look);
 }
 

@@ -57,7 +57,7 @@ void SayWhetherItRuns(const std::vector<Rank>& ranks, bool doubted, Verdict* ver
   int64_t least = INT64_MAX;                 // age of the newest record
   int64_t unmarked = 0;
   for (const Rank& rank : ranks) {
-    unmarked += rank.source != Source::kFlightRecorder && rank.gpu_marks == ring::GpuMarks::kOff;
+    unmarked += !IsFramework(rank) && rank.gpu_marks == ring::GpuMarks::kOff;
     if (rank.captured_ns == 0) continue;
     int64_t newest = 0;
     for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -76,9 +76,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (ranks.size() < 2) return;
-  const bool frameworks =
-      std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
-  if (frameworks && std::none_of(ranks.begin(), ranks.end(), HasCalls)) {
+  const bool frameworks = std::ranges::all_of(ranks, IsFramework);
+  if (frameworks && std::ranges::none_of(ranks, HasCalls)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);
     return;
@@ -87,25 +86,20 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
     bool retired = true;  // all operations ended, or are no longer watched
     for (const Rank& rank : ranks) {
-      retired &=
-          rank.ends_untold && std::all_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; });
+      retired &= rank.ends_untold && std::ranges::all_of(rank.ops, [](const Op& op) { return op.retired; });
     }
     SayWhetherItRuns(ranks, retired, verdict);
   }
-  const bool lives = std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return !EndedWell(r); });
+  const bool lives = std::ranges::any_of(ranks, [](const Rank& r) { return !EndedWell(r); });
   if (model.bundle.known_stalled && lives && verdict->verdict() == VERDICT_HEALTHY)
     SayWhetherItRuns(ranks, true, verdict);
   // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU
   // threads have waited distinguishes them.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto* thread = model.ranks[i].thread;
-    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 &&
-                       ranks[i].captured_ns > 0 && ranks[i].gpu_marks == ring::GpuMarks::kOff;
-    if (!waits) return;
-    least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
+    least = std::min(least, WaitedForUnseenWork(ranks[i], model.ranks[i]));
   }
-  if (least < late_after_ns) return;
+  if (least < std::max<int64_t>(late_after_ns, 0)) return;
   verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
   AddNotSeen(NotSeen::GPUS_WITHOUT_MARKS, {}, verdict)->set_duration_ns(least);
 }

@@ -32,43 +32,41 @@ constexpr size_t kMaxFrames = 256;
 
 // Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre,
 // Ceph, FUSE, CIFS, ZFS, GPFS, BeeGFS.
-constexpr absl::string_view kStorageWaits[] = {
-    "io_schedule",
-    "folio_wait",
-    "wait_on_page",
-    "balance_dirty_pages",
-    "wait_on_buffer",
-    "jbd2_",
-    "xfs_",
-    "ext4_",
-    "btrfs_",
-    "blkdev_",
-    "blk_",
-    "submit_bio_wait",
-    "rpc_wait_bit",
-    "nfs_",
-    "nfs4_",
-    "cl_sync_io_wait",
-    "ll_",
-    "osc_",
-    "ptlrpc_",
-    "ldlm_",
-    "ceph_",
-    "request_wait_answer",
-    "fuse_",
-    "cifs_",
-    "smb2_",
-    "wait_for_response",
-    "txg_wait",
-    "dmu_tx_wait",
-    "cxiWait",
-    "FhgfsOps",
-    "filemap_fdatawait",
-    "vfs_fsync",
-    "do_fsync",
-    "dio_",
-    "iomap_dio",
-};
+constexpr absl::string_view kStorageWaits[] = {"io_schedule",
+                                               "folio_wait",
+                                               "wait_on_page",
+                                               "balance_dirty_pages",
+                                               "wait_on_buffer",
+                                               "jbd2_",
+                                               "xfs_",
+                                               "ext4_",
+                                               "btrfs_",
+                                               "blkdev_",
+                                               "blk_",
+                                               "submit_bio_wait",
+                                               "rpc_wait_bit",
+                                               "nfs_",
+                                               "nfs4_",
+                                               "cl_sync_io_wait",
+                                               "ll_",
+                                               "osc_",
+                                               "ptlrpc_",
+                                               "ldlm_",
+                                               "ceph_",
+                                               "request_wait_answer",
+                                               "fuse_",
+                                               "cifs_",
+                                               "smb2_",
+                                               "wait_for_response",
+                                               "txg_wait",
+                                               "dmu_tx_wait",
+                                               "cxiWait",
+                                               "FhgfsOps",
+                                               "filemap_fdatawait",
+                                               "vfs_fsync",
+                                               "do_fsync",
+                                               "dio_",
+                                               "iomap_dio"};
 
 // Kernel functions of GPU and network drivers: uninterruptible sleep that is not a wait for storage.
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
@@ -134,7 +132,7 @@ std::string StorageWait(const Process& process) {
 
 bool DriverWait(const Process& process) {
   if (StartsWithAny(process.wchan, kDriverWaits)) return true;
-  return std::any_of(process.stack.begin(), process.stack.end(), [](const std::string& frame) {
+  return std::ranges::any_of(process.stack, [](const std::string& frame) {
     const std::string name = KernelName(frame);
     return !name.empty() && StartsWithAny(name, kDriverWaits);
   });
@@ -284,7 +282,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   if (by_stall.empty()) return;
   // The activity of most ranks. If that is storage and any rank is writing a checkpoint, "checkpoint" is used because
   // it is more specific.
-  const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
+  const auto most = std::ranges::max_element(by_stall, [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
   const Stall stall =

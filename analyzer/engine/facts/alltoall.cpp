@@ -8,7 +8,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsPointToPoint;
 
 constexpr double kHolds = 0.9;  // a rule must hold for this share of the other members
 
@@ -69,7 +68,7 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
       ++pairs, ++differs[i], ++differs[j];
     }
   }
-  const auto most = std::max_element(differs.begin(), differs.end());
+  const auto most = std::ranges::max_element(differs);
   // With three members, any two pairs share a member, so the two others must also match each other.
   return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
 }

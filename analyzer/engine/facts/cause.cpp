@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -55,11 +56,6 @@ NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict) {
   return out;
 }
 
-EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32_t>& named) {
-  for (const int32_t r : named) mutable_detail()->add_ranks(bundle.ranks[r].rank);
-  return *this;
-}
-
 EvidenceItem& EvidenceItem::On(const Bundle& bundle, uint32_t comm) {
   *fields.mutable_communicator() = Labelled(bundle, comm);
   return *this;
@@ -82,9 +78,7 @@ CallRef CallOf(const Bundle& bundle, int32_t rank_index, const Op& op) {
 }
 
 bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
-  return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
-    return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
-  });
+  return std::ranges::any_of(causes, [&](const Cause& c) { return Contains(c.ranks, rank_index); });
 }
 
 CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm) {

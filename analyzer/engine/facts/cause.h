@@ -1,7 +1,9 @@
 // A finding under construction, which the stages of the engine pass on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/sorted.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -52,6 +55,18 @@ class Sentence {
     detail()->set_number(static_cast<int64_t>(number));
     return *self();
   }
+  // The ranks (indexes) that the sentence names, in this order, and others that it names beside them.
+  Self& Naming(const Bundle& bundle, const auto& ranks) {
+    for (const int32_t r : ranks) detail()->add_ranks(bundle.ranks[r].rank);
+    return *self();
+  }
+  Self& Naming(const Bundle& bundle, std::initializer_list<int32_t> ranks) {
+    return Naming<std::initializer_list<int32_t>>(bundle, ranks);
+  }
+  Self& NamingOthers(const Bundle& bundle, const auto& ranks) {
+    for (const int32_t r : ranks) detail()->add_others(bundle.ranks[r].rank);
+    return *self();
+  }
 
  private:
   Self* self() { return static_cast<Self*>(this); }
@@ -63,10 +78,8 @@ struct EvidenceItem : Sentence<EvidenceItem> {
   EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
-  // Sets the ranks (indexes) that the sentence names, in the given order. Without a list, the sentence names all of
-  // `ranks`.
-  EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
-  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
+  using Sentence::Naming;
+  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }  // all of the item's own
   EvidenceItem& On(const Bundle& bundle, uint32_t comm);
   Detail* mutable_detail() { return fields.mutable_detail(); }
 
@@ -128,6 +141,18 @@ struct Cause : Sentence<Cause> {
   std::string op_name;
   std::vector<int32_t> waiting;
 
+  // Sets what is at fault, the reason, and how certain that is.
+  Cause& Is(FindingKind fault, Reason why, Grade certain) {
+    kind = fault, reason = why, grade = certain;
+    return *this;
+  }
+  Cause& Because(Reason why, Grade certain) { return Is(kind, why, certain); }
+  // Sets which ranks (indexes) are at fault.
+  Cause& Of(std::vector<int32_t> whom) {
+    ranks = std::move(whom);
+    std::ranges::sort(ranks);
+    return *this;
+  }
   // Sets the operation concerned, its rank (index) and its communicator.
   Cause& In(uint32_t of, const Op* operation, int32_t whose) {
     comm = of, op = operation, op_rank = whose;
@@ -138,9 +163,14 @@ struct Cause : Sentence<Cause> {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }
   Detail* mutable_detail() { return &detail; }
+  // Makes it a hypothesis of at most this grade.
+  void Doubt(Grade most) {
+    hypothesis = true;
+    grade = std::min(grade, most);
+  }
   // Takes over the other cause's nodes and evidence, and leaves it without a kind.
   void Absorb(Cause* other) {
-    nodes.insert(nodes.end(), other->nodes.begin(), other->nodes.end());
+    Append(other->nodes, &nodes);
     for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));
     other->kind = FINDING_UNSPECIFIED;
   }
@@ -157,10 +187,7 @@ struct Cause : Sentence<Cause> {
 
 inline Cause CauseOf(FindingKind kind, Reason reason, Grade grade, std::vector<int32_t> ranks = {}) {
   Cause c;
-  c.kind = kind;
-  c.reason = reason;
-  c.grade = grade;
-  c.ranks = std::move(ranks);
+  c.Is(kind, reason, grade).ranks = std::move(ranks);
   return c;
 }
 

@@ -56,7 +56,7 @@ Clocks::Clocks(const Timing& timing)
 }
 
 void Clocks::Add(uint32_t comm, bool estimated, std::vector<Seen>* members) {
-  std::sort(members->begin(), members->end(), [](const Seen& a, const Seen& b) { return a.clock < b.clock; });
+  std::ranges::sort(*members, {}, &Seen::clock);
   Shared shared{comm, static_cast<uint32_t>(seen_.size()), 0, estimated};
   for (const Seen& member : *members) {
     if (shared.count > 0 && seen_.back().clock == member.clock) {
@@ -118,12 +118,11 @@ void Clocks::FoldCreations() {
     }
     Add(c, false, &members);
   }
-  std::stable_sort(shared_.begin(), shared_.end(), [](const Shared& a, const Shared& b) { return a.comm < b.comm; });
+  std::ranges::stable_sort(shared_, {}, &Shared::comm);
 }
 
 int Clocks::Stepped() const {
-  return static_cast<int>(
-      std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
+  return static_cast<int>(std::ranges::count_if(clocks, [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
 // Proceeds outwards from the root. Each communicator is visited once, from the first of its clocks that is aligned.
@@ -162,7 +161,7 @@ void Clocks::AlignAll(uint32_t root) {
         }
       }
     }
-    std::sort(found.begin(), found.end());
+    std::ranges::sort(found);
     for (uint32_t clock : found) {
       clocks[clock].epochs = Fit(std::move(samples[clock]), parent_uncertainty, wall(clock) - wall(root));
       samples[clock] = {};
@@ -173,7 +172,7 @@ void Clocks::AlignAll(uint32_t root) {
 
 std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns, int64_t wall_ns) {
   std::erase_if(samples, [](const Sample& s) { return s.low > s.high || s.low < -kMostApart || s.high > kMostApart; });
-  std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.at_ns < b.at_ns; });
+  std::ranges::stable_sort(samples, {}, &Sample::at_ns);
   // Runs of operations with compatible bounds. Bounds widen over time because clocks drift.
   std::vector<std::vector<Sample>> runs;
   struct Run {
@@ -288,7 +287,7 @@ int64_t Clocks::Uncertainty(size_t rank_index, int64_t own_ns) const {
 
 void Clocks::Fill(Verdict* verdict) const {
   if (clocks.size() < 2) return;
-  if (std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.aligned(); }) < 2) return;
+  if (std::ranges::count_if(clocks, [](const HostClock& c) { return c.aligned(); }) < 2) return;
   for (size_t c = 0; c < clocks.size() && c < kMostClocksShown; ++c) {
     ClockOffset* out = verdict->add_clocks();
     out->set_host(timing_.clock_names[c]);

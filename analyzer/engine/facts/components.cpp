@@ -72,7 +72,7 @@ void WaitGraph::FindSinks() {
     const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // a node without a rank (-1) is sorted last
     return std::pair(rank, sink[0]);
   };
-  std::sort(sinks.begin(), sinks.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::ranges::sort(sinks, [&](const auto& a, const auto& b) { return key(a) < key(b); });
 }
 
 }  // namespace lockstep

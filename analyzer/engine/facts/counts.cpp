@@ -9,6 +9,7 @@
 
 #include "analyzer/engine/facts/program_read.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +41,7 @@ using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, dis
 
 Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
   const Membership& ms = rank.memberships[membership];
-  const bool exchange = ring::IsPointToPoint(kind), by_peer = exchange && rank.source != Source::kFlightRecorder;
+  const bool exchange = IsPointToPoint(kind), by_peer = exchange && !IsFramework(rank);
   return {model.comms[ms.comm].kind, by_peer ? static_cast<int64_t>(kind) : -1 - int64_t{exchange},
           by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
@@ -50,7 +51,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   const Rank& rank = model.bundle.ranks[index];
   // In a framework's file, counters precede entries. So if the file is truncated in its entries, it still shows the
   // rank's place, but not how the rank got there.
-  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return std::nullopt;
+  if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;
   bool twice = false;
@@ -63,7 +64,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (left_out[ms.comm]) continue;
     add(m, CallKind::kAllReduce, 0, ms.issued);
     if (!model.comms[ms.comm].used_for_p2p) continue;
-    if (rank.source == Source::kFlightRecorder) {
+    if (IsFramework(rank)) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
     } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
       // An exchange among many ranks omits peers for which there is no data, so its program does not show the counts.
@@ -77,7 +78,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   Counted program{static_cast<int32_t>(index), {model.roles().of_rank[index]}, {}};
   Counts now;
   for (auto& [lane, count] : lanes) {
-    program.role.insert(program.role.end(), lane.begin(), lane.end());
+    Append(lane, &program.role);
     // From here on, `count` is the index in `now`.
     now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));
   }
@@ -85,10 +86,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
     if (i + 1 < rank.ops.size() && rank.ops[i + 1].after_gap) break;
-    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed ||
-        left_out[rank.memberships[op.membership].comm] ||
-        !(ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))
-      continue;
+    if (!IsOfProgram(op) || left_out[model.CommOf(rank, op)]) continue;
     const auto lane = lanes.find(LaneOf(model, rank, op.membership, op.kind, op.root_or_peer));
     if (lane == lanes.end()) continue;
     now[lane->second] = std::min(now[lane->second], op.seq - 1);
@@ -119,12 +117,10 @@ bool Differ(const Counted& a, const Counted& b) {
 // counts, so together they are one piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
-  const auto& theirs = model.bundle.ranks[other].memberships;
   for (const Membership& ms : model.bundle.ranks[rank_index].memberships) {
-    if (std::none_of(theirs.begin(), theirs.end(), [&](const Membership& own) { return own.comm == ms.comm; }))
-      apart.push_back(ms.comm);
+    if (MembershipIn(model.bundle.ranks[other], ms.comm) == nullptr) apart.push_back(ms.comm);
   }
-  std::sort(apart.begin(), apart.end());
+  std::ranges::sort(apart);
   return apart;
 }
 
@@ -162,15 +158,13 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     }
     if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
     // Only ranks that agree with each other show the program of their role.
-    std::erase_if(references, [&](const Counted& reference) {
-      return std::find(here.begin(), here.end(), reference.rank) != here.end();
+    std::erase_if(references, [&](const Counted& reference) { return Contains(here, reference.rank); });
+    const bool agree = std::ranges::none_of(references, [&](const Counted& a) {
+      return std::ranges::any_of(references, [&](const Counted& b) { return Differ(a, b); });
     });
-    const bool agree = std::none_of(references.begin(), references.end(), [&](const Counted& a) {
-      return std::any_of(references.begin(), references.end(), [&](const Counted& b) { return Differ(a, b); });
-    });
-    if (agree) odd.insert(odd.end(), here.begin(), here.end());
+    if (agree) Append(here, &odd);
   }
-  std::sort(odd.begin(), odd.end());
+  std::ranges::sort(odd);
   return odd;
 }
 
@@ -185,13 +179,13 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
   const int32_t me = own.memberships[op.membership].member_rank;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
     int64_t count = 0, with_it = 0;
-    if (rank.source != Source::kFlightRecorder) {
+    if (!IsFramework(rank)) {
       for (const PeerCount& p : rank.memberships[membership].peers)
         (p.peer == with ? with_it : count) += p.sends + p.recvs;
       with_it -= but != nullptr;
     } else {
       for (const Op& o : rank.ops) {
-        if (&o == but || o.membership != membership || !ring::IsPointToPoint(o.kind)) continue;
+        if (&o == but || o.membership != membership || !IsPointToPoint(o.kind)) continue;
         ++(o.root_or_peer == with ? with_it : count);
       }
     }
@@ -204,10 +198,9 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
 bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other) {
   const Rank& rank = model.bundle.ranks[rank_index];
   for (const Op* next = &op + 1; next != rank.ops.data() + rank.ops.size(); ++next) {
-    if (!ring::IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
-    for (const Membership& ms : model.bundle.ranks[other].memberships) {
-      if (ms.comm == rank.memberships[next->membership].comm && ms.issued >= next->seq) return true;
-    }
+    if (!IsCollective(next->kind) || next->membership == kNoIndex || next->thread != op.thread) continue;
+    const Membership* ms = MembershipIn(model.bundle.ranks[other], model.CommOf(rank, *next));
+    if (ms != nullptr && ms->issued >= next->seq) return true;
   }
   return false;
 }
@@ -216,9 +209,8 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 // rank that used the wrong peer keeps the right one waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const std::vector<Member>& members = model.comms[comm].members;
-  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) {
-    return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me);
-  });
+  const auto found = std::ranges::find_if(
+      members, [&](const Member& m) { return &m != &members[op.root_or_peer] && model.WaitsForCall(m, op.kind, me); });
   return found == members.end() ? nullptr : &*found;
 }
 
@@ -227,7 +219,7 @@ const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, cons
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits) {
   const Rank& rank = model.bundle.ranks[rank_index];
   const Membership& ms = rank.memberships[op.membership];
-  const Member* peer = ring::IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
+  const Member* peer = IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
   // The cheap questions come first: in an all-to-all, many ranks wait for one.
   const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);

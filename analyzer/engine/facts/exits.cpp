@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,13 +13,11 @@
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/numbers.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
-
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 // How a process ended: by a launcher's signal, by its own abort or exit status, or by a crash or SIGKILL.
 enum class End { kForced, kGaveUp, kCrashed };
@@ -66,14 +65,12 @@ constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
 // PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
 bool IsPyTorch(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder) return true;
+  if (IsFramework(rank)) return true;
   const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
-  if (std::any_of(rank.threads.begin(), rank.threads.end(),
-                  [&](const ring::ThreadSnapshot& t) { return named(t.name); }))
-    return true;
+  if (std::ranges::any_of(rank.threads, [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
   if (rank.process.evidence == nullptr) return false;
   const auto& threads = rank.process.evidence->threads();
-  return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
+  return std::ranges::any_of(threads, [&](const ThreadStack& t) { return named(t.name()); });
 }
 
 class Builder {
@@ -85,8 +82,8 @@ class Builder {
   const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
   // Returns whether the rank is in an operation that a rank without data may not have reached.
   bool WaitsForUnseen(size_t r) const {
-    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(),
-                                     [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
+    return unseen_[r] ||
+           std::ranges::any_of(edges_[r], [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
   }
 
  private:
@@ -145,8 +142,7 @@ class Builder {
 
 // A rank whose own GPU failed has a reason to give up, even if another process failed.
 bool GpuFailed(const Rank& rank) {
-  return std::any_of(rank.streams.begin(), rank.streams.end(),
-                     [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
+  return std::ranges::any_of(rank.streams, [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
 // The time at which the first process of each host (name and boot) crashed, was killed or aborted in its own code.
@@ -168,7 +164,7 @@ absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(c
 }  // namespace
 
 bool EndedWaiting(const Rank& rank) {
-  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
+  return std::ranges::any_of(rank.threads, [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
   });
 }
@@ -261,25 +257,19 @@ WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
 }
 
 void SayWatchdogEnds(const Model& model, Verdict* verdict) {
-  std::vector<int32_t> ranks;
   std::vector<int64_t> waited;
-  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;  // indexed by global rank
-  bool pytorch = true;
+  std::map<int32_t, WatchdogEnd> of_rank;  // indexed by global rank
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const WatchdogEnd end = EndedByWatchdog(model, r);
     if (end.waited_ns < 0) continue;
-    ranks.push_back(model.bundle.ranks[r].rank);
     waited.push_back(end.waited_ns);
-    pytorch &= end.pytorch;
     of_rank.emplace(model.bundle.ranks[r].rank, end);
   }
-  if (ranks.empty()) return;
-  const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
-  std::nth_element(waited.begin(), middle, waited.end());
+  if (waited.empty()) return;
   Detail* detail = RuleOut(NotTheCause::CRASH, verdict)->mutable_detail();
-  for (const int32_t rank : ranks) detail->add_ranks(rank);
-  detail->set_duration_ns(*middle);
-  detail->set_flag(pytorch);
+  for (const auto& [rank, end] : of_rank) detail->add_ranks(rank);
+  detail->set_duration_ns(Median(std::move(waited)));
+  detail->set_flag(std::ranges::all_of(of_rank, [](const auto& of) { return of.second.pytorch; }));
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());

@@ -120,12 +120,10 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
     for (uint32_t t : things.of_rank[ranks[0]]) {
       const Things::Thing& thing = things.things[t];
       if (thing.rail < 0) continue;
-      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
-        return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
-      });
+      const bool all =
+          std::ranges::all_of(ranks, [&](int32_t r) { return std::ranges::binary_search(thing.ranks, r); });
       const std::string& first = bundle.ranks[ranks[0]].host;
-      const bool across =
-          std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[r].host != first; });
+      const bool across = std::ranges::any_of(ranks, [&](int32_t r) { return bundle.ranks[r].host != first; });
       return all && across ? &thing : nullptr;
     }
     return nullptr;
@@ -205,9 +203,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is the same set of ranks as that switch. The switch is used, because it carries the
       // traffic.
-      if (std::any_of(fits.begin(), fits.end(),
-                      [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
-        continue;
+      if (std::ranges::any_of(fits, [&](const Things::Thing* known) { return known->ranks == thing.ranks; })) continue;
       // Two things of one kind explain everything equally well, no matter how many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
@@ -243,12 +239,12 @@ namespace {
 
 bool StuckPair(const Cause& c) {
   return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr &&
-         ring::IsPointToPoint(c.op->kind);
+         IsPointToPoint(c.op->kind);
 }
 
 // Returns the ranks of each stuck operation. Pairs of neighbors in one pipeline form one set. A batch of sends and
 // receives ends as a whole, so any of them may delay the others.
-std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
+std::vector<std::vector<int32_t>> Together(const std::vector<Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // maps communicator and rank to the index of a set
   for (const Cause* c : stuck) {
@@ -272,15 +268,12 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
 
 // If one host or switch explains all operations that every member entered but none finishes, makes one finding of them.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
-  std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;
-  std::vector<const Cause*> all;
-  for (size_t i = 0; i < causes->size(); ++i) {
-    const Cause& c = (*causes)[i];
+  std::vector<Cause*> stuck;
+  for (Cause& c : *causes) {
     if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
-    stuck.push_back(i);
     bad.push_back(c.ranks);
-    all.push_back(&c);
+    stuck.push_back(&c);
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
@@ -288,19 +281,15 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
   // If one operation of a batch is blocked, all are. So a host or switch that is not the only explanation for the
   // batches is not a finding either.
-  if (const auto batches = Together(all); batches.size() < bad.size()) {
+  if (const auto batches = Together(stuck); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
     if (!again.certain || again.thing != crossing.thing) return;
   }
-  Cause& first = (*causes)[stuck[0]];
-  std::vector<int32_t> ranks = crossing.ranks;
-  std::string where;
-  if (crossing.thing != nullptr) {
-    ranks = crossing.thing->ranks;
-    where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
-  } else {
-    where = absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
-  }
+  Cause& first = *stuck[0];
+  std::vector<int32_t> ranks = crossing.thing != nullptr ? crossing.thing->ranks : crossing.ranks;
+  const std::string where = crossing.thing != nullptr
+                                ? absl::StrCat(crossing.thing->kind, " ", crossing.thing->name)
+                                : absl::StrCat("rank ", bundle.ranks[ranks[0]].rank, " and its network port");
   first.reason = REASON_STUCK_SIBLINGS;
   first.Count(stuck.size()).Name(where);
   first.evidence.insert(first.evidence.begin(),
@@ -309,10 +298,10 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   first.grade = GRADE_FAIR;
   if (crossing.thing != nullptr) SetFactor(*crossing.thing, first.ranks.size(), &first);
   for (size_t k = stuck.size(); k-- > 1;) {
-    Cause& other = (*causes)[stuck[k]];
-    first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
-    causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
+    first.nodes.insert(first.nodes.end(), stuck[k]->nodes.begin(), stuck[k]->nodes.end());
+    stuck[k]->kind = FINDING_UNSPECIFIED;
   }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
 // Handles several communicators of one size that hang at once, without a known explanation. A fault of something that
@@ -324,7 +313,7 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
     Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)
       continue;
-    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
+    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, IsPointToPoint(c.op->kind)}, i);
     if (fresh) continue;
     Cause& first = (*causes)[it->second];
     if (first.reason != REASON_STUCK_SIBLINGS) {
@@ -332,8 +321,8 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
       first.AddRival(Rival::SWITCH);
       first.grade = std::min(first.grade, GRADE_OPEN);
     }
-    first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
-    first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+    Append(c.ranks, &first.ranks);
+    Append(c.nodes, &first.nodes);
     c.kind = FINDING_UNSPECIFIED;
   }
   for (const auto& [key, at] : holder) {
@@ -357,7 +346,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   if (causes->empty()) return;
   const Bundle& bundle = model.bundle;
   std::optional<Things> things;
-  if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
+  if (std::ranges::count_if(*causes, [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
     things.emplace(bundle);
     FoldStuck(bundle, *things, causes);
     JoinStuckSiblings(bundle, causes);
@@ -367,9 +356,8 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     if (!things.has_value()) things.emplace(bundle);
     const Things::Thing* thing = things->CommonTo(c.ranks);
     if (thing == nullptr) continue;
-    const auto here = std::count_if(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return std::binary_search(thing->ranks.begin(), thing->ranks.end(), r);
-    });
+    const auto here =
+        std::ranges::count_if(c.ranks, [&](int32_t r) { return std::ranges::binary_search(thing->ranks, r); });
     SetFactor(*thing, static_cast<size_t>(here), &c);
   }
 }

@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/init.h"
+#include "analyzer/util/sorted.h"
 
 #include <algorithm>
 #include <map>
@@ -45,10 +46,10 @@ class Finder {
     // A partly read file may have lost later operations of the communicator. So an unfinished creation counts only if a
     // thread is inside it, or a complete record shows it as well.
     std::erase_if(found, [&](const PendingCreation& p) {
-      return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+      return std::ranges::none_of(p.waiting, [&](int32_t r) {
         const Rank& rank = bundle_.ranks[r];
-        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(),
-                                            [](const auto& t) { return ring::IsCommInit(t.call); });
+        return !rank.damaged ||
+               std::ranges::any_of(rank.threads, [](const auto& t) { return ring::IsCommInit(t.call); });
       });
     });
     std::erase_if(found, [&](const PendingCreation& p) {
@@ -65,8 +66,8 @@ class Finder {
 
   // Usually no communicator is being created, and then the members need not be looked up.
   bool AnyPending() const {
-    return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
-      return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    return std::ranges::any_of(bundle_.ranks, [](const Rank& rank) {
+      return std::ranges::any_of(rank.memberships, [](const Membership& ms) {
         return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed);
       });
     });
@@ -94,7 +95,7 @@ class Finder {
         if (InTheMaking(ms)) {
           creation.comm = ms.comm;
           creation.waiting.push_back(static_cast<int32_t>(r));
-          creation.dated |= rank.source != Source::kFlightRecorder;
+          creation.dated |= !IsFramework(rank);
           if (rank.captured_ns > 0 && ms.created_ns > 0) {
             creation.oldest_ns = std::max(creation.oldest_ns, rank.captured_ns - ms.created_ns);
           }
@@ -131,7 +132,7 @@ class Finder {
     for (const Member& m : view.members) {
       if (!m.recorded() && !entered.contains(m.rank_index)) AddMissing(m, creation);
     }
-    std::sort(creation->absent.begin(), creation->absent.end());
+    std::ranges::sort(creation->absent);
   }
 
   void MissingOfParent(PendingCreation* creation) const {
@@ -139,9 +140,8 @@ class Finder {
     absl::flat_hash_set<int32_t> excluded;
     if (creation->call == CallKind::kCommShrink) {
       for (int32_t r : creation->waiting) {
-        for (const Membership& ms : bundle_.ranks[r].memberships) {
-          if (ms.comm == creation->comm) excluded.insert(ms.recorded->excluded.begin(), ms.recorded->excluded.end());
-        }
+        if (const Membership* ms = MembershipIn(bundle_.ranks[r], creation->comm); ms != nullptr)
+          excluded.insert(ms->recorded->excluded.begin(), ms->recorded->excluded.end());
       }
     }
     const auto& members = model_.comms[creation->parent].members;
@@ -152,34 +152,31 @@ class Finder {
       if (entered.contains(r)) continue;
       // A rank that passed no color gets no communicator, so the record does not show which call it is in.
       const bool inside =
-          r >= 0 && std::any_of(bundle_.ranks[r].threads.begin(), bundle_.ranks[r].threads.end(),
-                                [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
-                                  return t.call == creation->call &&
-                                         (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
-                                });
+          r >= 0 && std::ranges::any_of(
+                        bundle_.ranks[r].threads, [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
+                          return t.call == creation->call &&
+                                 (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+                        });
       if (inside) {
         creation->waiting.push_back(r);
       } else {
         AddMissing(members[m], creation);
       }
     }
-    std::sort(creation->absent.begin(), creation->absent.end());
-    std::sort(creation->waiting.begin(), creation->waiting.end());
+    std::ranges::sort(creation->absent);
+    std::ranges::sort(creation->waiting);
   }
 
   int32_t PlaceIn(int32_t rank, uint32_t comm) const {
-    for (const Membership& ms : bundle_.ranks[rank].memberships) {
-      if (ms.comm == comm) return ms.member_rank;
-    }
-    return -1;
+    const Membership* ms = MembershipIn(bundle_.ranks[rank], comm);
+    return ms == nullptr ? -1 : ms->member_rank;
   }
 
   // Returns whether the places of the ranks that wait in `p` are free in `right`.
   bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
     absl::flat_hash_set<int32_t> taken;
     for (int32_t r : Entered(right)) taken.insert(PlaceIn(r, right.comm));
-    return std::none_of(p.waiting.begin(), p.waiting.end(),
-                        [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
+    return std::ranges::none_of(p.waiting, [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
   // Joins two creations of one size whose members would fill each other's free places. They are one communicator,
@@ -193,8 +190,8 @@ class Finder {
       alike[{p.size, bundle_.comms[p.comm].name}].push_back(i);
     }
     for (auto& [key, list] : alike) {
-      std::stable_sort(list.begin(), list.end(),
-                       [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
+      std::ranges::stable_sort(
+          list, [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
       // For each free place in the larger creations: maps the rank that belongs there to the creation.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {
@@ -212,7 +209,7 @@ class Finder {
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
           PendingCreation& right = (*found)[home];
-          right.astray.insert(right.astray.end(), p.waiting.begin(), p.waiting.end());
+          Append(p.waiting, &right.astray);
           right.other = p.comm;
           for (int32_t r : p.waiting) std::erase(right.absent, r);
           right.unnamed = std::max(0, right.unnamed - static_cast<int32_t>(p.waiting.size()));

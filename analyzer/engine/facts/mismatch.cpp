@@ -100,10 +100,10 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   for (const bool whole : {true, false}) {
     for (const Seen& s : calls) {
       if ((s.op->dtypes != kNoIndex || s.op->count >= 0) != whole) continue;
-      if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
+      if (std::ranges::none_of(classes, [&](Alike& klass) { return klass.Take(model.bundle, s); }))
         classes.emplace_back().Take(model.bundle, s);
     }
-    std::stable_sort(classes.begin(), classes.end(), larger);
+    std::ranges::stable_sort(classes, larger);
   }
   if (classes.size() < 2) return false;
   out->majority = classes[0].size() > classes[1].size();
@@ -118,7 +118,7 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   for (size_t i = from; i < classes.size(); ++i) {
     for (const Seen* s : classes[i].calls()) out->odd_ranks.push_back(s->rank);
   }
-  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  std::ranges::sort(out->odd_ranks);
   const auto [usual, odd] = classes[0].Against(model.bundle, classes[1]);
   out->odd_op = odd->op;
   out->odd_rank = odd->rank;
@@ -147,7 +147,7 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   for (const Seen& s : calls) {
     if (!out->majority || &s == uneven[0]) out->odd_ranks.push_back(s.rank);
   }
-  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  std::ranges::sort(out->odd_ranks);
   const Seen& odd = out->majority ? *uneven[0] : calls[0];
   out->odd_op = odd.op;
   out->odd_rank = odd.rank;
@@ -206,56 +206,48 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
 }  // namespace
 
 FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::string* a_text, std::string* b_text) {
-  auto say = [&](std::string x, std::string y) {
+  const auto say = [&](std::string x, std::string y) {
     if (a_text != nullptr) *a_text = std::move(x);
     if (b_text != nullptr) *b_text = std::move(y);
+    return true;
+  };
+  // Takes two values that differ. Returns whether both are known, and then sets the texts of the calls.
+  const auto known = [&](const auto& x, const auto& y, const auto& is_known, const auto& text) {
+    return is_known(x) && is_known(y) && say(text(x), text(y));
+  };
+  const auto told = [](int64_t number) { return number >= 0; };
+  const auto counted = [](const char* before, const char* after) {
+    return [=](int64_t n) { return absl::StrCat(before, CountText(n), after); };
   };
   if (a.kind != b.kind || (a.kind == CallKind::kOtherCollective && OpName(bundle, a) != OpName(bundle, b))) {
     say(OpName(bundle, a), OpName(bundle, b));
     return MISMATCH_KIND;
   }
-  if (a.count >= 0 && b.count >= 0 && a.count != b.count) {
-    say(absl::StrCat("count ", CountText(a.count)), absl::StrCat("count ", CountText(b.count)));
-    return MISMATCH_COUNT;
-  }
+  if (a.count != b.count && known(a.count, b.count, told, counted("count ", ""))) return MISMATCH_COUNT;
   const bool members = !a.batch_end && !b.batch_end;
   const CallFacts& facts = CallFactsOf(a.kind);
-  if (members && facts.inputs_agree && a.input_elements >= 0 && b.input_elements >= 0 &&
-      a.input_elements != b.input_elements) {
-    say(absl::StrCat(CountText(a.input_elements), " input elements"),
-        absl::StrCat(CountText(b.input_elements), " input elements"));
+  if (members && facts.inputs_agree && a.input_elements != b.input_elements &&
+      known(a.input_elements, b.input_elements, told, counted("", " input elements")))
     return MISMATCH_COUNT;
-  }
-  if (members && facts.outputs_agree && a.output_elements >= 0 && b.output_elements >= 0 &&
-      a.output_elements != b.output_elements) {
-    say(absl::StrCat(CountText(a.output_elements), " output elements"),
-        absl::StrCat(CountText(b.output_elements), " output elements"));
+  if (members && facts.outputs_agree && a.output_elements != b.output_elements &&
+      known(a.output_elements, b.output_elements, told, counted("", " output elements")))
     return MISMATCH_COUNT;
-  }
-  if (a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype) {
-    say(DatatypeText(a.datatype), DatatypeText(b.datatype));
-    return MISMATCH_DATATYPE;
-  }
-  if (a.dtypes != b.dtypes) {  // interned, so equal texts have one index
+  const auto typed = [](uint8_t type) { return type != ring::kNoDatatype; };
+  if (a.datatype != b.datatype && known(a.datatype, b.datatype, typed, DatatypeText)) return MISMATCH_DATATYPE;
+  if (members && a.dtypes != b.dtypes) {  // interned, so equal texts have one index
+    const auto named = [](const std::string& name) { return !name.empty(); };
+    const auto as_is = [](const std::string& name) { return name; };
     const auto [a_in, a_out] = Dtypes(bundle, a);
     const auto [b_in, b_out] = Dtypes(bundle, b);
-    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && facts.has_every_input) {
-      say(a_in, b_in);
+    if ((facts.has_every_input && a_in != b_in && known(a_in, b_in, named, as_is)) ||
+        (facts.has_every_output && a_out != b_out && known(a_out, b_out, named, as_is)))
       return MISMATCH_DATATYPE;
-    }
-    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && facts.has_every_output) {
-      say(a_out, b_out);
-      return MISMATCH_DATATYPE;
-    }
   }
-  if (a.reduction != b.reduction && a.reduction != ring::kNoReduction && b.reduction != ring::kNoReduction) {
-    say(ReductionText(a.reduction), ReductionText(b.reduction));
-    return MISMATCH_REDUCTION;
-  }
-  if (facts.has_root && a.root_or_peer >= 0 && b.root_or_peer >= 0 && a.root_or_peer != b.root_or_peer) {
-    say(absl::StrCat("root ", a.root_or_peer), absl::StrCat("root ", b.root_or_peer));
+  const auto reduces = [](uint8_t reduction) { return reduction != ring::kNoReduction; };
+  if (a.reduction != b.reduction && known(a.reduction, b.reduction, reduces, ReductionText)) return MISMATCH_REDUCTION;
+  const auto root = [](int64_t member) { return absl::StrCat("root ", member); };
+  if (facts.has_root && a.root_or_peer != b.root_or_peer && known(a.root_or_peer, b.root_or_peer, told, root))
     return MISMATCH_ROOT;
-  }
   return FINDING_UNSPECIFIED;
 }
 
@@ -293,8 +285,8 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
         calls.push_back({op.seq, nth, m.rank_index, &op});
       }
     }
-    std::stable_sort(calls.begin(), calls.end(),
-                     [](const Seen& a, const Seen& b) { return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth; });
+    std::ranges::stable_sort(
+        calls, [](const Seen& a, const Seen& b) { return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth; });
     for (size_t i = 0; i < calls.size();) {
       size_t end = i;
       while (end < calls.size() && calls[end].seq == calls[i].seq && calls[end].nth == calls[i].nth) ++end;

@@ -18,8 +18,6 @@ namespace lockstep {
 
 using ring::CallKind;
 using ring::CommState;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
   shares_process_.resize(bundle.ranks.size());
@@ -33,8 +31,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     anyone_runs_ |= r.process.life == Life::kRunning;
     ages_told_ |= !r.damaged && r.captured_ns > 0;
   }
-  sizes_inferred_ = std::any_of(bundle.comms.begin(), bundle.comms.end(),
-                                [](const Communicator& comm) { return comm.members_inferred; });
+  sizes_inferred_ = std::ranges::any_of(bundle.comms, [](const Communicator& comm) { return comm.members_inferred; });
   BuildComms();
   ranks.resize(bundle.ranks.size());
   exchanges_.resize(bundle.ranks.size());
@@ -46,7 +43,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   }
   // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
-  stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
+  stalled |= set_back_ && std::ranges::none_of(ranks, &RankView::seen_moving);
   // A process that ended because of another one is judged by its last activity. A text reports such a process as ended
   // because its peers missed it.
   const std::vector<bool> consequences = FindConsequences(*this);
@@ -186,6 +183,7 @@ void Model::BuildComms() {
     for (Member& m : view.members) {
       if (m.rank_index < 0 && m.global_rank >= 0) m.rank_index = index_of(m.global_rank);
       if (m.rank_index >= 0) view.least_arrived = std::min(view.least_arrived, m.arrived);
+      view.most_arrived = std::max(view.most_arrived, m.arrived);
     }
   }
 }
@@ -246,10 +244,10 @@ void Model::BuildRank(size_t index, Standing* standing) {
   // A process that was ended with the job does not reveal the cause, and neither does a process found gone like all
   // others. It is judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
-                     (rank.process.life == Life::kGone && (anyone_runs_ || rank.source == Source::kFlightRecorder));
+                     (rank.process.life == Life::kGone && (anyone_runs_ || IsFramework(rank)));
   SetHost(index, ended && !rank.process.consequence);
 
-  if (rank.source == Source::kFlightRecorder) {
+  if (IsFramework(rank)) {
     view.longest_ns.resize(rank.memberships.size());
     // The longest time is ignored, because it may have occurred only once, while the communicator was created.
     std::vector<int64_t> once(rank.memberships.size());
@@ -288,10 +286,9 @@ void Model::BuildRank(size_t index, Standing* standing) {
     view.unit_of_op.assign(order.back() - order.front() + 1, kNoIndex);
   }
   for (auto& list : view.collectives) {
-    std::stable_sort(list.begin(), list.end(),
-                     [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
+    std::ranges::stable_sort(list, [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
   }
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
     const Op &x = rank.ops[a], &y = rank.ops[b];
     if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
     if (x.thread == y.thread && x.thread != kNoIndex) return x.index < y.index;
@@ -327,12 +324,42 @@ void Model::BuildRank(size_t index, Standing* standing) {
   }
 }
 
-const Op* Model::FindCollective(const Member& member, int64_t seq) const {
-  if (!member.recorded()) return nullptr;
-  const Rank& rank = bundle.ranks[member.rank_index];
+std::span<const uint32_t> Model::CollectivesAt(const Member& member, int64_t seq) const {
+  if (!member.recorded()) return {};
+  const std::vector<Op>& ops = bundle.ranks[member.rank_index].ops;
   const auto& list = ranks[member.rank_index].collectives[member.membership];
-  auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
-  return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
+  const auto first =
+      std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return ops[i].seq < s; });
+  auto end = first;
+  while (end != list.end() && ops[*end].seq == seq) ++end;
+  return {first, end};
+}
+
+const Op* Model::FindCollective(const Member& member, int64_t seq) const {
+  const std::span<const uint32_t> found = CollectivesAt(member, seq);
+  return found.empty() ? nullptr : &bundle.ranks[member.rank_index].ops[found[0]];
+}
+
+MemberState Model::StateOf(const Member& member, int64_t seq) const {
+  MemberState state{.op = FindCollective(member, seq)};
+  state.unit = UnitOf(member.rank_index, state.op);
+  const bool queued = state.op != nullptr && state.op->state == OpState::kQueued;
+  state.issued = !queued && (member.arrived >= seq || state.InFlight());
+  state.completed = state.op != nullptr ? state.op->state == OpState::kCompleted : member.completed >= seq;
+  return state;
+}
+
+MemberState Model::StateOf(int32_t rank_index, const Op& op, const Member& peer) const {
+  bool counted = false;
+  MemberState state{.op = OtherSide(rank_index, op, peer, &counted)};
+  state.unit = UnitOf(peer.rank_index, state.op);
+  const int32_t me = bundle.ranks[rank_index].memberships[op.membership].member_rank;
+  const int64_t count = PeerIssued(peer, OtherSideOf(op.kind), me);
+  state.issued = count >= 0 ? count >= op.seq : state.op != nullptr;
+  if (state.op == nullptr) return state;
+  state.issued &= state.op->state != OpState::kQueued;
+  state.completed = state.op->state == OpState::kCompleted;
+  return state;
 }
 
 const Member* Model::MemberOfKind(int32_t rank_index, uint32_t kind) const {
@@ -353,7 +380,7 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   if (known != nullptr) return *known;
   auto made = std::make_unique<Exchanges>();
   const Rank& rank = bundle.ranks[rank_index];
-  const bool framework = rank.source == Source::kFlightRecorder;
+  const bool framework = IsFramework(rank);
   std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
@@ -363,8 +390,7 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   }
   const auto by_number = [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; };
   for (auto& [key, lane] : made->lanes) {
-    if (!framework && !std::is_sorted(lane.begin(), lane.end(), by_number))
-      std::stable_sort(lane.begin(), lane.end(), by_number);
+    if (!framework && !std::ranges::is_sorted(lane, by_number)) std::ranges::stable_sort(lane, by_number);
   }
   // The group's sends and receives are numbered together, from 1.
   for (size_t m = 0; m < first.size(); ++m)
@@ -379,7 +405,7 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
   const Rank& rank = bundle.ranks[member.rank_index];
   const Exchanges::Lane* lane = ExchangesOf(member.rank_index).Find({member.membership, kind, peer});
   if (lane == nullptr) return nullptr;
-  if (rank.source == Source::kFlightRecorder) {  // its numbers are not per peer and direction
+  if (IsFramework(rank)) {  // its numbers are not per peer and direction
     const uint32_t oldest = ranks[member.rank_index].first_in_flight;
     for (auto at = std::lower_bound(lane->begin(), lane->end(), oldest); at != lane->end(); ++at) {
       if (InFlight(member.rank_index, rank.ops[*at])) return &rank.ops[*at];
@@ -408,19 +434,17 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
   std::optional<std::pair<size_t, size_t>> met;
   uint32_t newest = 0;
   for (const Membership& ms : own.memberships) {
-    const auto also = std::find_if(theirs.memberships.begin(), theirs.memberships.end(), [&](const Membership& m) {
-      return m.comm == ms.comm && model.MemberAt(m.comm, m.member_rank) != nullptr;
-    });
-    if (also == theirs.memberships.end()) continue;
-    const Member& there = *model.MemberAt(ms.comm, also->member_rank);
-    if (there.rank_index != peer) continue;
+    const Membership* also = MembershipIn(theirs, ms.comm);
+    const Member* member = also == nullptr ? nullptr : model.MemberAt(ms.comm, also->member_rank);
+    if (member == nullptr || member->rank_index != peer) continue;
+    const Member& there = *member;
     const auto& calls = model.ranks[rank].collectives[&ms - own.memberships.data()];
     const auto both = [&](uint32_t i) {
       const Op* same = model.FindCollective(there, own.ops[i].seq);
       return i < index && same != nullptr && own.ops[i].state == OpState::kCompleted &&
              same->state == OpState::kCompleted;
     };
-    const auto first = std::find_if(calls.begin(), calls.end(), both);
+    const auto first = std::ranges::find_if(calls, both);
     const auto last = std::find_if(calls.rbegin(), calls.rend(), both);
     if (first == calls.end()) continue;
     const auto across = [&](uint32_t i) {
@@ -445,7 +469,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
   const CallKind reverse = OtherSideOf(op.kind);
-  if (!peer.recorded() || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder)
+  if (!peer.recorded() || !IsFramework(bundle.ranks[peer.rank_index]))
     return FindPointToPoint(peer, reverse, me, op.seq);
   const Exchanges &own = ExchangesOf(rank_index), &theirs = ExchangesOf(peer.rank_index);
   const Exchanges::Lane* lane = own.Find({op.membership, op.kind, op.root_or_peer});
@@ -481,14 +505,14 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
   if (!member.recorded()) return false;
   const std::vector<Unit>& units = ranks[member.rank_index].in_flight;
   const auto any = [&](const Unit& unit, auto&& holds) {
-    return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+    return std::ranges::any_of(unit.ops, [&](uint32_t i) {
       const Op& op = bundle.ranks[member.rank_index].ops[i];
       return op.membership == member.membership && op.kind == OtherSideOf(kind) && op.root_or_peer == peer && holds(op);
     });
   };
   // The peer may have issued later calls, which match the earlier ones of the member.
   return !units.empty() && any(units[0], [](const Op&) { return true; }) &&
-         std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+         std::ranges::any_of(units, [&](const Unit& unit) {
            return any(unit, [&](const Op& op) { return Met(member.rank_index, op) != true; });
          });
 }
@@ -496,15 +520,14 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
   if (!member.recorded()) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];
-  if (rank.source == Source::kFlightRecorder) return kUnknown;
+  if (IsFramework(rank)) return kUnknown;
   const Membership& ms = rank.memberships[member.membership];
   int64_t newest = ms.recorded->peers_lost > 0 ? kUnknown : 0;
   for (const PeerCount& p : ms.peers) {
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
   // Operations queued in a group that is still open are counted but not launched.
-  const bool open =
-      std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
+  const bool open = std::ranges::any_of(rank.threads, [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
     if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
@@ -523,7 +546,12 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
-bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+bool CompletionsAreRecorded(const Rank& rank, const Op* op) {
+  if (!IsFramework(rank)) return true;
+  if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
+  return std::ranges::any_of(rank.memberships, [](const Membership& ms) { return ms.completed >= 0; }) ||
+         std::ranges::any_of(rank.ops, [](const Op& o) { return o.state == OpState::kCompleted; });
+}
 
 std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const Model& model) {
   std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> unseen;
@@ -596,8 +624,7 @@ namespace {
 // "ranks 24-31", "8 ranks"; `range`: "8 ranks (0 .. 49)".
 std::string MembersText(const Communicator& comm, bool range) {
   constexpr size_t kColumns = 24;
-  const bool known =
-      !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
+  const bool known = !comm.members.empty() && std::ranges::none_of(comm.members, [](int32_t r) { return r < 0; });
   std::string number = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
   if (!known) return number;
   std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
@@ -621,7 +648,7 @@ std::string CommText(const Bundle& bundle, uint32_t comm_index) {
   const Communicator& comm = bundle.comms[comm_index];
   if (comm.name.empty()) return GroupText(comm);
   const auto alike = [&](const Communicator& other) { return &other != &comm && other.name == comm.name; };
-  if (IsOpen(comm) || std::none_of(bundle.comms.begin(), bundle.comms.end(), alike)) return comm.name;
+  if (IsOpen(comm) || std::ranges::none_of(bundle.comms, alike)) return comm.name;
   return absl::StrCat(comm.name, " (", MembersText(comm, false), ")");
 }
 

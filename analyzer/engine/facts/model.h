@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -22,6 +23,9 @@
 
 namespace lockstep {
 
+// Returns whether the data is a framework's, or a log's. It does not show where the process is.
+inline bool IsFramework(const Rank& rank) { return rank.source == Source::kFlightRecorder; }
+
 // What is known about a member of a communicator.
 struct Member {
   int32_t rank_index = -1;         // index into Bundle::ranks; -1 if the member left no data
@@ -34,9 +38,19 @@ struct Member {
   bool recorded() const { return membership != kNoIndex; }  // the rank left data about this communicator
 };
 
+// A member's part in an operation, as far as its data shows.
+struct MemberState {
+  const Op* op = nullptr;    // its own record of the operation
+  uint32_t unit = kNoIndex;  // index into RankView::in_flight
+  bool issued = false;
+  bool completed = false;  // by its record, or by its counters if there is no record
+  bool InFlight() const { return unit != kNoIndex; }
+};
+
 struct CommView {
   std::vector<Member> members;        // indexed by member rank
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
+  int64_t most_arrived = kNone;       // maximum over all members
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // Class of the communicator. Equal for all communicators created at the same place of the program on other ranks.
   std::string klass;
@@ -76,7 +90,19 @@ struct RankView {
   bool seen_moving = false;  // the rank made a call just before its data was taken
   // For each stream: when the GPU was last seen to finish an operation on it; 0 if no such time was recorded.
   std::vector<int64_t> finished_ns;
+
+  bool Gone() const { return host == HostState::kDead || host == HostState::kStopped; }
+  // Nothing is in flight, and the state of the rank's process is unknown.
+  bool Idle() const { return host == HostState::kUnknown && in_flight.empty(); }
 };
+
+// Returns the rank's membership in the communicator, or null.
+inline const Membership* MembershipIn(const Rank& rank, uint32_t comm) {
+  for (const Membership& ms : rank.memberships) {
+    if (ms.comm == comm) return &ms;
+  }
+  return nullptr;
+}
 
 // The process exited with status 0, or exit() closed its ring and nobody observed its end.
 inline bool EndedWell(const Rank& rank) {
@@ -85,6 +111,13 @@ inline bool EndedWell(const Rank& rank) {
   return rank.recorder_state == ring::RecorderState::kCleanExit &&
          (process.life == Life::kGone || process.life == Life::kUnknown);
 }
+// The same, and the process did not end because the job was being ended.
+inline bool EndedByItself(const Rank& rank) { return EndedWell(rank) && !rank.process.consequence; }
+
+// Returns whether the rank's record shows which operations completed, so that its other operations are known to be
+// unfinished. Some recorders never see a completion and report every operation as scheduled; a log of calls contains no
+// completions. `op` is one of the rank's operations, or null.
+bool CompletionsAreRecorded(const Rank& rank, const Op* op);
 
 class Model {
  public:
@@ -112,6 +145,12 @@ class Model {
   const Member* PeerOf(const Rank& rank, const Op& op) const { return MemberAt(CommOf(rank, op), op.root_or_peer); }
   // Returns the member's own record of collective `seq` (the first with that number), or null.
   const Op* FindCollective(const Member& member, int64_t seq) const;
+  // Returns the member's records with that number, as indexes into Rank::ops. A framework's batch has several.
+  std::span<const uint32_t> CollectivesAt(const Member& member, int64_t seq) const;
+  // Returns the member's part in collective `seq`.
+  MemberState StateOf(const Member& member, int64_t seq) const;
+  // Returns the peer's part in a rank's send or receive.
+  MemberState StateOf(int32_t rank_index, const Op& op, const Member& peer) const;
   // Returns the rank's membership in a communicator of this kind (the first of several), or null.
   const Member* MemberOfKind(int32_t rank_index, uint32_t kind) const;
   const Roles& roles() const;
@@ -141,13 +180,20 @@ class Model {
   bool WaitsForCall(const Member& member, ring::CallKind kind, int32_t peer) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
-  bool InFlight(int32_t rank_index, const Op& op) const;
+  bool InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
+  // Calls `look` with each operation that the rank has in flight, in program order.
+  template <typename Look>
+  void EachInFlight(size_t rank_index, Look look) const {
+    for (const Unit& unit : ranks[rank_index].in_flight) {
+      for (const uint32_t i : unit.ops) look(bundle.ranks[rank_index].ops[i]);
+    }
+  }
   // Returns how long before its data was taken the rank entered or completed the operation. kUnknown if the time of the
   // data is unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
     if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
-    return age < 0 && rank.source == Source::kFlightRecorder ? kUnknown : std::max<int64_t>(age, 0);
+    return age < 0 && IsFramework(rank) ? kUnknown : std::max<int64_t>(age, 0);
   }
   // Returns true if the operation was issued so shortly before the rank's data was taken that its absence on other
   // ranks proves nothing yet. A framework records an operation when it is enqueued, so its age includes time in the
@@ -169,7 +215,7 @@ class Model {
     if (bundle.known_stalled || op.state != OpState::kCompleted || op.completed_ns <= 0) return false;
     if (rank.captured_ns <= 0 || rank.set_back) return false;
     const int64_t age = rank.captured_ns - op.completed_ns;
-    return age < options_.late_after_ns && (age >= 0 || rank.source != Source::kFlightRecorder);
+    return age < options_.late_after_ns && (age >= 0 || !IsFramework(rank));
   }
 
  private:
@@ -199,6 +245,14 @@ std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const
 
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
+
+// Without GPU progress markers, it is unknown which operation a process waits for. Returns how long such a process has
+// waited for its GPU; -1 if it does not, or if the time is unknown.
+inline int64_t WaitedForUnseenWork(const Rank& rank, const RankView& view) {
+  const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
+                     rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
+  return waits ? rank.captured_ns - view.thread->wait_since_ns : -1;
+}
 
 // Returns the number of the rank's first collective on the communicator, and of the one after those that it completed.
 inline int64_t FirstOf(const Membership& ms) { return ms.first_seq >= 0 ? ms.first_seq : 1; }

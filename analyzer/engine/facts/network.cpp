@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/network.h"
+#include "analyzer/util/sorted.h"
 
 #include <algorithm>
 
@@ -14,8 +15,8 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
     if (!member.recorded()) continue;
     for (const NetworkOp& op : model.bundle.ranks[member.rank_index].network) {
       if (op.membership != member.membership || !ring::WaitsForNetwork(op.state)) continue;
-      if (ring::IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
-      if (!ring::IsCollective(kind) && ring::IsCollective(op.kind)) continue;
+      if (IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
+      if (!IsCollective(kind) && IsCollective(op.kind)) continue;
       StuckStep step;
       step.rank_index = member.rank_index;
       step.op = &op;
@@ -30,8 +31,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
   auto waited = [&](const StuckStep& step) {
     return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
   };
-  std::stable_sort(steps.begin(), steps.end(),
-                   [&](const StuckStep& a, const StuckStep& b) { return waited(a) > waited(b); });
+  std::ranges::stable_sort(steps, [&](const StuckStep& a, const StuckStep& b) { return waited(a) > waited(b); });
   return steps;
 }
 
@@ -44,7 +44,7 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
       // The sender has handed over the receiver's step, or does not know that the waiting receiver has space.
       if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
       const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
-      if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+      if (!Contains(links, link)) links.push_back(link);
     }
   }
   return links;

@@ -12,7 +12,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsPointToPoint;
 
 struct Place {
   uint32_t comm;
@@ -20,12 +19,12 @@ struct Place {
   const Op* op;
 };
 
-// The arguments (count, datatype) that most members at the same place of other communicators of the class passed, and
-// how many members passed them.
+using Arguments = std::pair<int64_t, uint8_t>;  // count, datatype
+
+// What members at the same place of the class's communicators passed: how many members, and what most of them passed.
 struct Vote {
-  std::map<std::pair<int64_t, uint8_t>, int> counts;
-  std::pair<int64_t, uint8_t> usual = {-1, 0};
-  int for_usual = 0, total = 0;
+  int total = 0, for_usual = 0;
+  Arguments usual = {-1, 0};
 };
 
 class Siblings {
@@ -37,7 +36,7 @@ class Siblings {
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&
-           vote.usual != std::pair(place.op->count, place.op->datatype);
+           vote.usual != Arguments(place.op->count, place.op->datatype);
   }
 
  private:
@@ -49,6 +48,7 @@ class Siblings {
     auto [it, fresh] = votes_.try_emplace(key);
     if (!fresh) return it->second;
     Vote& vote = it->second;
+    std::map<Arguments, int> counts;
     for (const uint32_t c : model_.kinds[kind]) {
       const std::vector<Member>& members = model_.comms[c].members;
       if (static_cast<size_t>(place.member) >= members.size()) continue;
@@ -57,11 +57,8 @@ class Siblings {
       const Op* op = model_.FindPointToPoint(m, place.op->kind, place.op->root_or_peer, place.op->seq);
       if (op == nullptr) continue;
       ++vote.total;
-      const int n = ++vote.counts[{op->count, op->datatype}];
-      if (n > vote.for_usual) {
-        vote.for_usual = n;
-        vote.usual = {op->count, op->datatype};
-      }
+      const Arguments passed(op->count, op->datatype);
+      if (++counts[passed] > vote.for_usual) vote.for_usual = counts[passed], vote.usual = passed;
       if (vote.total >= kEnough) break;
     }
     return vote;
@@ -92,9 +89,7 @@ const Op* At(const Rank& rank, const Model::Exchanges::Lane& lane, int64_t seq) 
 template <typename Look>
 void EachPair(const Model& model, uint32_t comm, Look look) {
   const std::vector<Member>& members = model.comms[comm].members;
-  const auto own = [&](const Member& m) {
-    return m.recorded() && model.bundle.ranks[m.rank_index].source != Source::kFlightRecorder;
-  };
+  const auto own = [&](const Member& m) { return m.recorded() && !IsFramework(model.bundle.ranks[m.rank_index]); };
   for (size_t m = 0; m < members.size(); ++m) {
     if (!own(members[m])) continue;
     for (const auto& [key, lane] : model.ExchangesOf(members[m].rank_index).lanes) {
@@ -123,19 +118,16 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   for (size_t m = 0; m < members.size(); ++m) {
     if (!members[m].recorded()) continue;
     const Rank& rank = model.bundle.ranks[members[m].rank_index];
-    if (rank.source != Source::kFlightRecorder) continue;
-    for (const Unit& unit : model.ranks[members[m].rank_index].in_flight) {
-      for (const uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        const Member* peer = model.PeerOf(rank, op);
-        if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) continue;
-        bool counted = false;
-        const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
-        if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
-        if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
-          first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
-      }
-    }
+    if (!IsFramework(rank)) continue;
+    model.EachInFlight(members[m].rank_index, [&](const Op& op) {
+      const Member* peer = model.PeerOf(rank, op);
+      if (op.membership != members[m].membership || op.kind != CallKind::kSend || peer == nullptr) return;
+      bool counted = false;
+      const Op* other = model.OtherSide(members[m].rank_index, op, *peer, &counted);
+      if (other == nullptr || !counted || ExchangeFits(op, *other)) return;
+      if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
+        first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
+    });
   }
   return first;
 }
@@ -207,7 +199,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
         if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);
       });
     }
-    std::sort(first.pairs.begin(), first.pairs.end());
+    std::ranges::sort(first.pairs);
     const bool tell_sender = first.odd_ranks[0] == from;
     first.odd_op = tell_sender ? send : recv;
     first.odd_rank = first.odd_ranks[0];

@@ -31,21 +31,21 @@ bool IsBackward(const std::string& frame) {
 
 // PyTorch runs the backward pass on a separate thread while the main thread waits for it.
 std::vector<std::string> WaitInBackward(const Process& process, const std::vector<std::string>& stack) {
-  if (process.evidence == nullptr || std::none_of(stack.begin(), stack.end(), IsBackward)) return {};
+  if (process.evidence == nullptr || std::ranges::none_of(stack, IsBackward)) return {};
   int looked = 0;
   for (const ThreadStack& thread : process.evidence->threads()) {
     if (++looked > kMostThreads) break;
     const std::vector<std::string> frames = StackTexts(thread, *process.evidence);
     const auto worker = [](const std::string& frame) { return Holds(frame, "torch::autograd::Engine::thread_"); };
-    if (std::none_of(frames.begin(), frames.end(), worker)) continue;
+    if (std::ranges::none_of(frames, worker)) continue;
     if (std::vector<std::string> wait = WaitAndCallers(frames); !wait.empty()) return wait;
   }
   return {};
 }
 
 bool OnlyKernel(const std::vector<std::string>& stack) {
-  return std::all_of(stack.begin(), stack.end(),
-                     [](const std::string& frame) { return ParseFrame(frame).kind() == StackFrame::KERNEL; });
+  return std::ranges::all_of(stack,
+                             [](const std::string& frame) { return ParseFrame(frame).kind() == StackFrame::KERNEL; });
 }
 
 }  // namespace
@@ -82,8 +82,7 @@ google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::str
 }
 
 bool HasCalls(const Rank& rank) {
-  return !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                                          [](const Membership& ms) { return ms.issued > 0; });
+  return !rank.ops.empty() || std::ranges::any_of(rank.memberships, [](const Membership& ms) { return ms.issued > 0; });
 }
 
 ProcessPlace PlaceOfProcess(const Process& process) {
@@ -150,8 +149,7 @@ bool OnlyProcessesKnown(const Bundle& bundle) {
 
 bool ProcessesLookedAt(const Bundle& bundle) {
   const auto looked_at = [](const Rank& rank) { return LookedAt(rank.process); };
-  return std::any_of(bundle.ranks.begin(), bundle.ranks.end(), looked_at) &&
-         std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [&](const Rank& rank) {
+  return std::ranges::any_of(bundle.ranks, looked_at) && std::ranges::all_of(bundle.ranks, [&](const Rank& rank) {
            return rank.source == Source::kFlightRecorder &&
                   (looked_at(rank) || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
          });

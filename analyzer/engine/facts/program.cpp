@@ -11,10 +11,6 @@
 namespace lockstep {
 namespace {
 
-using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 // Number of calls after a difference that are compared to see how the two programs rejoin.
 constexpr size_t kLookAhead = 24;
 // Number of calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
@@ -146,8 +142,7 @@ class Aligner {
           if (n > length) ++votes[first ? 0 : 1];
         }
       }
-      if (votes[0] >= 2 && votes[1] == 0) return 0;
-      if (votes[1] >= 2 && votes[0] == 0) return 1;
+      if (const int keeps = Agreed(votes); keeps >= 0) return keeps;
       if (votes[0] == 0 && votes[1] == 0) return -1;
     }
     return -1;
@@ -244,7 +239,7 @@ class Aligner {
              model_.WaitsForCall(members[static_cast<size_t>(peer) % members.size()], call.op->kind, ms.member_rank);
     }
     const int64_t next = ms.issued != kNone ? ms.issued + 1 : FirstOf(ms);
-    return std::any_of(members.begin(), members.end(), [&](const Member& m) {
+    return std::ranges::any_of(members, [&](const Member& m) {
       const Op* op = model_.FindCollective(m, next);
       return op != nullptr && op->kind == call.op->kind && IsUnfinished(op->state);
     });
@@ -257,12 +252,12 @@ class Aligner {
       const Op* theirs = model_.FindCollective(m, op.seq);
       const auto& ops = model_.bundle.ranks[m.rank_index].ops;
       const auto& units = model_.ranks[m.rank_index].in_flight;
-      return theirs == nullptr || std::none_of(units.begin(), units.end(), [&](const Unit& unit) {
+      return theirs == nullptr || std::ranges::none_of(units, [&](const Unit& unit) {
                return &ops[unit.ops[0]] < theirs && ops[unit.ops[0]].membership == m.membership;
              });
     };
     const auto& members = model_.comms[model_.CommOf(model_.bundle.ranks[rank_index], op)].members;
-    return 2 * std::count_if(members.begin(), members.end(), is_in) < static_cast<ptrdiff_t>(members.size());
+    return 2 * std::ranges::count_if(members, is_in) < static_cast<ptrdiff_t>(members.size());
   }
 
   // Returns whether `a` also makes the remaining calls of `b`, only some of them later.
@@ -314,7 +309,7 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* dif
     const Op* op = model.FindCollective(m, seq);
     if (op == nullptr) continue;
     ++seen;
-    auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
+    auto same = std::ranges::find_if(calls, [&](const auto& call) {
       return CompareCalls(model.bundle, *call.first, *op, nullptr, nullptr) == FINDING_UNSPECIFIED;
     });
     if (same == calls.end() && calls.size() == kMostCalls) return nullptr;
@@ -354,8 +349,7 @@ std::span<const Token> From(const Model& model, const Program& program, const To
       at = std::lower_bound(segment.begin(), segment.end(), op, [](const Token& t, const Op* o) { return t.op < o; });
       if (at == segment.end() || at->op != op) continue;
     } else {
-      at = std::find_if(segment.begin(), segment.end(),
-                        [&](const Token& t) { return t.op->seq == seq && SameKindOfCall(t, like); });
+      at = std::ranges::find_if(segment, [&](const Token& t) { return t.op->seq == seq && SameKindOfCall(t, like); });
     }
     if (segment.end() - at >= 2) return {at, segment.end()};
   }
@@ -439,8 +433,9 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
   const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
-  return comm == kNoIndex || std::none_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
-                                          [&](const Member& m) { return m.rank_index >= 0 && m.rank_index != d.rank; });
+  return comm == kNoIndex || std::ranges::none_of(model.comms[comm].members, [&](const Member& m) {
+           return m.rank_index >= 0 && m.rank_index != d.rank;
+         });
 }
 
 // The programs of the ranks with one role, and which of these ranks left it.
@@ -485,8 +480,7 @@ class Family {
   void ChooseReference() {
     std::vector<const Program*> candidates;
     for (const Program& p : programs_) candidates.push_back(&p);
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Program* a, const Program* b) { return a->calls > b->calls; });
+    std::ranges::stable_sort(candidates, [](const Program* a, const Program* b) { return a->calls > b->calls; });
     if (candidates.size() > kCandidates) candidates.resize(kCandidates);
     for (const Program* candidate : candidates) {
       std::vector<const Program*> differ;
@@ -630,7 +624,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   }
   // If several threads of a rank left their program, the first one to leave is used.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
-  std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
+  std::ranges::stable_sort(found, [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),

@@ -25,6 +25,12 @@ struct Divergence {
   bool by_history = false;
 };
 
+// Of two calls that differ, returns the one that several precedents agree with, and none contradicts: 0 the first, 1
+// the second, -1 none. `votes` are the numbers of precedents for each.
+inline int Agreed(const int (&votes)[2]) {
+  return votes[0] >= 2 && votes[1] == 0 ? 0 : votes[1] >= 2 && votes[0] == 0 ? 1 : -1;
+}
+
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
 // If there are only two such ranks, the reference is the one that continued as both did there earlier. If the job did
 // not hang, swapped calls of two communicators are a divergence, too.

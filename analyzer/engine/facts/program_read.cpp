@@ -13,9 +13,6 @@
 namespace lockstep {
 namespace {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 // Identifies operations that are numbered together: a communicator's collectives, or its sends to (or receives from)
 // one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
@@ -40,13 +37,6 @@ class ByLane {
   absl::flat_hash_map<LaneKey, Value> exchanges_;
 };
 
-// A captured operation has no number and runs as often as the graph is launched, so its replays count.
-bool Counts(const Op& op) {
-  if (op.state == OpState::kCaptured) return false;
-  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
-         (IsCollective(op.kind) || IsPointToPoint(op.kind));
-}
-
 class Reader {
  public:
   explicit Reader(const Model& model)
@@ -67,8 +57,8 @@ class Reader {
       for (const Op& op : rank.ops) {
         if (Reads(rank, op)) numbers_[op].push_back(op.seq);
       }
-      for (auto& numbers : numbers_.collectives()) std::sort(numbers.begin(), numbers.end());
-      for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
+      for (auto& numbers : numbers_.collectives()) std::ranges::sort(numbers);
+      for (auto& [lane, numbers] : numbers_.exchanges()) std::ranges::sort(numbers);
     }
     const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
     std::map<uint64_t, int> makers;  // number of the rank's threads by kind of call
@@ -113,7 +103,7 @@ class Reader {
   };
 
   bool Reads(const Rank& rank, const Op& op) const {
-    return Counts(op) && !given_up_[rank.memberships[op.membership].comm];
+    return IsOfProgram(op) && !given_up_[rank.memberships[op.membership].comm];
   }
 
   // Returns how often the thread makes each kind of call; empty if there is only one thread.
@@ -148,7 +138,7 @@ class Reader {
       // Numbers of one lane are consecutive, so a gap means missing records. But a hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
-      bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      bool gap = step != 1 && !IsFramework(rank) && !t.exchange;
       if (gap && several && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),

@@ -28,6 +28,13 @@ struct Program {
   size_t calls = 0;
 };
 
+// Returns whether the operation is part of the program. A captured operation has no number and runs as often as the
+// graph is launched, so its replays count.
+inline bool IsOfProgram(const Op& op) {
+  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
+         op.state != OpState::kCaptured && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind));
+}
+
 // Programs by role: same kinds of communicators, same place in the pipeline, and a thread with the same calls. A rank
 // has one program for each thread that issues operations. Threads are identified by their calls, not by their number.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);

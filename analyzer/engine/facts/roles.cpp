@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-using ring::IsPointToPoint;
-
 // A group of sends and receives with at least this many peers on one communicator is an exchange among its members. A
 // rank of a pipeline has two peers, no matter how many calls a group contains (for example, one that it never ended).
 constexpr size_t kPeersOfExchange = 3;

@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/splits.h"
+#include "analyzer/util/sorted.h"
 
 #include <algorithm>
 #include <map>
@@ -34,14 +35,13 @@ struct Pattern {
   auto operator<=>(const Pattern&) const = default;
 };
 
-std::string RankList(const Bundle& bundle, const CommView& view) {
+std::string RankList(const CommView& view) {
   std::string text;
   size_t shown = 0;
   for (const Member& m : view.members) {
-    if (m.global_rank < 0 && m.rank_index < 0) continue;
+    if (m.global_rank < 0) continue;
     if (shown++ == kRanksShown) return absl::StrCat(text, ", ...");
-    absl::StrAppend(&text, text.empty() ? "" : ", ",
-                    m.rank_index >= 0 ? bundle.ranks[m.rank_index].rank : m.global_rank);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", m.global_rank);
   }
   return text;
 }
@@ -51,7 +51,7 @@ class Split {
   // If `parent` is kNoIndex, these are groups with one description in a framework's dumps, and places are global ranks.
   Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal)
       : model_(model), bundle_(model.bundle), entries_(std::move(entries)), parent_(parent), ordinal_(ordinal) {
-    std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
+    std::ranges::sort(entries_, {}, &Entry::place);
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
     }
@@ -59,20 +59,15 @@ class Split {
 
   void Colours(bool stalled, std::vector<SplitFault>* faults) const {
     if (children_.size() < 2) return;
-    bool have = false;
     Fit best;
-    size_t equals = 0;
+    size_t equals = 0;  // number of patterns that fit equally well
     for (const Pattern& pattern : Candidates()) {
       Fit fit = Measure(pattern);
-      if (!have || fit.odd.size() < best.odd.size()) {
-        best = std::move(fit);
-        have = true;
-        equals = 1;
-      } else if (fit.odd.size() == best.odd.size()) {
-        ++equals;
-      }
+      if (equals > 0 && fit.odd.size() > best.odd.size()) continue;
+      equals = equals > 0 && fit.odd.size() == best.odd.size() ? equals + 1 : 1;
+      if (equals == 1) best = std::move(fit);
     }
-    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
+    if (best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // A pattern is strong under two conditions. At least two communicators fit it exactly; and their number plus that
     // of the odd members is at least half the number of communicators. Fewer may be a coincidence or intended.
     const bool strong = best.exact >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
@@ -105,7 +100,7 @@ class Split {
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
       fault.Flag(!fault.missing.empty());
-      fault.Names(CommName(bundle_.comms[fault.comm]), RankList(bundle_, model_.comms[fault.comm]));
+      fault.Names(CommName(bundle_.comms[fault.comm]), RankList(model_.comms[fault.comm]));
     } else {
       const Entry* usual = nullptr;
       if (fault.home != kNoIndex) {
@@ -126,7 +121,7 @@ class Split {
       group->set_id(bundle_.comms[comm].id);
       group->set_name(bundle_.comms[comm].name);
       group->set_size(static_cast<int32_t>(children_.at(comm).size()));
-      sizes->add_members(RankList(bundle_, model_.comms[comm]));
+      sizes->add_members(RankList(model_.comms[comm]));
     }
     faults->push_back(std::move(fault));
   }
@@ -154,16 +149,15 @@ class Split {
       if (list.size() < 2) continue;
       std::map<int64_t, size_t> steps;
       for (size_t k = 1; k < list.size(); ++k) ++steps[entries_[list[k]].place - entries_[list[k - 1]].place];
-      const int64_t step = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
-                             return a.second < b.second;
-                           })->first;
+      const int64_t step =
+          std::ranges::max_element(steps, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
       if (steps.size() == 1) ++votes[{step, static_cast<int64_t>(list.size())}];
       ++strides[step];
     }
     std::vector<std::pair<size_t, Pattern>> order;
     order.reserve(votes.size());
     for (const auto& [pattern, count] : votes) order.push_back({count, pattern});
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<Pattern> found;
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
@@ -175,8 +169,7 @@ class Split {
       for (const auto& [stride, count] : strides) {
         for (int64_t size : {middle, middle + 1}) {
           const Pattern p{stride, size};
-          if (size > 1 && found.size() < kMaxPatterns && std::find(found.begin(), found.end(), p) == found.end())
-            found.push_back(p);
+          if (size > 1 && found.size() < kMaxPatterns && !Contains(found, p)) found.push_back(p);
         }
       }
     }
@@ -333,9 +326,8 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     const auto& members = model.comms[c].members;
-    const bool framework = std::any_of(members.begin(), members.end(), [&](const Member& m) {
-      return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
-    });
+    const bool framework = std::ranges::any_of(
+        members, [&](const Member& m) { return m.rank_index >= 0 && IsFramework(bundle.ranks[m.rank_index]); });
     if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined")
       families[comm.name].push_back(c);
   }
@@ -346,12 +338,10 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
     bool apart = true;
     for (uint32_t c : list) {
       const auto& members = model.comms[c].members;
-      for (size_t m = 0; m < members.size() && apart; ++m) {
-        const int32_t rank =
-            members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
-        apart =
-            rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
-        entries.push_back({rank, members[m].rank_index, c, 0});
+      for (const Member& m : members) {
+        apart = apart && m.global_rank >= 0 && taken.insert(m.global_rank).second &&
+                (m.rank_index < 0 || m.membership != kNoIndex);
+        entries.push_back({m.global_rank, m.rank_index, c, 0});
       }
     }
     if (!apart) continue;

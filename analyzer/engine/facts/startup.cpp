@@ -1,6 +1,7 @@
 #include "analyzer/engine/facts/startup.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -70,7 +71,7 @@ int64_t InFirstOperations(const Rank& rank) {
   int64_t sum = kNotRecorded;
   for (size_t i = 0; i < rank.ops.size() && open > 0; ++i) {
     const Op& op = rank.ops[i];
-    if (op.membership >= wanted.size() || !wanted[op.membership] || !ring::IsCollective(op.kind)) continue;
+    if (op.membership >= wanted.size() || !wanted[op.membership] || !IsCollective(op.kind)) continue;
     wanted[op.membership] = false;
     --open;
     if (op.seq != rank.memberships[op.membership].first_seq || op.group != 0 || op.replayed) continue;
@@ -112,16 +113,14 @@ class StartUpStory {
         if (part.leave == 0 && ms.state != ring::CommState::kInitializing) continue;  // its return time is not recorded
         of_rank_[r].push_back({call_of_comm_[ms.comm], static_cast<uint32_t>(call.parts.size())});
         call.parts.push_back(part);
-        if (outside) continue;
-        if (!counted[ms.comm]) {
-          counted[ms.comm] = true;
-          ++call.made;
-          call.size = std::max(call.size, comm.size);
-          if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
-        }
+        if (outside || counted[ms.comm]) continue;
+        counted[ms.comm] = true;
+        ++call.made;
+        call.size = std::max(call.size, comm.size);
+        if (call.names.size() < kMostNames) call.names.insert(NameOf(comm));
       }
     }
-    return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
+    return std::ranges::any_of(calls_, [](const Call& c) { return !c.parts.empty(); });
   }
 
   // Finds the offset of each host to the job's time. A host whose clock was not aligned uses its wall clock.
@@ -130,8 +129,7 @@ class StartUpStory {
     for (const ClockOffset& clock : verdict.clocks()) {
       if (clock.uncertainty_ns() >= 0) known[clock.host()] = clock.offset_ns();
     }
-    const auto first = std::find_if(bundle_.ranks.begin(), bundle_.ranks.end(),
-                                    [&](const Rank& rank) { return known.contains(rank.host); });
+    const auto first = std::ranges::find_if(bundle_.ranks, [&](const Rank& rank) { return known.contains(rank.host); });
     const int64_t base = first == bundle_.ranks.end() ? 0 : first->real_minus_mono_ns - known[first->host];
     offset_of_rank_.reserve(bundle_.ranks.size());
     for (const Rank& rank : bundle_.ranks) {
@@ -172,8 +170,8 @@ class StartUpStory {
       if (!complete) call.end = 0;
     }
     for (auto& mine : of_rank_) {
-      std::sort(mine.begin(), mine.end(),
-                [&](const auto& a, const auto& b) { return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b); });
+      std::ranges::sort(
+          mine, [&](const auto& a, const auto& b) { return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b); });
     }
     FindSerial();
     FindPhases();
@@ -186,26 +184,16 @@ class StartUpStory {
     for (const Call& call : calls_) {
       if (call.parts.empty()) continue;
       order.push_back(&call);
-      for (const Part& part : call.parts) end = std::max(end, std::max(part.leave, part.enter));
+      for (const Part& part : call.parts) end = std::max({end, part.leave, part.enter});
     }
-    int64_t begin = std::numeric_limits<int64_t>::max();
-    for (const Call* call : order) begin = std::min(begin, call->begin);
-    out->set_total_ns(end - begin);
-    int64_t waiting = 0, ranks = 0;
-    for (const auto& mine : of_rank_) {
-      if (mine.empty()) continue;
-      ++ranks;
-      for (const auto& at : mine) {
-        const Part& part = At(at);
-        const int64_t last_in = calls_[at.first].last_in;
-        waiting += std::max<int64_t>(0, std::min(part.leave == 0 ? last_in : part.leave, last_in) - part.enter);
-      }
-    }
-    waiting = ranks > 0 ? waiting / ranks : 0;
-    out->set_waiting_ns(waiting);
-    out->set_serial_ns(serial_ns_);
+    out->set_total_ns(end);
+    int64_t waiting = 0;
+    for (const RankPhases& p : phases_) waiting += p.ns[kWaiting];
+    const auto ranks = std::ranges::count_if(of_rank_, [](const auto& mine) { return !mine.empty(); });
+    out->set_waiting_ns(ranks > 0 ? waiting / ranks : 0);
+    out->set_serial_ns(ranks > 0 ? saved_ns_ / ranks : 0);
     out->set_creations_total(static_cast<int32_t>(order.size()));
-    std::stable_sort(order.begin(), order.end(), [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
+    std::ranges::stable_sort(order, [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
     for (size_t i = 0; i < order.size() && i < kMaxCreations; ++i) WriteCall(*order[i], out->add_creations());
     WritePhases(out);
     WriteRanks(out);
@@ -217,9 +205,7 @@ class StartUpStory {
 
   const Part& At(const Place& p) const { return calls_[p.first].parts[p.second]; }
 
-  static int64_t Span(const Call& call) {
-    return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
-  }
+  static int64_t Span(const Call& call) { return (call.end != 0 ? call.end : call.last_in) - call.begin; }
 
   // Returns whether the creation `later` needs a communicator that `earlier` created.
   bool Needs(uint32_t later, uint32_t earlier) const {
@@ -238,13 +224,10 @@ class StartUpStory {
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
-    int64_t saved = 0, ranks = 0;
     for (const auto& mine : of_rank_) {
-      if (mine.empty()) continue;
-      ++ranks;
       int64_t run_work = 0, run_longest = 0;
       auto close = [&] {
-        saved += run_work - run_longest;
+        saved_ns_ += run_work - run_longest;
         run_work = run_longest = 0;
       };
       for (size_t i = 0; i < mine.size(); ++i) {
@@ -254,18 +237,14 @@ class StartUpStory {
             part.leave == 0 ? 0 : std::max<int64_t>(0, part.leave - std::max(part.enter, call.last_in));
         if (i > 0) {
           const Part& before = At(mine[i - 1]);
-          const bool after = before.leave != 0 && part.enter >= before.leave && part.enter - before.leave < kPause;
-          bool apart = after;
-          if (after) {
+          bool apart = before.leave != 0 && part.enter >= before.leave && part.enter - before.leave < kPause;
+          if (apart) {
             auto [it, fresh] = needs.try_emplace((uint64_t{mine[i].first} << 32) | mine[i - 1].first, false);
             if (fresh) it->second = Needs(mine[i].first, mine[i - 1].first);
             apart = !it->second;
           }
-          if (apart) {
-            ++votes[mine[i].first];
-          } else {
-            close();
-          }
+          votes[mine[i].first] += apart;
+          if (!apart) close();
         }
         run_work += work;
         run_longest = std::max(run_longest, work);
@@ -274,7 +253,6 @@ class StartUpStory {
     }
     for (size_t c = 0; c < calls_.size(); ++c)
       calls_[c].serial = 2 * static_cast<size_t>(votes[c]) > calls_[c].parts.size();
-    serial_ns_ = ranks > 0 ? saved / ranks : 0;
   }
 
   static bool IsSplit(const Bundle& bundle, const Call& call) {
@@ -312,8 +290,8 @@ class StartUpStory {
 
   void WritePhases(StartUp* out) const {
     // For each phase, the rank that was last by the largest margin.
-    std::pair<int64_t, int32_t> last[kPhases];
-    for (auto& l : last) l = {0, -1};
+    std::array<std::pair<int64_t, int32_t>, kPhases> last;
+    last.fill({0, -1});
     for (const Call& call : calls_) {
       if (call.parts.size() < 2 || call.last_by <= 0) continue;
       auto& l = last[IsSplit(bundle_, call) ? kSplits : kRoots];
@@ -335,9 +313,9 @@ class StartUpStory {
       const int64_t median = Median(std::move(values));
       to->set_median_ns(median);
       to->set_longest_ns(std::max<int64_t>(longest, 0));
-      to->set_longest_rank(longest_rank < 0 ? -1 : bundle_.ranks[longest_rank].rank);
+      to->set_longest_rank(NumberOf(longest_rank));
       if (phase == kComing && longest > median) last[phase] = {longest - median, longest_rank};
-      to->set_last_rank(last[phase].second < 0 ? -1 : bundle_.ranks[last[phase].second].rank);
+      to->set_last_rank(NumberOf(last[phase].second));
       to->set_last_by_ns(last[phase].first);
     }
   }
@@ -366,6 +344,7 @@ class StartUpStory {
     }
   }
 
+  int32_t NumberOf(int32_t rank_index) const { return rank_index < 0 ? -1 : bundle_.ranks[rank_index].rank; }
   static const std::string& NameOf(const Communicator& comm) { return comm.name.empty() ? comm.id : comm.name; }
   // Returns the communicator that was split; kNoIndex if it is unknown.
   uint32_t ParentOf(const Call& call) const { return model_.comms[call.comm].parent; }
@@ -381,7 +360,7 @@ class StartUpStory {
     for (const Part& part : call.parts) {
       if (part.leave != 0) own.push_back(part.leave - part.enter);
     }
-    if (!own.empty()) out->set_longest_ns(*std::max_element(own.begin(), own.end()));
+    if (!own.empty()) out->set_longest_ns(*std::ranges::max_element(own));
     out->set_median_ns(Median(std::move(own)));
     out->set_last_rank(call.parts.size() > 1 ? bundle_.ranks[call.last_rank].rank : -1);
     out->set_last_by_ns(call.parts.size() > 1 ? call.last_by : 0);
@@ -403,9 +382,8 @@ class StartUpStory {
       ++times;
       if (worst == nullptr || call->last_by > worst->last_by) worst = call;
     }
-    const auto worst = std::max_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
-      return a.second.second->last_by < b.second.second->last_by;
-    });
+    const auto worst = std::ranges::max_element(
+        last, [](const auto& a, const auto& b) { return a.second.second->last_by < b.second.second->last_by; });
     if (worst == last.end()) return;
     WriteCall(*worst->second.second, out->mutable_latest());
     out->set_latest_host(bundle_.ranks[worst->first].host);
@@ -419,7 +397,7 @@ class StartUpStory {
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
   std::vector<int64_t> offset_of_rank_;      // to be added to the rank's times
   std::vector<RankPhases> phases_;           // by rank
-  int64_t serial_ns_ = 0;
+  int64_t saved_ns_ = 0;  // what all ranks together would save if independent creations were made at the same time
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "analyzer/engine/facts/stopped.h"
+#include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,9 +8,6 @@
 
 namespace lockstep {
 namespace {
-
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
@@ -24,19 +21,13 @@ constexpr size_t kAsked = 64;
 
 class Comparer {
  public:
-  explicit Comparer(const Model& model) : model_(model) {
-    for (const CommView& view : model.comms) {
-      int64_t furthest = kUnknown;
-      for (const Member& m : view.members) furthest = std::max(furthest, m.arrived);
-      furthest_.push_back(furthest);
-    }
-  }
+  explicit Comparer(const Model& model) : model_(model) {}
 
   // Returns whether the rank's place in the program can be compared with that of others. Only frameworks' dumps count
   // sends and receives in the same way and do not record where the process waits.
   bool Usable(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.damaged) return false;
+    if (!IsFramework(rank) || rank.damaged) return false;
     std::set<uint32_t> kinds;
     for (const Membership& ms : rank.memberships) kinds.insert(model_.comms[ms.comm].kind);
     return kinds.size() == rank.memberships.size();
@@ -68,7 +59,8 @@ class Comparer {
         const Member* member = model_.MemberOfKind(static_cast<int32_t>(rank), comm.kind);
         if (!IsCollective(op.kind) || comm.used_for_p2p || member == nullptr) continue;
         const int64_t issued = Of(*member).issued;
-        if (issued >= 0 && std::max(issued, member->arrived) < op.seq && furthest_[Of(*member).comm] >= op.seq)
+        if (issued >= 0 && std::max(issued, member->arrived) < op.seq &&
+            model_.comms[Of(*member).comm].most_arrived >= op.seq)
           return &op;
       }
     }
@@ -115,7 +107,6 @@ class Comparer {
   }
 
   const Model& model_;
-  std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
 };
 
 }  // namespace
@@ -135,7 +126,7 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
       if (model.ranks[r].host != HostState::kUnknown || own > kMayFillQueue) continue;
       // Only ranks with more calls in flight can show that this rank stopped.
       const auto more = [&](size_t other) { return model.ranks[other].in_flight.size() > std::max<size_t>(own, 1); };
-      if (std::count_if(asked.begin(), asked.end(), more) < kWitnessed) continue;
+      if (std::ranges::count_if(asked, more) < kWitnessed) continue;
       StoppedHost host;
       int32_t beside = 0;
       for (const size_t other : asked) {

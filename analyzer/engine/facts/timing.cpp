@@ -15,8 +15,6 @@ namespace lockstep {
 namespace {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 // Limit for all ranks together. The newest operations show how the job runs now.
 constexpr size_t kTimedOps = size_t{4} << 20;
@@ -32,7 +30,7 @@ int64_t UsualLateness(const Rank& rank) {
     case TimeSource::kFrameworkDurations: return 100 * kMillisecond;
     case TimeSource::kUnknown: break;
   }
-  return (rank.source == Source::kFlightRecorder ? 100 : 10) * kMillisecond;
+  return (IsFramework(rank) ? 100 : 10) * kMillisecond;
 }
 
 }  // namespace
@@ -116,8 +114,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
     std::nth_element(timed.ops.begin(), keep, timed.ops.end(), by_end);
     timed.ops.erase(timed.ops.begin(), keep);
   }
-  if (!std::is_sorted(timed.ops.begin(), timed.ops.end(), by_end))
-    std::sort(timed.ops.begin(), timed.ops.end(), by_end);
+  if (!std::ranges::is_sorted(timed.ops, by_end)) std::ranges::sort(timed.ops, by_end);
   timed.ops.shrink_to_fit();
 }
 
@@ -176,8 +173,7 @@ void Timing::FindMeetings() {
     if (!of.dense()) {
       sorted.assign(attendance.begin() + of.begin, attendance.begin() + of.end);
       const auto seq = [&](const Attendance& a) { return OpOf(a).seq; };
-      std::stable_sort(sorted.begin(), sorted.end(),
-                       [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
+      std::ranges::stable_sort(sorted, [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
       const Attendance* const end = sorted.data() + sorted.size();
       for (const Attendance* it = sorted.data(); it != end;) {
         const Attendance* const first = it;
@@ -229,7 +225,7 @@ void Timing::FindHandovers() {
   std::vector<Side> sides;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not match sends with receives
+    if (IsFramework(rank)) continue;  // its numbers do not match sends with receives
     const auto several = GroupsOfSeveral(rank);
     for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
       const TimedOp& t = ranks[r].ops[i];
@@ -245,7 +241,7 @@ void Timing::FindHandovers() {
   const auto key = [](const Side& s) {
     return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed);
   };
-  std::sort(sides.begin(), sides.end(), [&](const Side& a, const Side& b) { return key(a) < key(b); });
+  std::ranges::sort(sides, [&](const Side& a, const Side& b) { return key(a) < key(b); });
   for (size_t i = 0; i + 1 < sides.size(); ++i) {
     const Side &a = sides[i], &b = sides[i + 1];
     if (a.comm != b.comm || a.sender != b.sender || a.receiver != b.receiver || a.seq != b.seq || a.receives ||
@@ -266,7 +262,7 @@ std::string ClockText(const Rank& rank, const TimedRank& timed) {
     case TimeSource::kFrameworkDurations: return "framework";
     case TimeSource::kUnknown: break;
   }
-  return rank.source == Source::kFlightRecorder ? "framework" : "gpu marks";
+  return IsFramework(rank) ? "framework" : "gpu marks";
 }
 
 }  // namespace lockstep

@@ -1,23 +1,12 @@
 #include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
-#include <set>
 
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/facts/finished.h"
 
 namespace lockstep {
 
-using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
-
-// Returns whether the GPU is known to hang on its own.
-bool IsFaulty(Front front) {
-  return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
-}
 
 // At most this many of the last completions may be missing from a dump, because the framework's watchdog has not
 // noticed them yet.
@@ -26,32 +15,29 @@ constexpr int32_t kBetweenLooks = 2;
 constexpr int64_t kNoticed = 2'000'000'000;
 
 bool MakesWithoutBlocking(const Rank& rank) {
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+  return std::ranges::any_of(rank.memberships, [](const Membership& ms) {
     return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
   });
 }
 
 // Finds the oldest unfinished operation of a stream if Lockstep's own record lost it. The operation is known only from
 // the stream's tickets, which count the work put on the stream, from 1.
-void FindLostOnStreams(const Rank& rank, const RankView& view, Queue* queue) {
+void FindLostOnStreams(const Model& model, Queue* queue) {
+  const Rank& rank = model.bundle.ranks[queue->rank];
   for (uint32_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
     if ((queue->stream != kNoIndex && queue->stream != s) || !stream.marked || stream.completed >= stream.issued)
       continue;
     const Op* oldest = nullptr;
     bool recorded = false, one_lane = true;
-    for (const Unit& unit : view.in_flight) {
-      for (uint32_t i : unit.ops) {
-        const Op& op = rank.ops[i];
-        if (op.stream != s) continue;
-        recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
-        if (op.ticket <= 0) continue;
-        one_lane &= IsCollective(op.kind) &&
-                    (oldest == nullptr ||
-                     (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
-        if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
-      }
-    }
+    model.EachInFlight(queue->rank, [&](const Op& op) {
+      if (op.stream != s) return;
+      recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
+      if (op.ticket <= 0) return;
+      one_lane &= IsCollective(op.kind) && (oldest == nullptr || (oldest->membership == op.membership &&
+                                                                  op.ticket - op.seq == oldest->ticket - oldest->seq));
+      if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
+    });
     if (recorded || oldest == nullptr) continue;
     queue->overwritten = true;
     queue->lost_started |= stream.started > stream.completed;
@@ -84,8 +70,8 @@ void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
   // without completed operations comes from a ring that was full of unfinished ones.
-  full_rings_ = std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
-    return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
+  full_rings_ = std::ranges::any_of(model_.bundle.ranks, [](const Rank& rank) {
+    return IsFramework(rank) && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
   queues.reserve(hosts_);
   for (size_t r = 0; r < hosts_; ++r) {
@@ -95,7 +81,7 @@ void WaitGraph::MakeQueues() {
     first_unit_.push_back(static_cast<uint32_t>(place_of_unit_.size()));
     const bool starts =
         rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
-    const bool by_stream = starts && rank.source != Source::kFlightRecorder;
+    const bool by_stream = starts && !IsFramework(rank);
     const auto add_queue = [&](uint32_t stream) {
       queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
     };
@@ -122,7 +108,7 @@ void WaitGraph::FindLost(size_t rank_index) {
   const auto& units = model_.ranks[rank_index].in_flight;
   for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
     Queue& queue = queues[q];
-    if (rank.source == Source::kFlightRecorder || rank.damaged) {
+    if (IsFramework(rank) || rank.damaged) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
       bool begun = false;  // if starts are recorded: the GPU is executing what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
@@ -160,8 +146,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       }
       if (begun) {
         std::erase_if(queue.lost, [&](const auto& lost) {
-          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(),
-                                       [&](const Membership& m) { return m.comm == lost.first; });
+          const Membership* ms = MembershipIn(rank, lost.first);
           return ms->started <= ms->completed;
         });
       }
@@ -169,7 +154,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       continue;
     }
     if (queue.units.empty()) continue;
-    FindLostOnStreams(rank, model_.ranks[rank_index], &queue);
+    FindLostOnStreams(model_, &queue);
   }
 }
 
@@ -233,12 +218,25 @@ void WaitGraph::Reverse() {
   }
 }
 
+std::vector<uint32_t> WaitGraph::NodesOf(size_t rank_index) const {
+  std::vector<uint32_t> nodes = {HostNode(rank_index)};
+  for (const Queue& queue : QueuesOf(rank_index)) nodes.push_back(NodeOf(queue));
+  return nodes;
+}
+
+std::set<int32_t> WaitGraph::RanksOf(const std::vector<uint32_t>& nodes) const {
+  std::set<int32_t> ranks;
+  for (const uint32_t node : nodes) {
+    if (RankOf(node) >= 0) ranks.insert(RankOf(node));
+  }
+  return ranks;
+}
+
 std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes) const {
   std::vector<bool> waits(back.size());
   std::vector<uint32_t> next;
   for (int32_t r : rank_indexes) {
-    next.push_back(HostNode(r));
-    for (const Queue& queue : QueuesOf(r)) next.push_back(NodeOf(queue));
+    for (const uint32_t node : NodesOf(r)) next.push_back(node);
   }
   while (!next.empty()) {
     const uint32_t at = next.back();
@@ -291,53 +289,54 @@ uint32_t WaitGraph::MissingNode(int32_t global_rank) {
 bool WaitGraph::Failed(const Queue& queue) const {
   const auto& streams = model_.bundle.ranks[queue.rank].streams;
   if (queue.stream < streams.size()) return streams[queue.stream].first_error != 0;
-  return std::any_of(streams.begin(), streams.end(),
-                     [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
+  return std::ranges::any_of(
+      streams, [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
 }
 
 bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
-  return std::all_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
+  return std::ranges::all_of(ops, [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
 }
 
 bool WaitGraph::OnlyUnknown(uint32_t node) const {
   if (Kind(node) != NodeKind::kCollective) return Kind(node) == NodeKind::kMissing;
-  return std::all_of(edges[node].begin(), edges[node].end(),
-                     [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
+  return std::ranges::all_of(edges[node], [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
 }
 
 bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
-  return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
+  return std::ranges::any_of(ops, [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
+}
+
+void WaitGraph::BuildQueue(uint32_t index) {
+  Queue& queue = queues[index];
+  queue.front = GpuFront();
+  edges[QueueNode(index)] = WaitsOf(index);
+  AddLaunchOrder(index);
 }
 
 // The queue is executing the oldest operation in flight that waits for another rank; later ones prove nothing.
-void WaitGraph::BuildQueue(uint32_t index) {
+std::vector<Edge> WaitGraph::WaitsOf(uint32_t index) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
-  const RankView& view = model_.ranks[rank_index];
   const Rank& rank = model_.bundle.ranks[rank_index];
   GpuFront& front = queue.front;
-  front = GpuFront();
-  edges[QueueNode(index)].clear();
-  if (queue.units.empty() && !queue.overwritten) return;
+  if (queue.units.empty() && !queue.overwritten) return {};
   const Op* oldest = OldestIn(queue);
-  const GpuFront waits = {Front::kWaits, oldest,
-                          oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
+  const GpuFront waits = {Front::kWaits, oldest, oldest == nullptr ? kNoIndex : model_.CommOf(rank, *oldest), -1};
   std::vector<Edge> out;
   // Work that a dead or stopped process left on its GPU is stuck for that reason.
-  if (view.host == HostState::kDead || view.host == HostState::kStopped) {
+  if (model_.ranks[rank_index].Gone()) {
     front = waits;
-    edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
-    return;
+    return {{HostNode(rank_index), Why::kOwnGpu, front.op, front.comm}};
   }
   // An error of the CUDA runtime is permanent: no later work of that context runs, so no other explanation is needed.
   if (Failed(queue)) {
     front = waits;
     front.front = Front::kFailed;
-    return;
+    return {};
   }
   if (queue.overwritten) {
     front = waits;
@@ -353,17 +352,15 @@ void WaitGraph::BuildQueue(uint32_t index) {
         out.push_back({collective.started_node, Why::kIn, known, comm});
       } else if (NothingRuns(rank_index)) {
         front = {Front::kNotReached, nullptr, comm, -1, seq};
-        return;
+        return {};
       }
     }
     if (out.empty()) front.front = Front::kOverwritten;
-    edges[QueueNode(index)] = std::move(out);
-    return;
+    return out;
   }
   if (AheadOnOtherStreams(index, &out)) {
     front = waits;
-    edges[QueueNode(index)] = std::move(out);
-    return;
+    return out;
   }
   GpuFront unnoticed;  // the first skipped front
   size_t passed = 0;   // number of skipped units
@@ -380,37 +377,32 @@ void WaitGraph::BuildQueue(uint32_t index) {
     }
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
-      out.clear();
-      break;
+      return {};
     }
     if (!out.empty()) {
       front = here;
-      front.front = Front::kWaits;
       // A GPU that reaches an operation starts it even if ranks are missing there. If the GPU did not start the
       // operation, its own earlier work blocks it. No rank without data is needed as an explanation.
-      if (k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
-          std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
-        front.front = Front::kNotReached;
-        out.clear();
-        break;
-      }
+      const bool not_reached = k == passed && NotStarted(rank_index, queue.units[k]) && !RunsUnrecorded(rank_index) &&
+                               std::ranges::all_of(out, [&](const Edge& e) { return OnlyUnknown(e.to); });
+      front.front = not_reached ? Front::kNotReached : Front::kWaits;
+      if (not_reached) out.clear();
       break;
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
     // All members are in this collective, and its completion would have been noticed by now, so the GPU is stuck in it.
     // A member missing from a later operation does not explain that.
-    const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
+    const bool in_order = queue.stream != kNoIndex || IsFramework(rank);
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
   // If a GPU did not reach the next operation, the end of the previous one did not merely go unnoticed.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
-  edges[QueueNode(index)] = std::move(out);
-  AddLaunchOrder(index);
+  return out;
 }
 
 bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
-  if (front.front != Front::kAllArrived || front.op == nullptr || !IsCollective(front.op->kind)) return false;
+  if (front.front != Front::kAllArrived || !front.InCollective()) return false;
   const Rank& rank = model_.bundle.ranks[rank_index];
   int32_t unfinished = 0;
   for (const Unit& unit : model_.ranks[rank_index].in_flight) {
@@ -425,8 +417,7 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
 bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   const GpuFront& front = queues[queue].front;
   const Rank& rank = model_.bundle.ranks[queues[queue].rank];
-  if (front.front != Front::kPeersFinished || front.op == nullptr || rank.source != Source::kFlightRecorder)
-    return false;
+  if (front.front != Front::kPeersFinished || front.op == nullptr || !IsFramework(rank)) return false;
   const int64_t age = Model::Age(rank, *front.op);
   return age >= 0 && age < kNoticed;
 }
@@ -434,17 +425,8 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
 // A framework's watchdog checks at intervals, so the last completion or two may be missing from a dump. More are
 // missing only if the GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
-  return queues[queue].front.front == Front::kPeersFinished &&
-         model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
+  return queues[queue].front.front == Front::kPeersFinished && IsFramework(model_.bundle.ranks[queues[queue].rank]) &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
-}
-
-int32_t WaitGraph::AloneDone(const GpuFront& front) const {
-  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // Visits the members only once per operation, not once per waiting member.
-  const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
-  if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
-  return it->second;
 }
 
 int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
@@ -478,12 +460,11 @@ uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member&
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
   const uint32_t unit = counted ? kNoIndex : model_.UnitOf(peer.rank_index, theirs);
-  if (unit == kNoIndex || model_.bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) return kNoIndex;
+  if (unit == kNoIndex || !IsFramework(model_.bundle.ranks[peer.rank_index])) return kNoIndex;
   const uint32_t queue = PlaceOf(peer.rank_index, unit).first;
   const auto& out = edges[QueueNode(queue)];
-  const bool elsewhere = std::any_of(out.begin(), out.end(), [&](const Edge& e) {
-    return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind);
-  });
+  const bool elsewhere = std::ranges::any_of(
+      out, [&](const Edge& e) { return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind); });
   return queues[queue].front.front == Front::kWaits && elsewhere ? QueueNode(queue) : kNoIndex;
 }
 
@@ -529,7 +510,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
 void WaitGraph::BuildHost(size_t rank_index) {
   const RankView& view = model_.ranks[rank_index];
   const Rank& rank = model_.bundle.ranks[rank_index];
-  if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
+  if (view.Gone()) return;
   std::vector<Edge> out;
 
   // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
@@ -561,13 +542,12 @@ void WaitGraph::AddCreations() {
       }
     }
     for (int32_t r : creation.waiting) {
-      const HostState host = model_.ranks[r].host;
+      const RankView& view = model_.ranks[r];
       // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
-      if (host == HostState::kInWait) continue;
+      if (view.host == HostState::kInWait) continue;
       // The program only polls a non-blocking call.
-      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
-      if (host != HostState::kDead && host != HostState::kStopped)
-        edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
+      if (view.host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
+      if (!view.Gone()) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,7 +15,6 @@
 #include "analyzer/engine/facts/init.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/model.h"
-#include "analyzer/engine/facts/stopped.h"
 
 namespace lockstep {
 
@@ -52,12 +52,20 @@ enum class Front : uint8_t {
   kFailed,         // the GPU reported an error, so none of the rank's work will complete, even if another rank is late
 };
 
+// Returns whether the GPU is known to hang on its own.
+inline bool IsFaulty(Front front) {
+  return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
+}
+
 struct GpuFront {
   Front front = Front::kIdle;
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
   int32_t mismatch = -1;     // index into the given mismatches
   int64_t lost_seq = kNone;  // number of the collective if its record was overwritten (`op` is null)
+
+  bool InCollective() const { return op != nullptr && ring::IsCollective(op->kind); }
+  bool InExchange() const { return op != nullptr && ring::IsPointToPoint(op->kind); }
 };
 
 // An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all
@@ -78,6 +86,20 @@ struct Queue {
   bool late_to_notice = false;
   size_t noticed_late = 0;
 };
+
+// A process that stopped on its own although its GPU has waiting work. Other ranks with the same role continued past
+// that place, although their GPUs have at least the same unfinished work. So the process did not stop because of that
+// work.
+struct StoppedHost {
+  // A rank with the same role that continued, as an index into Bundle::ranks; -1 if none is known.
+  int32_t witness = -1;
+  int32_t witnesses = 0;     // number of such ranks
+  const Op* next = nullptr;  // the first call of that rank that the stopped rank did not make
+};
+
+// Returns, for each rank index, where similar ranks continued although this rank stopped. Ranks in `distrusted` are not
+// evidence, because their records do not show what their GPUs completed.
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
 class WaitGraph {
  public:
@@ -106,7 +128,10 @@ class WaitGraph {
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
-  // Returns the queue that would contain a call of the rank on the communicator, if the record does not show streams.
+  // Returns the rank's process and queues.
+  std::vector<uint32_t> NodesOf(size_t rank_index) const;
+  // Returns the ranks of these nodes, as indexes into Bundle::ranks.
+  std::set<int32_t> RanksOf(const std::vector<uint32_t>& nodes) const;
   // Returns the queue that contains a unit of the rank, and the unit's position in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];
@@ -115,8 +140,9 @@ class WaitGraph {
   // Returns for each node whether it waits, directly or through others, for one of these ranks' processes.
   std::vector<bool> WaitingFor(const std::vector<int32_t>& rank_indexes) const;
 
-  // Returns the only member that has completed the collective at this front while others are in it (see FinishedAlone),
-  // or -1. Not thread-safe.
+  // Returns the only member that completed the collective at this front, by its record or counters, as an index into
+  // Bundle::ranks. At least two others must have the operation in flight. Returns -1 if there is no such member. A hung
+  // GPU keeps one member from completing the operation, not all members except one. Not thread-safe.
   int32_t AloneDone(const GpuFront& front) const;
 
   std::vector<std::vector<Edge>> edges;
@@ -133,7 +159,16 @@ class WaitGraph {
     NodeKind kind;
     int32_t missing;  // global rank
   };
-  // The state of each member of one collective.
+  // Where a member is with regard to an operation that another member is in.
+  enum class Standing : uint8_t {
+    kUnclear,    // its data proves nothing
+    kUnknown,    // it is unknown whether the member reached the operation, so the others may wait for it
+    kNotIssued,  // its process did not issue the operation, or is gone
+    kCompleted,
+    kBehind,   // its queue still executes something older
+    kReached,  // the operation is at the front of its queue
+  };
+  // The members of one collective, taken together.
   struct Collective {
     uint32_t node = kNoIndex;  // set only if a member has not issued the operation
     // Used only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
@@ -149,9 +184,9 @@ class WaitGraph {
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   void MakeQueues();
   void FindLost(size_t rank_index);
-  // Returns 0 if the operation is not lost here, 1 if it is the oldest in a queue of the rank, and 2 if an older one is
-  // ahead of it.
-  int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const;
+  // Returns the queue of the rank whose oldest operation is this one, if its record was overwritten; otherwise
+  // kNoIndex.
+  uint32_t LostIn(int32_t rank_index, uint32_t comm, int64_t seq) const;
   // For the oldest operation in a queue, if its record was overwritten: returns whether counters show that the GPU is
   // executing it.
   bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
@@ -164,6 +199,8 @@ class WaitGraph {
   bool Build(bool forgive);
   void BuildQueues();
   void BuildQueue(uint32_t queue);
+  // Sets the queue's front, and returns what it waits for.
+  std::vector<Edge> WaitsOf(uint32_t queue);
   // Returns whether older work of the queue is in flight before the unit at this place.
   bool IsBehind(uint32_t queue, uint32_t place) {
     return place > queues[queue].noticed_late || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr);
@@ -187,6 +224,8 @@ class WaitGraph {
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
+  // Also sets what the others wait for: `edge` then leads to it. `absent_only`: only a missing rank is evidence.
+  Standing StandingOf(const Member& member, const MemberState& state, bool absent_only, Edge* edge);
   bool RecordEnds(const Member& member) const;
   bool LogIsSilent(const Member& member) const;
   int32_t CountUnnoticed(uint32_t queue);

@@ -26,7 +26,7 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
     const Op* oldest = OldestIn(other);
     if (&other == &queue || oldest == nullptr || other.stream == kNoIndex || oldest->ticket <= 0) continue;
     const auto& dependencies = rank.streams[queue.stream].depends_on;
-    if (std::any_of(dependencies.begin(), dependencies.end(), [&](const auto& d) {
+    if (std::ranges::any_of(dependencies, [&](const auto& d) {
           return d.stream == other.stream && static_cast<uint64_t>(oldest->ticket) <= d.ticket &&
                  WasMadeToWaitBefore(queue, other, d);
         }))
@@ -60,7 +60,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
 // operation, the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
-  if (queue.front.front != Front::kNotReached || queue.front.op != OldestIn(queue)) return;
+  if (queue.front.front != Front::kNotReached || queue.front.op == nullptr || queue.front.op != OldestIn(queue)) return;
   for (const Queue& other : QueuesOf(queue.rank)) {
     if (&other == &queue || other.units.empty() || !Started(queue.rank, other.units[0])) continue;
     edges[QueueNode(index)].push_back({NodeOf(other), Why::kLaunchOrder, queue.front.op, queue.front.comm});

@@ -6,11 +6,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/program.h"
 
 namespace lockstep {
 namespace {
-
-using ring::IsCollective;
 
 // Names are interned, so equal indexes mean equal names. For most calls, a log contains only the kind.
 bool SameName(const Op& a, const Op& b) {
@@ -38,12 +37,21 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return compared;
 }
 
+// Calls `look` with each communicator of this one's class, and with a member's rank and its collectives there.
+template <typename Look>
+void EachOfKind(const Model& model, uint32_t comm, Look look) {
+  for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
+    for (const Member& m : model.comms[c].members) {
+      if (m.recorded()) look(c, model.bundle.ranks[m.rank_index], model.ranks[m.rank_index].collectives[m.membership]);
+    }
+  }
+}
+
 // Decides between two calls at number `seq` by the names of the calls before it, in all communicators of this class.
-// Ignores sizes. Tries the last three calls, then two, then one. Returns the odd call: 0 for `first`, 1 for `second`,
+// Ignores sizes. Tries the last three calls, then two, then one. Returns the usual call: 0 for `first`, 1 for `second`,
 // -1 if undecided.
 int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   if (SameName(first, second)) return -1;
-  const Bundle& bundle = model.bundle;
   for (int64_t length = 3; length >= 1; --length) {
     std::vector<const Op*> context;
     for (const Member& m : model.comms[comm].members) {
@@ -57,27 +65,21 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
     }
     if (static_cast<int64_t>(context.size()) != length) continue;
     int votes[2] = {0, 0};
-    for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
-      for (const Member& m : model.comms[c].members) {
-        if (!m.recorded()) continue;
-        const Rank& rank = bundle.ranks[m.rank_index];
-        const auto& list = model.ranks[m.rank_index].collectives[m.membership];
-        for (size_t i = context.size(); i < list.size(); ++i) {
-          const Op& op = rank.ops[list[i]];
-          // This communicator's calls from `seq` on are in dispute.
-          if (c == comm && op.seq >= seq) break;
-          const bool is_first = SameName(op, first);
-          if (!is_first && !SameName(op, second)) continue;
-          bool same = rank.ops[list[i - context.size()]].seq == op.seq - length;
-          for (size_t k = 0; same && k < context.size(); ++k) {
-            same = SameName(rank.ops[list[i - context.size() + k]], *context[k]);
-          }
-          if (same) ++votes[is_first ? 0 : 1];
+    EachOfKind(model, comm, [&](uint32_t c, const Rank& rank, const std::vector<uint32_t>& list) {
+      for (size_t i = context.size(); i < list.size(); ++i) {
+        const Op& op = rank.ops[list[i]];
+        // This communicator's calls from `seq` on are in dispute.
+        if (c == comm && op.seq >= seq) break;
+        const bool is_first = SameName(op, first);
+        if (!is_first && !SameName(op, second)) continue;
+        bool same = rank.ops[list[i - context.size()]].seq == op.seq - length;
+        for (size_t k = 0; same && k < context.size(); ++k) {
+          same = SameName(rank.ops[list[i - context.size() + k]], *context[k]);
         }
+        if (same) ++votes[is_first ? 0 : 1];
       }
-    }
-    if (votes[0] >= 2 && votes[1] == 0) return 1;
-    if (votes[1] >= 2 && votes[0] == 0) return 0;
+    });
+    if (const int usual = Agreed(votes); usual >= 0) return usual;
     if (votes[0] > 0 && votes[1] > 0) return -1;
   }
   return -1;
@@ -88,32 +90,25 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   const Bundle& bundle = model.bundle;
   const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
-  const auto against = [](const int* votes) {
-    return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
-  };
+  const auto other_than = [](int usual) { return usual < 0 ? -1 : 1 - usual; };
   // Compares the calls at this number in other communicators of the class, if ranks with the same program number them
   // equally.
   int at_place[2] = {0, 0};
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     if (c == comm) continue;
     for (const Member& m : model.comms[c].members) {
-      if (!m.recorded()) continue;
-      if (!std::all_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
-                       [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
+      const auto calls = model.CollectivesAt(m, seq);
+      if (calls.empty() || !std::ranges::all_of(model.comms[comm].members,
+                                                [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
         continue;
-      // Members of a framework's batch share a number.
-      const auto& list = model.ranks[m.rank_index].collectives[m.membership];
-      const Rank& rank = bundle.ranks[m.rank_index];
-      auto it =
-          std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
-      for (; it != list.end() && rank.ops[*it].seq == seq; ++it) {
-        const int side = side_of(rank.ops[*it]);
-        if (side >= 0) ++at_place[side];
+      for (const uint32_t i : calls) {
+        if (const int side = side_of(bundle.ranks[m.rank_index].ops[i]); side >= 0) ++at_place[side];
       }
     }
   }
-  if (const int side = against(at_place); side >= 0) return side;
-  if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
+  for (const int usual : {Agreed(at_place), ByContext(model, comm, seq, first, second)}) {
+    if (usual >= 0) return other_than(usual);
+  }
   // As a last resort, counts occurrences anywhere in communicators of this class. Calls with different names are
   // counted by name, others by their arguments. Sizes prove nothing if nearly every call has its own, or if a record
   // contains only the newest calls.
@@ -122,26 +117,21 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   int anywhere[2] = {0, 0};
   size_t calls = 0;
   absl::flat_hash_set<std::pair<int64_t, int64_t>> sizes;
-  for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
-    for (const Member& m : model.comms[c].members) {
-      if (!m.recorded()) continue;
-      const Rank& rank = bundle.ranks[m.rank_index];
-      if (by_name && rank.only_active) continue;
-      for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
-        const Op& op = rank.ops[i];
-        // This communicator's calls from `seq` on are in dispute.
-        if (c == comm && op.seq >= seq) continue;
-        const bool is_first = SameName(op, first);
-        const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;
-        if (side >= 0) ++anywhere[side];
-        if (anywhere[0] > 0 && anywhere[1] > 0) return -1;
-        if (by_name || !is_first) continue;
-        ++calls;
-        sizes.insert({op.count, op.input_elements});
-      }
+  EachOfKind(model, comm, [&](uint32_t c, const Rank& rank, const std::vector<uint32_t>& list) {
+    if (by_name && rank.only_active) return;
+    for (const uint32_t i : list) {
+      const Op& op = rank.ops[i];
+      // This communicator's calls from `seq` on are in dispute.
+      if (c == comm && op.seq >= seq) break;
+      const bool is_first = SameName(op, first);
+      const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;
+      if (side >= 0) ++anywhere[side];
+      if (by_name || !is_first) continue;
+      ++calls;
+      sizes.insert({op.count, op.input_elements});
     }
-  }
-  return sizes.size() * kRepeats > calls && sizes.size() > 1 ? -1 : against(anywhere);
+  });
+  return sizes.size() * kRepeats > calls && sizes.size() > 1 ? -1 : other_than(Agreed(anywhere));
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -16,32 +17,30 @@ namespace {
 // Returns whether the rank and the holder both completed an operation that the holder issued after `op`.
 bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& theirs = facts.bundle.ranks[holder];
-  for (const Op& later : theirs.ops) {
-    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
-    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
-    if (later.membership == op.membership) continue;
-    for (const Member& m : facts.model.comms[facts.model.CommOf(theirs, later)].members) {
-      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(theirs.ops, [&](const Op& later) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind) ||
+        later.membership == op.membership ||
+        (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns))
+      return false;
+    const uint32_t comm = facts.model.CommOf(theirs, later);
+    const Membership* ms = MembershipIn(facts.bundle.ranks[rank_index], comm);
+    const Member* own = ms == nullptr ? nullptr : facts.model.MemberAt(comm, ms->member_rank);
+    return own != nullptr && own->arrived >= later.seq;
+  });
 }
 
 // Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the
 // operation after a call that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
-  if (facts.bundle.ranks[rank_index].records_lost == 0) return true;
-  for (const CommView& view : facts.model.comms) {
-    const Member *theirs = nullptr, *own = nullptr;
-    for (const Member& m : view.members) {
-      if (m.rank_index == rank_index) own = &m;
-      if (m.rank_index == holder) theirs = &m;
-    }
-    if (theirs == nullptr || own == nullptr || own->oldest == kUnknown) continue;
-    const Op* shared = facts.model.FindCollective(*theirs, own->oldest);
-    if (shared != nullptr && shared->record_id < op.record_id) return true;
-  }
-  return false;
+  const Rank& rank = facts.bundle.ranks[rank_index];
+  return rank.records_lost == 0 || std::ranges::any_of(rank.memberships, [&](const auto& ms) {
+           const Member* own = facts.model.MemberAt(ms.comm, ms.member_rank);
+           const Membership* also = MembershipIn(facts.bundle.ranks[holder], ms.comm);
+           const Member* theirs = also == nullptr ? nullptr : facts.model.MemberAt(ms.comm, also->member_rank);
+           if (own == nullptr || theirs == nullptr || own->oldest == kUnknown) return false;
+           const Op* shared = facts.model.FindCollective(*theirs, own->oldest);
+           return shared != nullptr && shared->record_id < op.record_id;
+         });
 }
 
 // If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
@@ -49,8 +48,7 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {
-    if (!m.recorded() || m.arrived < 0 || std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
-      continue;
+    if (!m.recorded() || m.arrived < 0 || Contains(absent, m.rank_index)) continue;
     if (place != kUnknown && place != m.arrived) return false;
     place = m.arrived;
   }
@@ -75,13 +73,13 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
       }
     }
     for (const auto& [seq, list] : counts) {
-      const int32_t most = *std::max_element(list.begin(), list.end());
+      const int32_t most = *std::ranges::max_element(list);
       Cause cause = CauseOf(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
       for (size_t m = 0; m < list.size(); ++m) {
         const Member& member = view.members[m];
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = facts.bundle.ranks[member.rank_index];
-        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (!IsFramework(rank) || rank.only_active || rank.damaged || member.left) continue;
         if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
         // The member arrived there although the call is missing from the record, or the record begins later.
         if (list[m] == 0 ? member.arrived >= seq || member.oldest > seq : member.arrived > seq) continue;
@@ -96,11 +94,9 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         const Member& member = view.members[m];
         const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.damaged) continue;  // a call that only this damaged record contains may never have been made
-        int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
-        for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
+        for (const uint32_t i : facts.model.CollectivesAt(member, seq).subspan(lacking)) {
           const Op& op = rank.ops[i];
-          if (op.seq != seq || nth++ < lacking) continue;
           if (first == nullptr) first = &op, holder = member.rank_index;
           if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
         }

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "analyzer/engine/rules/facts.h"
@@ -23,34 +20,28 @@ constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 // group and in no call (sinks.cpp).
 bool LeftGroupOpen(const Rank& rank);
 
-// Nodes of the wait graph (host.cpp, gpu.cpp, stuck.cpp, no_data.cpp).
+// Nodes of the wait graph (host.cpp, stuck.cpp, no_data.cpp).
 Cause HostCause(const Facts& facts, uint32_t node);
 Cause GpuCause(const Facts& facts, uint32_t node);
-Cause StuckCause(const Facts& facts, uint32_t node);
 Cause NotBegunCause(const Facts& facts, uint32_t node);
 // The node is a rank without data that others wait for.
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node);
-Cause NoDataCause(const Facts& facts, int32_t global_rank);
 // Handles ranks that wait in unknown operations of these communicators. If some members left no data, names those
 // members instead, because the ranks may wait for them.
 void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c);
-bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node);
 // Returns whether the operation waits for a member that no record names, although no rank without data can be this
 // member.
 bool MissesUnknown(const Facts& facts, const GpuFront& front);
 // Returns whether the GPU of any member is known to have failed.
 bool GpuFailed(const Facts& facts, uint32_t comm);
-// Returns what the record shows about a failure of the GPU itself, or an empty string.
-std::string GpuErrorOf(const Rank& rank);
 
-// Cycles in the wait graph (cycle.cpp, left.cpp, counts.cpp).
+// Cycles in the wait graph (cycle.cpp, left.cpp, overwritten.cpp).
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink);
 // Returns whether others wait for the nodes of the sink (WaitGraph::sinks) only because one rank used the wrong peer.
 // If so, `c` names that rank.
 bool FromWrongPeer(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c);
 // Returns the few ranks that never issued the operation in which many wait, or none.
 std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink);
-Cause FromCounts(const Facts& facts);
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle);
 
 // Processes (deaths.cpp, ended.cpp).
@@ -59,9 +50,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index);
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited);
 
-// Calls and programs that differ (calls.cpp, disagreement.cpp, beside.cpp).
+// Calls and programs that differ (disagreement.cpp).
 Cause FromDivergence(const Facts& facts, const Divergence& d);
-Cause FromMismatch(const Facts& facts, const Mismatch& m);
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m);
 // Returns why the process left its program, if that is known: its last call is one on which the calls differ.
 std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node);
@@ -69,19 +59,8 @@ std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node);
 std::vector<Cause> FromOverwritten(const Facts& facts);
 // Sinks of the wait graph that are ranks without data, and are most likely victims themselves.
 std::set<uint32_t> SilentVictims(const Facts& facts);
-// Facts about a rank without data: its communicators, and the ranks in them that wait only for it.
-struct Silent {
-  struct Wait {
-    int32_t rank;
-    const Op* op;
-    uint32_t comm;
-  };
-  std::vector<std::pair<uint32_t, int32_t>> own;  // communicator, member rank
-  std::vector<Wait> waits;
-};
-std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks);
-// Returns false if an operation before the one in which others wait may have delayed the rank without data.
-bool NothingHeldIt(const Facts& facts, const Silent& silent);
+// If there is a known cause, drops the ranks without data that are most likely victims of it.
+void SetSilentAside(const Facts& facts, std::vector<Cause>* causes);
 // Combines two operations into one hypothesis: the same members are all in both, on different streams, and neither
 // completes.
 void JoinStuck(const Facts& facts, std::vector<Cause>* causes);

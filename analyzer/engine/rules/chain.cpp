@@ -58,8 +58,7 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
   };
   std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
   for (int32_t r : cause.ranks) {
-    seen.insert(WaitGraph::HostNode(r));
-    for (const Queue& queue : graph.QueuesOf(r)) seen.insert(graph.NodeOf(queue));
+    for (const uint32_t node : graph.NodesOf(r)) seen.insert(node);
   }
   std::vector<uint32_t> level(seen.begin(), seen.end());
   std::set<int32_t> victims;
@@ -75,7 +74,7 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
       if (e.op != nullptr) {
         what = ChainLink::OPERATION;
         numbered = OpText(bundle, waiter, *e.op);
-        plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
+        plain = IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
       }
       Link& link = links[{e.comm == kNoIndex ? "" : facts.model.comms[e.comm].klass, what, plain}];
       link.what = what;
@@ -89,31 +88,33 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
       link.last_collective = collective;
       if (e.comm != kNoIndex) link.comms.insert(e.comm);
     };
-    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and the culprits that each leads to
-    for (uint32_t to : level) {
-      if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) collectives.try_emplace(to, culprits);
+    // Adds the queues and processes that wait for this node.
+    auto add_waiting = [&](uint32_t to, const std::set<int32_t>& waits_for, uint32_t collective) {
       for (uint32_t from : graph.back[to]) {
-        if (graph.Kind(from) == WaitGraph::NodeKind::kCollective) {
-          if (!seen.contains(from)) collectives[from].insert(rank_of(to));
-          continue;
-        }
-        if (seen.contains(from)) continue;
+        if (seen.contains(from) || graph.Kind(from) == WaitGraph::NodeKind::kCollective) continue;
         next.insert(from);
         for (const Edge& e : graph.edges[from]) {
           const bool own = e.why == Why::kOwnGpu || e.why == Why::kStreamOrder || e.why == Why::kLaunchOrder;
-          if (e.to == to && !own && e.why != Why::kIn) add(e, from, {rank_of(to)}, kNoIndex);
+          if (e.to == to && !own && (e.why == Why::kIn) == (collective != kNoIndex))
+            add(e, from, waits_for, collective);
         }
       }
+    };
+    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and the culprits that each leads to
+    for (uint32_t to : level) {
+      if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) {
+        collectives.try_emplace(to, culprits);
+        continue;
+      }
+      for (uint32_t from : graph.back[to]) {
+        if (graph.Kind(from) == WaitGraph::NodeKind::kCollective && !seen.contains(from))
+          collectives[from].insert(rank_of(to));
+      }
+      add_waiting(to, {rank_of(to)}, kNoIndex);
     }
     for (const auto& [collective, waits_for] : collectives) {
       seen.insert(collective);
-      for (uint32_t from : graph.back[collective]) {
-        if (seen.contains(from)) continue;
-        next.insert(from);
-        for (const Edge& e : graph.edges[from]) {
-          if (e.to == collective) add(e, from, waits_for, collective);
-        }
-      }
+      add_waiting(collective, waits_for, collective);
     }
     for (uint32_t v : next) {
       seen.insert(v);

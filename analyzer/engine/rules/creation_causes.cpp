@@ -10,6 +10,7 @@
 #include "analyzer/engine/facts/splits.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
-  return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
+  return !some.empty() && std::ranges::all_of(some, [&](int32_t r) { return all.contains(r); });
 }
 
 // Several faults of the same ranks are one finding.
@@ -28,15 +29,21 @@ void AddOrJoin(Cause c, std::vector<Cause>* found) {
     return known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing;
   });
   if (same == found->rend()) return found->push_back(std::move(c));
-  same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
-  same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+  Append(c.evidence, &same->evidence);
+  Append(c.waiting, &same->waiting);
 }
 
-Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
-  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_STRONG);
+// A finding about the creation, which does not name a rank yet.
+Cause Begin(const PendingCreation& p, Grade grade) {
+  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, grade);
   c.comm = p.comm;
   c.waiting = p.waiting;
   c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
+  return c;
+}
+
+Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
+  Cause c = Begin(p, GRADE_STRONG);
   const std::string call = p.parent == kNoIndex ? absl::StrCat(c.op_name, " for ", CommText(facts.bundle, p.comm))
                                                 : absl::StrCat(c.op_name, " #", facts.bundle.comms[p.comm].ordinal,
                                                                " of ", CommText(facts.bundle, p.parent));
@@ -47,28 +54,26 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
-    const HostState host = facts.model.ranks[r].host;
-    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
+    const RankView& view = facts.model.ranks[r];
+    const bool knows_no_wait = view.host == HostState::kElsewhere || view.Gone();
     const bool held = facts.graph != nullptr ? !facts.graph->edges[WaitGraph::HostNode(r)].empty()
-                                             : !knows_no_wait && !facts.model.ranks[r].in_flight.empty();
+                                             : !knows_no_wait && !view.in_flight.empty();
     // Without GPU progress markers, the operation that the process waits for is unknown.
-    const bool may_be_held = host == HostState::kInWait && facts.bundle.ranks[r].gpu_marks == ring::GpuMarks::kOff;
+    const bool may_be_held = view.host == HostState::kInWait && facts.bundle.ranks[r].gpu_marks == ring::GpuMarks::kOff;
     if (!waiting_somewhere.contains(r) && !held && !may_be_held) free.push_back(r);
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
   // A log may end while the creation is still running, and there is no other sign of how long the others have waited.
-  const bool seen_waiting = p.dated || facts.bundle.known_stalled ||
-                            std::any_of(p.waiting.begin(), p.waiting.end(),
-                                        [&](int32_t r) { return facts.model.ranks[r].host != HostState::kUnknown; });
+  const bool seen_waiting = p.dated || facts.bundle.known_stalled || std::ranges::any_of(p.waiting, [&](int32_t r) {
+                              return facts.model.ranks[r].host != HostState::kUnknown;
+                            });
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.reason = REASON_OTHER_UNIQUE_ID;
     c.Names(facts.bundle.comms[p.other].id, facts.bundle.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
-      c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
-      std::sort(c.ranks.begin(), c.ranks.end());
-      c.grade = GRADE_WEAK;
-      c.reason = REASON_UNIQUE_IDS_DIFFER;
+      Append(p.waiting, &c.ranks);
+      c.Because(REASON_UNIQUE_IDS_DIFFER, GRADE_WEAK).Of(c.ranks);
     }
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
@@ -82,38 +87,24 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
       dead.op_name = c.op_name;
       return dead;
     }
-    c.ranks = std::move(free);
-    c.grade = seen_waiting ? GRADE_STRONG : GRADE_OPEN;
-    c.reason = REASON_NEVER_CAME_TO_CREATION;
-    bool stopped = true;
-    for (int32_t r : c.ranks) stopped &= facts.model.ranks[r].host == HostState::kStopped;
-    if (stopped) {
-      c.kind = HOST_STALL;
-      c.Flag(true);
-      c.grade = GRADE_RECORDED;
-    }
+    c.Because(REASON_NEVER_CAME_TO_CREATION, seen_waiting ? GRADE_STRONG : GRADE_OPEN).Of(std::move(free));
+    const auto stopped = [&](int32_t r) { return facts.model.ranks[r].host == HostState::kStopped; };
+    if (std::ranges::all_of(c.ranks, stopped)) c.Is(HOST_STALL, c.reason, GRADE_RECORDED).Flag(true);
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(facts, r, &c);
     }
     const auto waits_outside = [&](int32_t r) {
       return ClassifyActivity(facts.bundle.ranks[r].process).stall == Stall::kRendezvous;
     };
-    if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
+    if (std::ranges::all_of(c.ranks, waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
+    c.Because(REASON_NO_DATA_IN_CREATION, seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN);
     c.missing = p.unseen;
-    c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
-    c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (all_named && !p.returned.empty()) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_WEAK;
-    c.reason = REASON_NOT_BACK_FROM_CREATION;
-    c.Count(p.returned.size());
+    c.Because(REASON_NOT_BACK_FROM_CREATION, GRADE_WEAK).Of(p.waiting).Count(p.returned.size());
     c.waiting.clear();
   } else if (all_named && (facts.bundle.known_stalled || p.oldest_ns >= kLongSetUp)) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_ALL_IN_CREATION;
-    c.cause = "network";
+    c.Because(REASON_ALL_IN_CREATION, GRADE_OPEN).Of(p.waiting).cause = "network";
     c.waiting.clear();
   } else {
     c.kind = FINDING_UNSPECIFIED;  // there is no rank to name, or something else blocks the creation
@@ -135,10 +126,8 @@ bool AllOthersWaitFor(const Facts& facts, const std::vector<int32_t>& ranks) {
 // The cause if the missing rank itself waits elsewhere, or its number is unknown. If every rank outside the creation
 // waits for ranks inside it, no rank can make the missing call any more.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
-  Cause c = CauseOf(INIT_INCOMPLETE, REASON_UNSPECIFIED, GRADE_OPEN, p.absent);
-  c.comm = p.comm;
-  c.op_name = absl::StrCat("nccl", ring::CallName(p.call));
-  c.waiting = p.waiting;
+  Cause c = Begin(p, GRADE_OPEN);
+  c.ranks = p.absent;
   c.Call(CallNamed(absl::StrCat(c.op_name, p.parent == kNoIndex ? " for " : " of ",
                                 CommText(facts.bundle, p.parent != kNoIndex ? p.parent : p.comm)),
                    ""));
@@ -149,10 +138,8 @@ Cause Unexplained(const Facts& facts, const PendingCreation& p) {
         !possible.empty() && AllOthersWaitFor(facts, p.waiting)) {
       c.kind = DEADLOCK_CYCLE;
       c.ranks = possible;
-      for (const int32_t r : p.waiting) {
-        c.nodes.push_back(WaitGraph::HostNode(r));
-        c.detail.add_others(facts.bundle.ranks[r].rank);
-      }
+      c.NamingOthers(facts.bundle, p.waiting);
+      for (const int32_t r : p.waiting) c.nodes.push_back(WaitGraph::HostNode(r));
     }
   } else {
     c.doubtful = true;  // the operation that the rank waits in explains more
@@ -198,20 +185,13 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
   for (Cause& c : found) {
     // The wait graph already names this rank, because others wait for it, but only in this creation. The finding about
     // the creation contains more.
-    for (const Cause& known : *causes) {
-      if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
-    }
     std::erase_if(*causes, [&](const Cause& known) {
-      return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
+      const bool same = known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
+      if (same) c.nodes = known.nodes;
+      return same;
     });
     // A rank that is known to have stopped for another reason did not reach this creation either.
-    bool explained = false;
-    for (const Cause& known : *causes) {
-      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-        return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end();
-      });
-    }
-    if (!explained) causes->push_back(std::move(c));
+    if (std::ranges::none_of(c.ranks, [&](int32_t r) { return Names(*causes, r); })) causes->push_back(std::move(c));
   }
 }
 
@@ -229,9 +209,9 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     // are.
     const auto supports = [&](const Cause& c) {
       return may_follow(c) && !c.ranks.empty() && Subset(c.ranks, {fault.ranks.begin(), fault.ranks.end()}) &&
-             std::find(fault.affected.begin(), fault.affected.end(), c.comm) != fault.affected.end();
+             Contains(fault.affected, c.comm);
     };
-    const bool intended = fault.agreed && std::none_of(causes->begin(), causes->end(), supports);
+    const bool intended = fault.agreed && std::ranges::none_of(*causes, supports);
     if (intended) fault.grade = GRADE_OPEN;
     // If the groups may be intended, they do not explain faults elsewhere.
     const bool beside = intended && !causes->empty();

@@ -13,12 +13,11 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 namespace {
 
@@ -39,14 +38,12 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   for (int32_t r : ranks) {
     const Rank& rank = model.bundle.ranks[r];
     Order order;
-    for (const Unit& unit : model.ranks[r].in_flight) {
-      for (uint32_t i : unit.ops) {
-        const OpKey key = {rank.memberships[rank.ops[i].membership].comm, rank.ops[i].seq};
-        if (!IsCollective(rank.ops[i].kind) || !circle.contains(key)) continue;
-        order.keys.push_back({by_kind ? model.comms[key.first].kind : key.first, key.second});
-        order.ops.push_back(&rank.ops[i]);
-      }
-    }
+    model.EachInFlight(r, [&](const Op& op) {
+      const OpKey key = {model.CommOf(rank, op), op.seq};
+      if (!IsCollective(op.kind) || !circle.contains(key)) return;
+      order.keys.push_back({by_kind ? model.comms[key.first].kind : key.first, key.second});
+      order.ops.push_back(&op);
+    });
     if (by_kind) {
       std::set<OpKey> distinct(order.keys.begin(), order.keys.end());
       if (distinct.size() < order.keys.size()) return OrdersOf(model, ranks, circle, false);
@@ -57,13 +54,12 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   std::vector<Order> orders;
   orders.reserve(by_order.size());
   for (auto& [key, order] : by_order) orders.push_back(std::move(order));
-  std::stable_sort(orders.begin(), orders.end(),
-                   [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
+  std::ranges::stable_sort(orders, [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
   return orders;
 }
 
 bool Before(const Order& order, OpKey a, OpKey b) {
-  auto x = std::find(order.keys.begin(), order.keys.end(), a), y = std::find(order.keys.begin(), order.keys.end(), b);
+  auto x = std::ranges::find(order.keys, a), y = std::ranges::find(order.keys, b);
   return x < y && y != order.keys.end();
 }
 
@@ -96,8 +92,7 @@ Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const st
     if (few.size() >= others.size()) continue;
     std::set<uint32_t> roles;
     for (const int32_t r : others) roles.insert(model.roles().of_rank[r]);
-    const bool one_role =
-        std::all_of(few.begin(), few.end(), [&](int32_t r) { return roles.contains(model.roles().of_rank[r]); });
+    const bool one_role = std::ranges::all_of(few, [&](int32_t r) { return roles.contains(model.roles().of_rank[r]); });
     if (!one_role) continue;
     fewest.ranks.assign(few.begin(), few.end());
     fewest.others = others.size();
@@ -121,6 +116,18 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
   return member == nullptr ? nullptr : model.FindCollective(*member, seq);
 }
 
+// Returns whether `holds` is true for any two of the orders.
+template <typename Holds>
+bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
+  const size_t end = std::min(kMaxOrders, orders.size());
+  for (size_t i = 0; i < end; ++i) {
+    for (size_t k = i + 1; k < end; ++k) {
+      if (holds(orders[i], orders[k])) return true;
+    }
+  }
+  return false;
+}
+
 struct OutOfOrder {
   std::vector<int32_t> ranks;  // ascending; empty if the usual order is unknown
   int64_t usual = 0;           // number of ranks that follow the other order
@@ -133,28 +140,26 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   constexpr int64_t kEnough = 64;  // examining more would not change the decision
   OutOfOrder odd;
   std::set<int32_t> ranks;
-  for (size_t a = 0; a < orders.size() && a < kMaxOrders; ++a) {
-    for (size_t b = a + 1; b < orders.size() && b < kMaxOrders; ++b) {
-      const auto swapped = Swapped(orders[a], orders[b]);
-      if (!swapped) continue;
-      const Rank& shown = model.bundle.ranks[orders[a].ranks[0]];
-      const Op &x = *orders[a].ops[swapped->first], &y = *orders[a].ops[swapped->second];
-      const uint32_t x_kind = model.comms[model.CommOf(shown, x)].kind,
-                     y_kind = model.comms[model.CommOf(shown, y)].kind;
-      int64_t as_a = 0, as_b = 0;
-      for (size_t r = 0; r < model.ranks.size(); ++r) {
-        const Op *first = OfKind(model, static_cast<int32_t>(r), x_kind, x.seq),
-                 *second = OfKind(model, static_cast<int32_t>(r), y_kind, y.seq);
-        if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
-        if (++(first < second ? as_a : as_b) == kEnough) break;
-      }
-      const Order& few = as_a < as_b ? orders[a] : orders[b];
-      const int64_t many = std::max(as_a, as_b);
-      if (many < kMany || kMany * std::min(as_a, as_b) > many) continue;
-      ranks.insert(few.ranks.begin(), few.ranks.end());
-      odd.usual = std::max(odd.usual, many);
+  AnyTwo(orders, [&](const Order& a, const Order& b) {
+    const auto swapped = Swapped(a, b);
+    if (!swapped) return false;
+    const Rank& shown = model.bundle.ranks[a.ranks[0]];
+    const Op &x = *a.ops[swapped->first], &y = *a.ops[swapped->second];
+    const uint32_t x_kind = model.comms[model.CommOf(shown, x)].kind, y_kind = model.comms[model.CommOf(shown, y)].kind;
+    int64_t as_a = 0, as_b = 0;
+    for (size_t r = 0; r < model.ranks.size(); ++r) {
+      const Op *first = OfKind(model, static_cast<int32_t>(r), x_kind, x.seq),
+               *second = OfKind(model, static_cast<int32_t>(r), y_kind, y.seq);
+      if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
+      if (++(first < second ? as_a : as_b) == kEnough) break;
     }
-  }
+    const Order& few = as_a < as_b ? a : b;
+    const int64_t many = std::max(as_a, as_b);
+    if (many < kMany || kMany * std::min(as_a, as_b) > many) return false;
+    ranks.insert(few.ranks.begin(), few.ranks.end());
+    odd.usual = std::max(odd.usual, many);
+    return false;
+  });
   odd.ranks.assign(ranks.begin(), ranks.end());
   return odd;
 }
@@ -166,7 +171,7 @@ bool OrderMatters(const Model& model, const Order& a, const Order& b) {
   if (!swapped) return false;
   const OpKey x = a.keys[swapped->first], y = a.keys[swapped->second];
   const auto op_of = [](const Order& order, const OpKey& key) {
-    return order.ops[std::find(order.keys.begin(), order.keys.end(), key) - order.keys.begin()];
+    return order.ops[std::ranges::find(order.keys, key) - order.keys.begin()];
   };
   const auto called_before = [&](const Order& order, const Op& op) {
     const Membership& ms = model.bundle.ranks[order.ranks[0]].memberships[op.membership];
@@ -215,13 +220,13 @@ struct Circle {
 // Also adds to `c` what the ranks wait in.
 Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
   Circle circle;
+  circle.ranks = facts.graph->RanksOf(sink);
   for (uint32_t v : sink) {
     const int32_t r = facts.graph->RankOf(v);
-    if (r >= 0) circle.ranks.insert(r);
     for (const Edge& e : facts.graph->edges[v]) circle.silent |= e.why == Why::kNoData;
     if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
     for (const Edge& e : facts.graph->edges[v]) {
-      if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      if (e.op == nullptr || !std::ranges::binary_search(sink, e.to)) continue;
       if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
       if (e.why == Why::kStreamOrder) continue;
       if (c->op == nullptr) c->In(e.comm, e.op, r);
@@ -235,7 +240,7 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
       circle.receives |= !IsCollective(e.op->kind) && e.op->kind != CallKind::kSend;
     }
   }
-  std::sort(circle.launch_order.begin(), circle.launch_order.end());
+  std::ranges::sort(circle.launch_order);
   c->ranks.assign(circle.ranks.begin(), circle.ranks.end());
   return circle;
 }
@@ -243,9 +248,9 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
 // Returns whether another rank of the cycle has issued an operation that closes the cycle, as the oldest call of a
 // queue.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
-  return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
+  return std::ranges::any_of(circle.ranks, [&](int32_t r) {
     const auto queues = facts.graph->QueuesOf(r);
-    return r != than && std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+    return r != than && std::ranges::any_of(queues, [&](const Queue& queue) {
              const Op* op = facts.graph->OldestIn(queue);
              return op != nullptr && op->state == OpState::kEnqueued &&
                     circle.collectives.contains({facts.model.CommOf(facts.bundle.ranks[r], *op), op->seq});
@@ -277,18 +282,6 @@ void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent
   }
 }
 
-// Returns whether `holds` is true for any two of the orders.
-template <typename Holds>
-bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
-  const size_t end = std::min(kMaxOrders, orders.size());
-  for (size_t i = 0; i < end; ++i) {
-    for (size_t k = i + 1; k < end; ++k) {
-      if (holds(orders[i], orders[k])) return true;
-    }
-  }
-  return false;
-}
-
 // Ranks issued the same calls in different orders.
 Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<Order>& orders, Cause c) {
   c.kind = ORDER_INVERSION;
@@ -305,16 +298,15 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
   for (const OpKey& key : circle.collectives) comms.insert(key.first);
   HoldByUnseen(facts, comms, kWaitedForWithoutData, &c);
   if (c.kind == RANK_NO_DATA) return c;
-  c.grade = GRADE_OPEN;
-  c.hypothesis = true;
+  c.Doubt(GRADE_OPEN);
   return c;
 }
 
 // A few ranks left their program and are in calls that the others never made.
 Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left& left, Cause c) {
   const auto order_of = [&](bool odd) {
-    return std::find_if(orders.begin(), orders.end(), [&](const Order& order) {
-      return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
+    return std::ranges::find_if(orders, [&](const Order& order) {
+      return !order.ops.empty() && odd == std::ranges::binary_search(left.ranks, order.ranks[0]);
     });
   };
   const auto odd = order_of(true), others = order_of(false);
@@ -404,26 +396,21 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
   }
   // Calls that a log does not mention, or whose entry was overwritten, may still have been issued.
   const auto cut = [&](int32_t r) { return OldestBatchIsCut(facts.bundle.ranks[r]); };
-  if (circle.silent || std::ranges::any_of(circle.ranks, cut)) {
-    c.grade = std::min(c.grade, GRADE_OPEN);
-    c.hypothesis = true;
-  }
+  if (circle.silent || std::ranges::any_of(circle.ranks, cut)) c.Doubt(GRADE_OPEN);
   return {c};
 }
 
 void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
   constexpr size_t kMost = 64;  // if more operations are stuck at once, the cause is not the order of two of them
-  std::vector<size_t> stuck;
-  for (size_t i = 0; i < causes->size(); ++i) {
-    const Cause& c = (*causes)[i];
-    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(i);
+  std::vector<Cause*> stuck;
+  for (Cause& c : *causes) {
+    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(&c);
   }
   if (stuck.size() < 2 || stuck.size() > kMost) return;
-  std::set<size_t> gone;
   for (size_t i = 0; i < stuck.size(); ++i) {
     for (size_t k = i + 1; k < stuck.size(); ++k) {
-      Cause &a = (*causes)[stuck[i]], &b = (*causes)[stuck[k]];
-      if (gone.contains(stuck[i]) || gone.contains(stuck[k]) || a.comm == b.comm) continue;
+      Cause &a = *stuck[i], &b = *stuck[k];
+      if (a.kind == FINDING_UNSPECIFIED || b.kind == FINDING_UNSPECIFIED || a.comm == b.comm) continue;
       std::vector<int32_t> shared;
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
@@ -431,17 +418,16 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       c.hypothesis = true;
       c.At(facts.bundle, a.comm, *a.op, a.op_rank).Other(CallOf(facts.bundle, b.op_rank, *b.op));
       c.nodes = a.nodes;
-      c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      for (const Cause* from : {&a, &b})
-        c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
+      Append(b.nodes, &c.nodes);
+      for (const Cause* from : {&a, &b}) Append(from->evidence, &c.evidence);
       Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).mutable_detail();
       *both->add_calls() = c.detail.call();
       *both->add_calls() = c.detail.other();
       a = std::move(c);
-      gone.insert(stuck[k]);
+      b.kind = FINDING_UNSPECIFIED;
     }
   }
-  for (auto it = gone.rbegin(); it != gone.rend(); ++it) causes->erase(causes->begin() + static_cast<ptrdiff_t>(*it));
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
 }  // namespace lockstep

@@ -65,7 +65,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
   }
   // A watchdog ends its process because of another rank. The record of the operation that this rank waited in is lost.
   const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
-  const bool unrecorded = rank.damaged || (rank.source == Source::kFlightRecorder && rank.memberships.empty());
+  const bool unrecorded = rank.damaged || (IsFramework(rank) && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
     c.grade = GRADE_WEAK;
     c.doubtful = true;
@@ -102,7 +102,7 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   // If a cause is known, a later death is a consequence of that cause. A rank without data is not such a cause. Where
   // only processes are known, FromStacks compares ends with what the other ranks are doing.
   const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
-  if (!std::all_of(known.begin(), known.end(), no_data) || ProcessesLookedAt(facts.bundle)) return {};
+  if (!std::ranges::all_of(known, no_data) || ProcessesLookedAt(facts.bundle)) return {};
   const auto host_of = [](const Rank& rank) { return absl::StrCat(rank.host, "/", rank.boot_id); };
   std::map<std::string, int32_t> first;  // first end on each host, whose clock orders them
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
@@ -111,8 +111,7 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
     // A text shows an exception or a crash, or that peers miss the process. Any other end may result from what a rank
     // without data did.
     const bool crashed = p.life == Life::kKilled && p.signal != SIGABRT;
-    const bool told =
-        rank.source == Source::kFlightRecorder && (!p.exception.empty() || p.life == Life::kGone || crashed);
+    const bool told = IsFramework(rank) && (!p.exception.empty() || p.life == Life::kGone || crashed);
     const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
     const bool abnormal = told || (ended && known.empty());
     if (!abnormal || facts.model.ranks[r].host != HostState::kDead) continue;
@@ -143,26 +142,22 @@ void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes) 
   for (Cause& c : *causes) {
     if (c.kind != RANK_DEAD || c.reason != REASON_KILLED || c.detail.number() != SIGKILL) continue;
     const auto elsewhere = [&](int32_t r) { return bundle.ranks[r].host != bundle.ranks[c.ranks[0]].host; };
-    if (std::any_of(c.ranks.begin(), c.ranks.end(), elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
+    if (std::ranges::any_of(c.ranks, elsewhere)) c.grade = std::min(c.grade, GRADE_OPEN);
   }
 }
 
 std::vector<Cause> FromAsyncErrors(const Facts& facts) {
-  std::vector<Cause> causes;
   const Membership* first = nullptr;
   int32_t first_rank = -1;
+  int64_t first_at = 0;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     for (const Membership& ms : facts.bundle.ranks[r].memberships) {
       if (ms.async_error == 0) continue;
       const int64_t at = ms.recorded->async_error_ns + facts.bundle.ranks[r].real_minus_mono_ns;
-      if (first == nullptr ||
-          at < first->recorded->async_error_ns + facts.bundle.ranks[first_rank].real_minus_mono_ns) {
-        first = &ms;
-        first_rank = static_cast<int32_t>(r);
-      }
+      if (first == nullptr || at < first_at) first = &ms, first_rank = static_cast<int32_t>(r), first_at = at;
     }
   }
-  if (first == nullptr) return causes;
+  if (first == nullptr) return {};
   Cause c = CauseOf(ASYNC_ERROR, REASON_UNSPECIFIED, GRADE_OPEN, {first_rank});
   c.comm = first->comm;
   constexpr int32_t kNcclUnhandledCudaError = 1;
@@ -174,8 +169,7 @@ std::vector<Cause> FromAsyncErrors(const Facts& facts) {
     c.reason = REASON_ERROR_REPORTED;
     c.Number(first->async_error);
   }
-  causes.push_back(std::move(c));
-  return causes;
+  return {std::move(c)};
 }
 
 }  // namespace lockstep

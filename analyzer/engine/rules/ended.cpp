@@ -1,15 +1,17 @@
 // Finds processes that exited with status 0, or are stopped, while all others wait and GPU progress is not recorded.
-// Every rank made every call, so the operations do not show what the others wait for.
+// Every rank made every call, so the operations do not show what the others wait for. Also handles processes whose end
+// was not observed.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/model/finding_kinds.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -17,7 +19,7 @@ namespace {
 
 // Returns whether the process destroyed its communicators itself, as a program does at its end.
 bool LeftItsCommunicators(const Rank& rank) {
-  return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
+  return !rank.memberships.empty() && std::ranges::all_of(rank.memberships, [](const auto& ms) {
     return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
   });
 }
@@ -48,7 +50,7 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
       if (ms.comm == comm || ms.member_rank < 0) continue;
       const auto [at, fresh] = most.try_emplace(ms.comm, kNone);
       for (const Member& m : members) {
-        if (fresh && m.rank_index >= 0 && !std::binary_search(ahead.begin(), ahead.end(), m.rank_index))
+        if (fresh && m.rank_index >= 0 && !std::ranges::binary_search(ahead, m.rank_index))
           at->second = std::max(at->second, m.arrived);
       }
       if (at->second > std::max(members[ms.member_rank].arrived, kNone)) return true;
@@ -66,13 +68,36 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
     return false;
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
-    const Process& process = ranks[r].process;
-    const bool exited = EndedWell(ranks[r]) && !process.consequence;
-    const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
-                      !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
-    if (!exited && !idle) return false;
+    const bool idle = facts.model.ranks[r].Idle() && !ranks[r].damaged && !ranks[r].ends_untold &&
+                      CompletionsAreRecorded(ranks[r], nullptr);
+    if (!EndedByItself(ranks[r]) && !idle) return false;
   }
   return true;
+}
+
+// Returns whether it is unknown when the data was taken. Either the process has ended, or it was recorded on another
+// boot or host, or the data is a framework's dump whose file lost its time.
+bool NobodySaw(const Rank& rank) {
+  if (IsFramework(rank)) return rank.captured_ns == 0 && !rank.only_active;
+  return EndUnseen(rank) ||
+         (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
+}
+
+// Returns the last sign of the process in its record, by the wall clock.
+int64_t LastSign(const Rank& rank) {
+  int64_t last = 0;
+  for (const Op& op : rank.ops) last = std::max({last, op.enter_ns, op.return_ns});
+  for (const ring::ThreadSnapshot& thread : rank.threads)
+    last = std::max({last, thread.since_ns, thread.wait_since_ns, thread.group_since_ns, thread.last_call_ns});
+  return last + rank.real_minus_mono_ns;
+}
+
+// If only a period of watching the processes shows whether the job moves, returns its length; otherwise 0.
+int64_t WatchedFor(const Bundle& bundle) {
+  if (!OnlyProcessesKnown(bundle) || !ProcessesLookedAt(bundle)) return 0;
+  int64_t longest = 0;
+  for (const Rank& rank : bundle.ranks) longest = std::max(longest, rank.process.sample_gap_ns);
+  return longest;
 }
 
 }  // namespace
@@ -92,7 +117,7 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
 
 Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
                  bool exited) {
-  std::sort(ahead.begin(), ahead.end());
+  std::ranges::sort(ahead);
   Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
   const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
   return c.At(facts.bundle, comm, op, op_rank).Count(behind).Flag(exited);
@@ -101,9 +126,8 @@ Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
 static bool AllWaitFor(const WaitGraph& graph, const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {
   const std::vector<bool> waits = graph.WaitingFor(others);
-  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
-    const auto queues = graph.QueuesOf(r);
-    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
+  return std::ranges::all_of(ranks, [&](int32_t r) {
+    return std::ranges::any_of(graph.QueuesOf(r), [&](const Queue& queue) { return waits[graph.NodeOf(queue)]; });
   });
 }
 
@@ -114,11 +138,11 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
         c.stall != Stall::kUnknown)
       continue;
-    if (ring::IsPointToPoint(c.op->kind)) {
+    if (IsPointToPoint(c.op->kind)) {
       if (OthersHaveEnded(facts, c.op_rank)) c = AheadCause(facts, *c.op, c.op_rank, {c.op_rank}, 0, false);
       continue;
     }
-    if (!ring::IsCollective(c.op->kind)) continue;
+    if (!IsCollective(c.op->kind)) continue;
     const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
     std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
@@ -128,25 +152,23 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
         ++unseen;
         continue;
       }
-      const bool known = m.membership != kNoIndex;
-      const Rank* rank = known ? &facts.bundle.ranks[m.rank_index] : nullptr;
-      const RankView* view = known ? &facts.model.ranks[m.rank_index] : nullptr;
-      const bool ended = known && EndedWell(*rank) && !rank->process.consequence;
-      // Nothing is in flight, and the state of the rank's process is unknown.
-      const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
-      const bool before = known && m.arrived == c.op->seq - 1;
-      const bool done = before && (ended || idle);
-      if (before && !ended && !view->in_flight.empty()) {
+      if (!m.recorded()) agree = false;
+      if (!agree) break;
+      const Rank& rank = facts.bundle.ranks[m.rank_index];
+      const RankView& view = facts.model.ranks[m.rank_index];
+      const bool ended = EndedByItself(rank), before = m.arrived == c.op->seq - 1;
+      const bool done = before && (ended || view.Idle());
+      if (before && !ended && !view.in_flight.empty()) {
         waiting.push_back(m.rank_index);
         continue;
       }
-      agree &= done || (known && m.arrived >= c.op->seq);
+      agree = done || m.arrived >= c.op->seq;
       exited &= !done || ended;
-      untold |= done && facts.bundle.ranks[m.rank_index].ends_untold;
-      if (agree) (done ? behind : ahead).push_back(m.rank_index);
+      untold |= done && rank.ends_untold;
+      (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
-    std::sort(ahead.begin(), ahead.end());
+    std::ranges::sort(ahead);
     // If a backend does not record sends and receives, ranks that look idle may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
@@ -165,15 +187,12 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
           .Number(c.op->seq - 1);
     if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
-      c.nodes.push_back(WaitGraph::HostNode(r));
-      for (const Queue& queue : facts.graph->QueuesOf(r)) c.nodes.push_back(facts.graph->NodeOf(queue));
+      for (const uint32_t node : facts.graph->NodesOf(r)) c.nodes.push_back(node);
     }
     blamed.push_back(c.ranks);
   }
   // Ranks of the same role may also show that the call is extra.
-  std::erase_if(*causes, [&](const Cause& c) {
-    return c.reason == REASON_EXTRA && std::find(blamed.begin(), blamed.end(), c.ranks) != blamed.end();
-  });
+  std::erase_if(*causes, [&](const Cause& c) { return c.reason == REASON_EXTRA && Contains(blamed, c.ranks); });
 }
 
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns) {
@@ -192,11 +211,10 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
       stopped.push_back(static_cast<int32_t>(r));
       continue;
     }
-    const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
-                       rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
-    if (!waits) return {};
+    const int64_t waited = WaitedForUnseenWork(rank, view);
+    if (waited < 0) return {};
     ++waiting;
-    least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
+    least = std::min(least, waited);
   }
   if (!stopped.empty() && ended.empty() && stopped.size() < waiting && least >= late_after_ns) {
     const Grade grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
@@ -214,6 +232,25 @@ std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Caus
   c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).Flag(true).fields.set_duration_ns(least);
   c.reason = REASON_EXITED_WHILE_OTHERS_WAIT;
   return {c};
+}
+
+void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes) {
+  const int64_t watched = WatchedFor(bundle);
+  if (causes->empty() || bundle.known_stalled || (watched == 0 && !std::ranges::all_of(bundle.ranks, NobodySaw)))
+    return;
+  int64_t last = 0;
+  for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
+  for (Cause& c : *causes) {
+    // A stopped process does not continue on its own.
+    if (!FindingFactsOf(c.kind).rests_on_flight || (watched > 0 && c.reason == REASON_PROCESS_STOPPED)) continue;
+    if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
+        last - (c.op->enter_ns + bundle.ranks[c.op_rank].real_minus_mono_ns) >= late_after_ns) {
+      continue;
+    }
+    c.Doubt(GRADE_WEAK);
+    Detail* rival = c.AddRival(Rival::JOB_MOVED);
+    if (watched > 0) rival->set_duration_ns(watched);
+  }
 }
 
 }  // namespace lockstep

@@ -8,8 +8,6 @@
 
 namespace lockstep {
 
-using ring::IsPointToPoint;
-
 Facts::Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
              const WaitGraph* graph)
     : model(model), bundle(model.bundle), mismatches(mismatches), divergences(divergences), graph(graph) {
@@ -29,7 +27,7 @@ Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   std::tuple<bool, bool, int32_t, int64_t> first_key;
   EachWaiter(node, [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle.ranks[graph->RankOf(from)];
-    const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+    const bool own_numbers = e.op != nullptr && IsFramework(waiter) && IsPointToPoint(e.op->kind);
     // A damaged file may not contain its clock.
     const std::tuple<bool, bool, int32_t, int64_t> key = {
         waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle.comms[e.comm].size,
@@ -69,7 +67,7 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   if (edge->op == nullptr || edge->comm == kNoIndex) return;
   std::set<int32_t> waiting;
   if (edge->why == Why::kIn) {
-    for (uint32_t w : facts.graph->back[edge->to]) waiting.insert(facts.graph->RankOf(w));
+    waiting = facts.graph->RanksOf(facts.graph->back[edge->to]);
   } else {
     for (uint32_t w : facts.graph->back[node]) {
       for (const Edge& e : facts.graph->edges[w]) {

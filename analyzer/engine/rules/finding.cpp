@@ -48,7 +48,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
       sites[{facts.bundle.strings[op.call_site], OpName(facts.bundle, op)}].push_back(
           facts.bundle.ranks[rank_index].rank);
   };
-  if (ring::IsCollective(cause.op->kind)) {
+  if (IsCollective(cause.op->kind)) {
     for (const Member& m : facts.model.comms[cause.comm].members) {
       const Op* op = facts.model.FindCollective(m, cause.op->seq);
       if (op != nullptr) add(m.rank_index, *op);
@@ -58,14 +58,67 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   }
   for (auto& [site, ranks] : sites) {
     if (finding->call_sites_size() >= static_cast<int>(kMostCallSites)) break;
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     CallSite* out = finding->add_call_sites();
     for (const int32_t rank : ranks) out->add_ranks(rank);
     out->set_place(site.first);
     out->set_operation(site.second);
   }
-  std::stable_sort(finding->mutable_call_sites()->begin(), finding->mutable_call_sites()->end(),
-                   [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
+  std::ranges::stable_sort(*finding->mutable_call_sites(),
+                           [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
+}
+
+// Returns the newest launch that issued something on the communicator, or null.
+const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& op = rank.ops[i];
+    if (!op.replayed || op.membership == kNoIndex || rank.memberships[op.membership].comm != comm) continue;
+    if (op.state == OpState::kFailed) continue;
+    return ReplayOf(rank, op);
+  }
+  return nullptr;
+}
+
+// Adds facts about the CUDA graph launch that issued the operation: the graph, its replay and operation, and the
+// progress of the other ranks.
+void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding) {
+  if (cause.op == nullptr || cause.op_rank < 0) return;
+  const Rank& rank = facts.bundle.ranks[cause.op_rank];
+  const Replay* replay = ReplayOf(rank, *cause.op);
+  if (replay == nullptr) return;
+  const ring::GraphSnapshot* graph = GraphOf(rank, *replay);
+  const uint64_t operations = graph != nullptr ? graph->operations : 0;
+  const uint32_t place = PlaceInGraph(*cause.op);
+  GraphReplay* out = finding->mutable_graph_replay();
+  out->set_graph(replay->graph + 1);
+  out->set_number(static_cast<int64_t>(replay->number));
+  out->set_operation(place);
+  out->set_operations(static_cast<int64_t>(operations));
+  const auto add = [&](Evidence::Kind kind, int32_t r) {
+    Evidence* e = finding->add_evidence();
+    e->set_kind(kind);
+    e->add_ranks(facts.bundle.ranks[r].rank);
+    e->set_source(absl::StrCat("rank ", facts.bundle.ranks[r].rank, "'s record"));
+    e->mutable_detail()->add_ranks(facts.bundle.ranks[r].rank);
+    return e;
+  };
+  Evidence* in_graph = add(Evidence::IN_GRAPH, cause.op_rank);
+  *in_graph->mutable_replay() = *out;
+  in_graph->mutable_detail()->set_count(static_cast<int64_t>(graph != nullptr ? graph->launches : replay->number));
+  if (graph != nullptr && graph->completed > 0)
+    in_graph->mutable_detail()->set_number(static_cast<int64_t>(graph->completed));
+  constexpr int kTold = 4;
+  int told = 0;
+  for (const int32_t r : cause.ranks) {
+    if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
+    const Replay* own = NewestReplay(facts.bundle.ranks[r], cause.comm);
+    Evidence* launched = add(Evidence::GRAPH_LAUNCHED, r);
+    if (own != nullptr) launched->mutable_detail()->set_number(own->graph + 1);
+    if (own != nullptr) launched->mutable_detail()->set_other_number(static_cast<int64_t>(own->number));
+    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(facts.bundle, cause.comm);
+    ++told;
+  }
+  if (cause.kind == COLLECTIVE_STUCK && operations > 1) add(Evidence::INSIDE_GRAPH, cause.op_rank);
 }
 
 }  // namespace
@@ -110,7 +163,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
   std::vector<const EvidenceItem*> told;
   for (const EvidenceItem& item : cause.evidence) {
     if (told.size() >= kMostEvidence) break;
-    if (std::any_of(told.begin(), told.end(), [&](const auto* t) { return SameEvidence(*t, item); })) continue;
+    if (std::ranges::any_of(told, [&](const auto* t) { return SameEvidence(*t, item); })) continue;
     told.push_back(&item);
     Evidence* e = f.add_evidence();
     *e = item.fields;
@@ -145,8 +198,7 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     *link->mutable_communicator() = f.communicator();
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
-  const bool framework = std::all_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
-                                     [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
+  const bool framework = std::ranges::all_of(facts.bundle.ranks, IsFramework);
   f.set_confidence(ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;
 }

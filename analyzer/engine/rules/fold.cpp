@@ -2,30 +2,29 @@
 #include <algorithm>
 
 #include "analyzer/engine/rules/rules.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
 constexpr Grade kProven = GRADE_GOOD;
 
 void DropDoubtful(std::vector<Cause>* causes) {
-  const bool proven =
-      std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.grade >= kProven; });
-  if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+  const bool proven = std::ranges::any_of(*causes, [](const Cause& c) { return !c.doubtful && c.grade >= kProven; });
+  if (proven) std::erase_if(*causes, &Cause::doubtful);
 }
 
 void JoinStorage(std::vector<Cause>* causes) {
   const auto files = [](const Cause& c) {
     return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
   };
-  const auto first =
-      std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  const auto first = std::ranges::find_if(*causes, [&](const Cause& c) { return files(c) && !c.beside; });
   if (first == causes->end()) return;
   for (Cause& c : *causes) {
     if (!files(c) || !c.beside) continue;
-    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    Append(c.ranks, &first->ranks);
     first->Absorb(&c);
   }
-  std::sort(first->ranks.begin(), first->ranks.end());
+  std::ranges::sort(first->ranks);
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 

@@ -4,15 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
-using ring::IsPointToPoint;
 
 namespace {
 
@@ -26,7 +23,7 @@ bool LastCallIsUnseen(const Bundle& bundle, const Rank& rank) {
 // Returns whether the rank may wait in a call that is not recorded. Either calls without entries are counted, or the
 // process made a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
-  const auto any = [&rank](auto&& test) { return std::any_of(rank.memberships.begin(), rank.memberships.end(), test); };
+  const auto any = [&rank](auto&& test) { return std::ranges::any_of(rank.memberships, test); };
   return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
          (rank.newest_group_size > 0 &&
           !any([&](const Membership& ms) { return bundle.comms[ms.comm].size == rank.newest_group_size; }));
@@ -34,7 +31,7 @@ bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
 
 // Returns the first call of a batch that a framework's process did not end; null if there is none.
 const Op* FirstQueued(const Rank& rank) {
-  if (rank.source != Source::kFlightRecorder) return nullptr;
+  if (!IsFramework(rank)) return nullptr;
   for (const Op& op : rank.ops) {
     if (op.state == OpState::kQueued) return &op;
   }
@@ -46,11 +43,8 @@ bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
   const ring::ThreadSnapshot* thread = facts.model.ranks[rank_index].thread;
   if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy))
     return true;
-  for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
-    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
-      return true;
-  }
-  return false;
+  const Membership* ms = MembershipIn(facts.bundle.ranks[rank_index], comm);
+  return ms != nullptr && (ms->state == ring::CommState::kFinalizing || ms->state == ring::CommState::kDestroyed);
 }
 
 // Returns whether the rank waits for a rank that left no data.
@@ -61,7 +55,7 @@ bool WaitsForMissing(const Facts& facts, int32_t rank_index) {
     for (const Edge& e : graph.edges[graph.NodeOf(queue)]) {
       const auto& behind = graph.edges[e.to];
       const bool collective = graph.Kind(e.to) == WaitGraph::NodeKind::kCollective;
-      if (missing(e) || (collective && std::any_of(behind.begin(), behind.end(), missing))) return true;
+      if (missing(e) || (collective && std::ranges::any_of(behind, missing))) return true;
     }
   }
   return false;
@@ -104,13 +98,9 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const bool idle = facts.model.ranks[r].in_flight.empty();
   const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
   Cause& c = *cause;
-  c.kind = RANK_NOT_ARRIVED;
-  c.reason = REASON_NEVER_ENTERED;
-  c.grade = GRADE_GOOD;
-  if (idle && rank.source == Source::kFlightRecorder) {
-    c.AddRival(Rival::OWN_GPU);
-  }
-  if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
+  c.Is(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
+  if (idle && IsFramework(rank)) c.AddRival(Rival::OWN_GPU);
+  if (idle && rank.damaged && !IsFramework(rank)) {
     // The rank may be a victim, because the current operations of its process and GPU are in the lost part.
     c.doubtful = true;
     c.grade = GRADE_OPEN;
@@ -137,7 +127,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
     }
     // A framework does not record how groups are created, so the rank may be waiting there for one without data.
     const auto silent = [](const Member& m) { return m.rank_index < 0; };
-    if (rank.source == Source::kFlightRecorder && waiter.edge != nullptr &&
+    if (IsFramework(rank) && waiter.edge != nullptr &&
         std::ranges::any_of(facts.model.comms[waiter.edge->comm].members, silent)) {
       c.grade = GRADE_FAIR;
       c.AddRival(Rival::SILENT_RANK);
@@ -145,21 +135,18 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   }
   // A text does not show all groups of a rank, so the rank may be in the call that others wait in. An exception or a
   // differing call elsewhere is certain.
-  const bool unrecorded =
-      waiter.edge != nullptr && std::none_of(rank.memberships.begin(), rank.memberships.end(),
-                                             [&](const Membership& ms) { return ms.comm == waiter.edge->comm; });
-  const bool certain =
-      !facts.mismatches.empty() || std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
-                                               [](const Rank& other) { return !other.process.exception.empty(); });
-  if (unrecorded && rank.source == Source::kFlightRecorder && certain) c.doubtful = true;
+  const bool unrecorded = waiter.edge != nullptr && MembershipIn(rank, waiter.edge->comm) == nullptr;
+  const bool certain = !facts.mismatches.empty() || std::ranges::any_of(facts.bundle.ranks, [](const Rank& other) {
+    return !other.process.exception.empty();
+  });
+  if (unrecorded && IsFramework(rank) && certain) c.doubtful = true;
   const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
     if (!never) {
-      c.reason = REASON_STOPPED_SHORT;
+      c.Because(REASON_STOPPED_SHORT, GRADE_FAIR);
       // Processes may run ahead of their GPUs by different numbers of calls.
       c.doubtful = WaitsForMissing(facts, r) || !CompletionsAreRecorded(rank, nullptr);
       c.In(facts.model.CommOf(facts.bundle.ranks[stopped.witness], *stopped.next), stopped.next, stopped.witness);
-      c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
         .Naming(facts.bundle, {r})
@@ -170,42 +157,6 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
 }
 
 }  // namespace
-
-bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
-  // A lost operation is known only by its number, or from another member's record.
-  auto own = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
-    const auto& ops = facts.bundle.ranks[facts.graph->RankOf(from)].ops;
-    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
-  };
-  // The record of a first operation may have been overwritten if the job continues on other communicators.
-  auto first_lost = [&](const Edge& e, uint32_t from) {
-    if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
-    const Queue& queue = facts.graph->QueueOf(from);
-    const auto& memberships = facts.bundle.ranks[queue.rank].memberships;
-    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
-      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-               return ms.comm == e.comm && IsFirst(ms, lost.second);
-             });
-    });
-  };
-  auto first = [&](const Edge& e, uint32_t from) {
-    if (first_lost(e, from)) return true;
-    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
-    return e.op->seq == facts.bundle.ranks[facts.graph->RankOf(from)].memberships[e.op->membership].first_seq;
-  };
-  // A call lost from a damaged record may come after the first operation.
-  auto lost = [&](const Edge& e, uint32_t from) {
-    return facts.graph->RankOf(from) >= 0 && facts.bundle.ranks[facts.graph->RankOf(from)].damaged && !own(e, from);
-  };
-  bool any = false, all = true;
-  facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
-    if (lost(e, from)) return;
-    any = true;
-    all = all && first(e, from);
-  });
-  return any && all;
-}
 
 Cause HostCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
@@ -242,56 +193,33 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   AddWaiterEvidence(facts, node, &c);
 
   if (view.host == HostState::kStopped) {
-    c.kind = HOST_STALL;
-    c.reason = REASON_PROCESS_STOPPED;
-    c.Name(rank.process.state);
-    c.grade = GRADE_RECORDED;
+    c.Is(HOST_STALL, REASON_PROCESS_STOPPED, GRADE_RECORDED).Name(rank.process.state);
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
-    c.kind = GROUP_LEFT_OPEN;
-    c.reason = REASON_GROUP_OPEN;
-    c.Count(open_group->group_depth).Flag(ended_well);
+    c.Is(GROUP_LEFT_OPEN, REASON_GROUP_OPEN, GRADE_STRONG).Count(open_group->group_depth).Flag(ended_well);
     if (!ended_well) since(open_group->group_since_ns);
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
-    c.kind = GROUP_LEFT_OPEN;
-    c.reason = REASON_BATCH_OPEN;
-    c.Call(CallOf(facts.bundle, r, *queued));
-    c.grade = GRADE_GOOD;
+    c.Is(GROUP_LEFT_OPEN, REASON_BATCH_OPEN, GRADE_GOOD).Call(CallOf(facts.bundle, r, *queued));
   } else if (edge != nullptr && LeftTheLoop(facts, r, edge->comm)) {
-    c.kind = RANK_NOT_ARRIVED;
-    c.cause = "code mismatch";
-    c.reason = REASON_LEFT_LOOP;
-    c.grade = GRADE_STRONG;
+    c.Is(RANK_NOT_ARRIVED, REASON_LEFT_LOOP, GRADE_STRONG).cause = "code mismatch";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
+    c.Is(init ? INIT_INCOMPLETE : HOST_STALL, REASON_INSIDE_CALL, GRADE_WEAK).Name(ring::CallName(view.thread->call));
     since(view.thread->since_ns);
     c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
-    c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // the ranks that this rank waits for may be in the lost part
-    c.reason = REASON_INSIDE_CALL;
-    c.Name(ring::CallName(view.thread->call));
-    c.grade = GRADE_WEAK;
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
-    c.kind = GPU_STALL;
+    // It may be unknown which operation the rank's GPU is in. That operation may wait for another rank.
+    c.doubtful = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
+    c.Is(GPU_STALL, c.doubtful ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK,
+         c.doubtful ? GRADE_GUESS : GRADE_GOOD);
     since(view.thread->wait_since_ns);
     c.inside = ring::CallName(view.thread->wait);
-    const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
-    c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
     c.Name(c.inside);
-    c.grade = GRADE_GOOD;
-    if (blind) {
-      // It is unknown which operation the rank's GPU is in. That operation may wait for another rank.
-      c.doubtful = true;
-      c.grade = GRADE_GUESS;
-    }
   } else if (view.host == HostState::kElsewhere) {
-    c.kind = HOST_STALL;
+    const bool launches = MayWaitToLaunch(facts, r);
+    c.Is(HOST_STALL, REASON_OUTSIDE_NCCL, launches ? GRADE_OPEN : GRADE_STRONG);
     since(view.thread != nullptr ? view.thread->last_call_ns : 0);
-    c.reason = REASON_OUTSIDE_NCCL;
-    c.grade = GRADE_STRONG;
-    if (MayWaitToLaunch(facts, r)) {
-      c.grade = GRADE_OPEN;
-      c.AddRival(Rival::OWN_GPU);
-    }
+    if (launches) c.AddRival(Rival::OWN_GPU);
   } else {
     SetNotArrived(facts, node, facts.FirstWaiter(node), &c);
   }

@@ -7,6 +7,7 @@
 
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 
@@ -17,11 +18,10 @@ namespace {
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
   for (const Queue& queue : graph.QueuesOf(r)) {
     const GpuFront& front = queue.front;
-    if (front.op == nullptr || !ring::IsCollective(front.op->kind)) continue;
+    if (!front.InCollective()) continue;
     const auto& members = model.comms[front.comm].members;
-    const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
-      return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq;
-    });
+    const auto came = std::ranges::count_if(
+        members, [&](const Member& m) { return m.recorded() && m.rank_index != r && m.arrived >= front.op->seq; });
     if (2 * came <= static_cast<ptrdiff_t>(members.size()) - 1) return false;
   }
   return true;
@@ -35,7 +35,7 @@ constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not ra
 class CircleLeavers {
  public:
   CircleLeavers(const Facts& facts, const std::vector<uint32_t>& sink)
-      : facts_(facts), graph_(*facts.graph), sink_(sink) {}
+      : facts_(facts), graph_(*facts.graph), sink_(sink), all_(graph_.RanksOf(sink)) {}
 
   std::vector<Cause> Find() {
     TakeTheFew();
@@ -54,7 +54,7 @@ class CircleLeavers {
     RankSet issued;  // ranks that issued at least one of these calls
   };
 
-  bool Inside(uint32_t v) const { return std::binary_search(sink_.begin(), sink_.end(), v); }
+  bool Inside(uint32_t v) const { return std::ranges::binary_search(sink_, v); }
   bool IsMany(size_t many, size_t few) const { return kManyAgainstOne * few <= many; }
   // Returns whether the ranks are a small minority of the cycle.
   bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
@@ -73,7 +73,7 @@ class CircleLeavers {
   template <typename Look>
   bool AnyFront(int32_t rank, Look look) const {
     const auto queues = graph_.QueuesOf(rank);
-    return std::any_of(queues.begin(), queues.end(), [&](const Queue& queue) {
+    return std::ranges::any_of(queues, [&](const Queue& queue) {
       return queue.front.op != nullptr && look(graph_.NodeOf(queue), *queue.front.op);
     });
   }
@@ -82,17 +82,11 @@ class CircleLeavers {
   void TakeTheFew() {
     RankSet ahead, never;
     for (uint32_t v : sink_) {
-      if (graph_.RankOf(v) >= 0) all_.insert(graph_.RankOf(v));
       const RankSet lacking = Lacking(v);
       never.insert(lacking.begin(), lacking.end());
       if (graph_.Kind(v) != WaitGraph::NodeKind::kCollective) continue;
-      RankSet issuers;
-      for (uint32_t from : graph_.back[v]) {
-        if (!lacking.empty() && graph_.RankOf(from) >= 0) issuers.insert(graph_.RankOf(from));
-      }
-      if (IsMany(issuers.size(), lacking.size())) {
-        odd_.insert(lacking.begin(), lacking.end());
-      }
+      const RankSet issuers = lacking.empty() ? RankSet() : graph_.RanksOf(graph_.back[v]);
+      if (IsMany(issuers.size(), lacking.size())) odd_.insert(lacking.begin(), lacking.end());
       if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
     }
     // Ranks that are ahead count only if no minority missed a call that many issued.
@@ -135,8 +129,8 @@ class CircleLeavers {
 
   // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
   bool AreFew() const {
-    return IsMinority(odd_) && std::none_of(odd_.begin(), odd_.end(), [&](int32_t r) {
-             return AnyFront(r, [](uint32_t, const Op& op) { return ring::IsPointToPoint(op.kind); });
+    return IsMinority(odd_) && std::ranges::none_of(odd_, [&](int32_t r) {
+             return AnyFront(r, [](uint32_t, const Op& op) { return IsPointToPoint(op.kind); });
            });
   }
 
@@ -171,7 +165,7 @@ class CircleLeavers {
     Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_LEFT_OUT, GRADE_GOOD, {odd_.begin(), odd_.end()});
     c.cause = "code mismatch";
     c.nodes = sink_;
-    const bool other_side = ring::IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
+    const bool other_side = IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
     c.At(bundle, missed.edge->comm, op, missed.waiter).Flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
       c.Other(CallOf(bundle, c.ranks[0], front));
@@ -180,9 +174,9 @@ class CircleLeavers {
     if (!c.detail.has_other()) c.Other(CallNamed("a later operation", ""));
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
     lacks.Call(BriefCall(bundle, missed.waiter, op)).Flag(other_side);
-    for (const int32_t r : odd_) lacks.mutable_detail()->add_others(bundle.ranks[r].rank);
+    lacks.NamingOthers(bundle, odd_);
     const bool others_came =
-        std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
+        std::ranges::all_of(odd_, [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
     c.Count(others_came);
     if (missed.issued.size() <= odd_.size() && others_came) NameBothSides(missed.issued, &c);
     return c;
@@ -191,18 +185,15 @@ class CircleLeavers {
   // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
-    c->kind = DEADLOCK_CYCLE;
-    c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
-    std::sort(c->ranks.begin(), c->ranks.end());
-    c->grade = GRADE_OPEN;
-    c->reason = REASON_LEFT_OUT_OR_ADDED;
-    for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[r].rank);
+    Append(issued, &c->ranks);
+    c->Is(DEADLOCK_CYCLE, REASON_LEFT_OUT_OR_ADDED, GRADE_OPEN).Of(c->ranks).Naming(facts_.bundle, issued);
   }
 
   const Facts& facts_;
   const WaitGraph& graph_;
   const std::vector<uint32_t>& sink_;
-  RankSet all_, odd_;  // ranks of the cycle; the minority that left it
+  const RankSet all_;  // ranks of the cycle
+  RankSet odd_;        // the minority that left it
 };
 
 }  // namespace

@@ -28,8 +28,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
       by_size[facts.bundle.ranks[r].newest_group_size].push_back(static_cast<int32_t>(r));
   }
   if (by_size.size() < 2) return;
-  const auto usual = std::max_element(by_size.begin(), by_size.end(),
-                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto usual = std::ranges::max_element(by_size, {}, [](const auto& x) { return x.second.size(); });
   const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
@@ -51,7 +50,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     c.Name(CommText(facts.bundle, c.comm));
     // A rank that has not created that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
-      return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
+      return !known.ranks.empty() && std::ranges::all_of(known.ranks, [&](int32_t r) {
         return facts.bundle.ranks[r].newest_group_size != usual->first;
       });
     });
@@ -60,15 +59,11 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   }
   // Groups that divide the job are created after the one of all ranks.
   const auto whole = by_size.find(facts.bundle.ranks_expected);
-  const bool called =
-      std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
+  const bool called = std::ranges::any_of(facts.bundle.ranks, [](const Rank& r) { return !r.ops.empty(); });
   if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;
   c.ranks = whole->second;
   c.evidence.push_back(made(whole->first, c.ranks));
-  c.kind = INIT_INCOMPLETE;
-  c.grade = GRADE_WEAK;
-  c.reason = REASON_BEHIND_IN_GROUPS;
-  c.Count(usual->second.size());
+  c.Is(INIT_INCOMPLETE, REASON_BEHIND_IN_GROUPS, GRADE_WEAK).Count(usual->second.size());
   causes->push_back(std::move(c));
 }
 

@@ -59,13 +59,12 @@ void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* 
       found.push_back(std::move(c));
     }
   }
-  const bool circle =
-      std::all_of(found.begin(), found.end(), [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
+  const bool circle = std::ranges::all_of(found, [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
   if (!circle) std::erase_if(found, [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
   if (found.empty()) return;
   std::erase_if(*causes, [&](const Cause& c) {
     return (c.kind == GPU_STALL || c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) && !c.ranks.empty() &&
-           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return waiters.count(r) != 0; });
+           std::ranges::all_of(c.ranks, [&](int32_t r) { return waiters.count(r) != 0; });
   });
   for (Cause& c : found) causes->push_back(std::move(c));
 }

@@ -1,15 +1,56 @@
-// Handles hangs in which no rank is known to delay the job: names the ranks whose records of their current operation
-// were overwritten.
+// Hangs whose records were overwritten: what the counters of calls show, which outlive the records.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/util/sorted.h"
 
 namespace lockstep {
+
+// Finds ranks whose counters differ from those of their role. Names no rank if there are none, or too many.
+static Cause FromCounts(const Facts& facts) {
+  constexpr size_t kMost = 2;
+  Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, GRADE_FAIR);
+  c.AddRival(Rival::OTHER_GONE);
+  c.ranks = FindOtherPrograms(facts.model);
+  if (c.ranks.size() > kMost) c.ranks.clear();
+  c.Add(Evidence::COUNTS_BEFORE, c.ranks);
+  if (std::ranges::any_of(c.ranks, [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
+    c.grade = GRADE_WEAK;  // the differing number may be damage
+    c.rivals.clear();
+    c.Flag(true);
+  }
+  return c;
+}
+
+// If one rank's counts never occur in the program of its role, that rank closed the cycle. Other ranks of the cycle may
+// only seem to have skipped a call.
+void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
+  if (circle->size() != 1) return;
+  Cause& c = circle->front();
+  const bool left_out = c.reason == REASON_LEFT_OUT;
+  if (!left_out && (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2)) return;
+  std::vector<int32_t> among = c.ranks;
+  if (left_out) {
+    const std::set<int32_t> circle_ranks = facts.graph->RanksOf(c.nodes);
+    Append(circle_ranks, &among);
+    SortUnique(&among);
+  }
+  const Cause odd = FromCounts(facts);
+  // If the counts of all of them are unusual, the counts do not show which rank closed the cycle.
+  if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among || !std::ranges::includes(among, odd.ranks))
+    return;
+  if (left_out) c.evidence.clear();
+  Append(odd.evidence, &c.evidence);
+  c.Is(odd.kind, odd.reason, odd.grade).Of(odd.ranks).detail = odd.detail;
+  c.detail.set_of(static_cast<int64_t>(among.size() - odd.ranks.size()));
+  c.rivals = {};
+  c.AddRival(Rival::ORDER_IN_CIRCLE);
+}
 
 std::vector<Cause> FromOverwritten(const Facts& facts) {
   Cause all;
@@ -31,11 +72,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   for (auto& [comm, c] : exchanges) {
     SortUnique(&c.ranks);
     if (facts.bundle.comms[comm].size != 2 || c.ranks.size() != 2) continue;
-    c.kind = P2P_UNMATCHED;
-    c.comm = comm;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_RECORDS_GONE_PAIR;
-    c.Name(CommText(facts.bundle, comm));
+    c.Is(P2P_UNMATCHED, REASON_RECORDS_GONE_PAIR, GRADE_OPEN).Name(CommText(facts.bundle, comm)).comm = comm;
     causes.push_back(std::move(c));
   }
   // The counters may show the cause even if the records do not.
@@ -43,8 +80,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     Cause odd = FromCounts(facts);
     if (!odd.ranks.empty()) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
-        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
-          odd.nodes.push_back(all.nodes[i]);
+        if (std::ranges::binary_search(odd.ranks, facts.graph->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
       }
       return {odd};
     }
@@ -53,9 +89,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
     SortUnique(&all.ranks);
-    all.kind = COLLECTIVE_STUCK;
-    all.grade = GRADE_GUESS;
-    all.reason = REASON_RECORDS_GONE;
+    all.Is(COLLECTIVE_STUCK, REASON_RECORDS_GONE, GRADE_GUESS);
     std::set<uint32_t> comms;
     // The ranks may be in the first operation of a communicator on which no rank has completed anything.
     std::map<uint32_t, size_t> first;
@@ -64,10 +98,8 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
       if (queue.lost_exchange != kNoIndex) comms.insert(queue.lost_exchange);
       for (const auto& [comm, seq] : queue.lost) {
         comms.insert(comm);
-        const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(v)];
-        first[comm] +=
-            std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                        [&, c = comm, s = seq](const Membership& ms) { return ms.comm == c && IsFirst(ms, s); });
+        const Membership* ms = MembershipIn(facts.bundle.ranks[queue.rank], comm);
+        first[comm] += ms != nullptr && IsFirst(*ms, seq);
       }
     }
     for (const auto& [comm, count] : first) {

@@ -77,12 +77,14 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
 // hypotheses. They remain causes if a record shows activity at least `late_after_ns` after the operation at issue was
 // entered. The same applies to processes without recorded calls that were watched only for a few seconds.
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes);
+// The first operation of a communicator connects its members, which takes time. While all members are in it, the job
+// may be late, but is not hung. The same applies to an operation that no GPU has reached because computation is ahead
+// of it. Removes such causes, and returns why each is not a hang yet.
+std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_after_ns, std::vector<Cause>* causes);
 
 Finding ToFinding(const Facts& facts, const Cause& cause);
 // Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link represents all
 // ranks that wait in the same kind of operation on communicators of one class. So sixteen pipelines need one line.
 void AddChain(const Facts& facts, const Cause& cause, Finding* finding);
-// Adds facts about the CUDA graph launch that issued the operation.
-void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding);
 
 }  // namespace lockstep

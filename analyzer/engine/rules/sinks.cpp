@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
@@ -13,7 +13,6 @@
 namespace lockstep {
 
 using ring::CallKind;
-using ring::IsCollective;
 
 namespace {
 
@@ -25,7 +24,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.doubtful != b.doubtful) return false;
   auto still = [&](const Cause& c) {
     return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
-           bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
+           IsFramework(bundle.ranks[c.ranks[0]]);
   };
   if (still(a) && still(b)) return true;
   if (a.reason == REASON_REORDERED && b.reason == REASON_REORDERED) return true;
@@ -36,11 +35,10 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
 }  // namespace
 
 bool LeftGroupOpen(const Rank& rank) {
-  if (rank.source == Source::kFlightRecorder &&
-      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
+  if (IsFramework(rank) && std::ranges::any_of(rank.ops, [](const Op& op) { return op.state == OpState::kQueued; }))
     return true;
-  return std::any_of(rank.threads.begin(), rank.threads.end(),
-                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+  return std::ranges::any_of(rank.threads,
+                             [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
 }
 
 // The same cause, reached from several ends of the graph or shared by several culprits, is one finding.
@@ -55,11 +53,11 @@ void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
     return;
   }
   if ((same->ranks != c.ranks || !c.missing.empty()) && same->evidence.size() < kEnough) {
-    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+    Append(c.evidence, &same->evidence);
   }
-  same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
-  same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
-  same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+  Append(c.ranks, &same->ranks);
+  Append(c.missing, &same->missing);
+  Append(c.nodes, &same->nodes);
   same->grade = std::min(same->grade, c.grade);
   same->stall = std::max(same->stall, c.stall);
   same->moving |= c.moving;
@@ -71,9 +69,8 @@ namespace {
 // The damaged records may have lost a wait for a rank outside the cycle.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
-  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
-  c->hypothesis = true;
-  c->grade = std::min(c->grade, GRADE_GUESS);
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::ranges::all_of(c->ranks, damaged)) return;
+  c->Doubt(GRADE_GUESS);
   c->AddRival(Rival::LOST_WAIT);
 }
 
@@ -89,15 +86,15 @@ void DoubtRunning(const Facts& facts, Cause* c) {
   for (const Member& m : facts.model.comms[c->comm].members) {
     if (!m.recorded()) continue;
     ++recorded;
-    if (!std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index)) continue;
+    if (!std::ranges::binary_search(c->ranks, m.rank_index)) continue;
     const Rank& rank = facts.bundle.ranks[m.rank_index];
-    timed |= rank.source != Source::kFlightRecorder || rank.captured_ns > 0;
+    timed |= !IsFramework(rank) || rank.captured_ns > 0;
     places.insert(rank.memberships[m.membership].issued);
   }
   const bool busy = c->reason == REASON_STREAM_BLOCKED && c->ranks.size() > 1;
   if (busy ? timed && 2 * c->ranks.size() <= recorded : timed || places.size() < kManyPlaces) return;
-  c->moving = c->hypothesis = true;
-  c->grade = std::min(c->grade, GRADE_OPEN);
+  c->moving = true;
+  c->Doubt(GRADE_OPEN);
 }
 
 // Returns whether another cause may explain this one.
@@ -123,9 +120,8 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   if (front.front == Front::kMismatched) return Explain(facts, facts.mismatches[front.mismatch]);
   const bool all_in = front.front == Front::kAllArrived;
   if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
-  const bool framework = rank.source == Source::kFlightRecorder;
-  const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
-  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
+  const bool framework = IsFramework(rank);
+  const bool stuck = all_in && front.InCollective(), exchange = front.InExchange();
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
   // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
   // call is not a stuck operation.
@@ -155,10 +151,7 @@ std::vector<Cause> FromCircle(const Facts& facts, const std::vector<uint32_t>& s
 
 // Returns the places where the programs of these ranks differ from those of ranks with the same role.
 std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>& sink) {
-  std::set<int32_t> ranks;
-  for (uint32_t node : sink) {
-    if (facts.graph->RankOf(node) >= 0) ranks.insert(facts.graph->RankOf(node));
-  }
+  const std::set<int32_t> ranks = facts.graph->RanksOf(sink);
   // A process that was stopped or killed did not leave its program.
   for (int32_t r : ranks) {
     const HostState host = facts.model.ranks[r].host;
@@ -207,40 +200,12 @@ void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
 }
 
-// If there is a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
-// delayed are kept.
-void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
-  std::vector<int32_t> silent;
-  for (const Cause& c : *causes) {
-    if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
-  }
-  std::set<int32_t> by_itself;
-  for (const auto& [rank, seen] : SilentRanks(facts, silent)) {
-    if (NothingHeldIt(facts, seen)) by_itself.insert(rank);
-  }
-  std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
-  std::erase_if(*causes, [&](Cause& c) {
-    if (c.kind != RANK_NO_DATA) return false;
-    std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
-    if (c.missing.empty()) return true;
-    c.beside = true;
-    c.Add(Evidence::HELD_BY_NOTHING, {});
-    return false;
-  });
-  constexpr size_t kNamed = 8;
-  std::sort(silent.begin(), silent.end());
-  if (silent.size() > kNamed) silent.resize(kNamed);
-  if (silent.empty()) return;
-  Detail* rival = causes->front().AddRival(Rival::SECOND_CAUSE);
-  for (const int32_t rank : silent) rival->add_ranks(rank);
-}
-
 // Drops operations that all members are in and that do not complete, if another cause explains them. A member that is
 // known to hang explains them. Sends and receives that matched with different sizes do, too, because the calls of their
 // group complete together. Certain causes explain doubtful ones.
 void DropExplained(std::vector<Cause>* causes) {
   const std::set<int32_t> still = KnownToHang(*causes);
-  const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });
+  const bool certain = std::ranges::any_of(*causes, [](const Cause& c) { return !c.doubtful; });
   std::set<uint32_t> mismatched;
   for (const Cause& c : *causes) {
     if (c.reason == REASON_UNLIKE_PEER || c.reason == REASON_SPLITS_UNLIKE_PEER) mismatched.insert(c.comm);
@@ -248,8 +213,7 @@ void DropExplained(std::vector<Cause>* causes) {
   std::erase_if(*causes, [&](const Cause& c) {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK &&
-           (mismatched.contains(c.comm) ||
-            std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
+           (mismatched.contains(c.comm) || std::ranges::any_of(c.ranks, [&](int32_t r) { return still.contains(r); }));
   });
 }
 
@@ -263,7 +227,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   for (const auto& sink : facts.graph->sinks) {
     if (silent_victims.contains(sink[0])) continue;
     for (Cause& c : FromSink(facts, sink, &told)) {
-      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      Append(sink, &c.nodes);
       Merge(facts, &causes, std::move(c));
     }
   }
@@ -275,8 +239,8 @@ std::vector<Cause> FromSinks(const Facts& facts) {
   }
   JoinStuck(facts, &causes);
   if (causes.empty()) causes = FromOverwritten(facts);
-  if (facts.model.stalled && std::all_of(causes.begin(), causes.end(), IsWeak)) AddWithoutWaiters(facts, &causes);
-  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
+  if (facts.model.stalled && std::ranges::all_of(causes, IsWeak)) AddWithoutWaiters(facts, &causes);
+  if (std::ranges::any_of(causes, [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
     SetSilentAside(facts, &causes);
   DropExplained(&causes);
   return causes;

@@ -1,5 +1,5 @@
-// Handles jobs without recorded calls, of which only processes are known. A few ranks have ended, are stopped, or are
-// at a different place in the program from all others.
+// Handles jobs in which most ranks wait, and a few hold them up: these have ended, are stopped, or are at a different
+// place in the program. Only processes, or waits outside NCCL, are known.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,6 +13,7 @@
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
+#include "analyzer/util/sorted.h"
 
 namespace lockstep {
 namespace {
@@ -50,13 +51,12 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
     std::map<std::string, std::vector<int32_t>> classes;
     for (const int32_t r : ranks) classes[FrameAt(bundle.ranks[r], out.depth)].push_back(r);
     if (classes.size() < 2) continue;
-    const auto largest = std::max_element(
-        classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto largest = std::ranges::max_element(classes, {}, [](const auto& x) { return x.second.size(); });
     for (const auto& [frame, members] : classes) {
-      if (frame != largest->first) out.few.insert(out.few.end(), members.begin(), members.end());
+      if (frame != largest->first) Append(members, &out.few);
     }
     out.most = std::move(largest->second);
-    std::sort(out.few.begin(), out.few.end());
+    std::ranges::sort(out.few);
     return out;
   }
   return out;
@@ -95,75 +95,146 @@ void SetHolders(const Facts& facts, const std::vector<int32_t>& few, const std::
   for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], c);
 }
 
-// A rank has ended, is stopped or is in no wait, while others wait.
-std::vector<Cause> FromProcesses(const Facts& facts) {
-  constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
-  std::map<Whereabouts, std::vector<int32_t>> at;
-  std::vector<ProcessPlace> places;
-  bool job_moves = false;
-  for (const Rank& rank : facts.bundle.ranks) {
-    places.push_back(PlaceOfProcess(rank.process));
-    const ProcessPlace& place = places.back();
-    at[place.where].push_back(static_cast<int32_t>(places.size()) - 1);
-    job_moves |= place.where == Whereabouts::kWaits && place.moved;
-  }
-  const std::vector<int32_t>& waiting = at[Whereabouts::kWaits];
-  // A wait ended between the two samples, so the job is running.
-  if (waiting.empty() || job_moves) return {};
-  for (const Whereabouts where : {Whereabouts::kEnded, Whereabouts::kStopped, Whereabouts::kElsewhere}) {
-    const std::vector<int32_t>& few = at[where];
-    if (few.empty()) continue;
-    if (!AreFew(few.size(), waiting.size())) return {};
-    const Rank& first = facts.bundle.ranks[few[0]];
-    const auto any = [&](bool ProcessPlace::*what, const std::vector<int32_t>& of) {
-      return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[r].*what; });
-    };
-    Cause c = where == Whereabouts::kEnded     ? DeathCause(facts, few[0])
-              : where == Whereabouts::kStopped ? CauseOf(HOST_STALL, REASON_PROCESS_STOPPED, kStopped)
-                                               : CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, kOne);
-    if (where == Whereabouts::kEnded) c.grade = kOne;
-    const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
-    const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(facts.bundle.ranks.size());
-    // A rank may also end, or be stopped in a debugger, because another rank delays the job.
-    const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
-                        (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
-                        first.process.state == "t";
-    if (few.size() > 1 || waiting.size() == 1 || once || unseen || others || !at[Whereabouts::kUnknown].empty())
-      c.grade = kUnsure;
-    if (unseen) c.AddRival(Rival::SILENT_RANK);
-    if (where == Whereabouts::kStopped) c.Name(first.process.state);
-    if (where == Whereabouts::kElsewhere) {
-      c.moving = any(&ProcessPlace::moved, few);
-      // This rank is computing, and so are the ranks that wait for it, so the job may be running.
-      if (c.moving && any(&ProcessPlace::works, waiting)) return {};
-      if (c.moving) c.grade = kMoving;
+using Ranks = std::vector<int32_t>;
+
+template <typename Holds>
+bool AnyOf(const Ranks& ranks, Holds holds) {
+  return std::ranges::any_of(ranks, holds);
+}
+
+// A job of which only processes are known, and where each process is.
+class ByStacks {
+ public:
+  explicit ByStacks(const Facts& facts) : facts_(facts), bundle_(facts.bundle) {
+    for (const Rank& rank : bundle_.ranks) {
+      const auto r = static_cast<int32_t>(places_.size());
+      places_.push_back(PlaceOfProcess(rank.process));
+      at_[places_.back().where].push_back(r);
+      if (!rank.process.python_stack.empty()) stacks_.push_back(r);
     }
-    SetHolders(facts, few, waiting, &c);
-    std::map<std::string, size_t> waits;
-    for (const int32_t r : waiting) ++waits[places[r].wait];
-    const auto usual =
-        std::max_element(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    c.Add(Evidence::STACKS_WAIT, waiting)
-        .CountOf(usual->second, facts.bundle.ranks.size())
-        .Name(usual->first)
-        .Flag(any(&ProcessPlace::twice, waiting));
+  }
+
+  // A rank has ended, is stopped or is in no wait, while others wait.
+  std::vector<Cause> FromProcesses() {
+    constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
+    const Ranks& waiting = at_[Whereabouts::kWaits];
+    // A wait ended between the two samples, so the job is running.
+    if (waiting.empty() || Any(&ProcessPlace::moved, waiting)) return {};
+    for (const Whereabouts where : {Whereabouts::kEnded, Whereabouts::kStopped, Whereabouts::kElsewhere}) {
+      const Ranks& few = at_[where];
+      if (few.empty()) continue;
+      if (!AreFew(few.size(), waiting.size())) return {};
+      const Rank& first = bundle_.ranks[few[0]];
+      Cause c = where == Whereabouts::kEnded     ? DeathCause(facts_, few[0])
+                : where == Whereabouts::kStopped ? CauseOf(HOST_STALL, REASON_PROCESS_STOPPED, kStopped)
+                                                 : CauseOf(HOST_STALL, REASON_ELSEWHERE_OTHERS_WAIT, kOne);
+      if (where == Whereabouts::kEnded) c.grade = kOne;
+      const bool once = where == Whereabouts::kElsewhere && !Any(&ProcessPlace::twice, few);
+      // A rank may also end, or be stopped in a debugger, because another rank delays the job.
+      const bool others = (where != Whereabouts::kElsewhere && !at_[Whereabouts::kElsewhere].empty()) ||
+                          (where == Whereabouts::kEnded && !at_[Whereabouts::kStopped].empty()) ||
+                          first.process.state == "t";
+      if (few.size() > 1 || waiting.size() == 1 || once || Unseen() || others || !at_[Whereabouts::kUnknown].empty())
+        c.grade = kUnsure;
+      if (Unseen()) c.AddRival(Rival::SILENT_RANK);
+      if (where == Whereabouts::kStopped) c.Name(first.process.state);
+      if (where == Whereabouts::kElsewhere) {
+        c.moving = Any(&ProcessPlace::moved, few);
+        // This rank is computing, and so are the ranks that wait for it, so the job may be running.
+        if (c.moving && Any(&ProcessPlace::works, waiting)) return {};
+        if (c.moving) c.grade = kMoving;
+      }
+      SetHolders(facts_, few, waiting, &c);
+      std::map<std::string, size_t> waits;
+      for (const int32_t r : waiting) ++waits[places_[r].wait];
+      const auto usual = std::ranges::max_element(waits, {}, [](const auto& x) { return x.second; });
+      c.Add(Evidence::STACKS_WAIT, waiting)
+          .CountOf(usual->second, bundle_.ranks.size())
+          .Name(usual->first)
+          .Flag(Any(&ProcessPlace::twice, waiting));
+      return {std::move(c)};
+    }
+    // All observed ranks wait, and few ranks were not observed, so those are the first place to look.
+    Ranks unseen = RanksWithoutData(bundle_, waiting.size() + 1);
+    if (waiting.size() < bundle_.ranks.size() || !AreFew(unseen.size(), waiting.size())) return {};
+    Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_GUESS);
+    c.Count(waiting.size());
+    c.hypothesis = true;
+    c.missing = std::move(unseen);
+    c.waiting = waiting;
     return {std::move(c)};
   }
-  // All observed ranks wait, and few ranks were not observed, so those are the first place to look.
-  std::vector<int32_t> unseen = RanksWithoutData(facts.bundle, waiting.size() + 1);
-  if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
-  Cause c = CauseOf(RANK_NO_DATA, REASON_NO_DATA_ALL_OTHERS_WAIT, GRADE_GUESS);
-  c.Count(waiting.size());
-  c.hypothesis = true;
-  c.missing = std::move(unseen);
-  c.waiting = waiting;
-  return {std::move(c)};
-}
+
+  // The stacks of a few ranks are at a different place in the program.
+  std::vector<Cause> FromParting() const {
+    const Parting parting = WhereTheyPart(bundle_, stacks_);
+    if (Any(&ProcessPlace::moved, parting.most)) return {};
+    if (AreHalves(parting)) return FromHalves(parting);
+    // Among three ranks, one may be the odd one; among more, at most a quarter may be.
+    if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
+    const auto elsewhere = [&](int32_t r) { return places_[r].where == Whereabouts::kElsewhere; };
+    if (!AnyOf(parting.few, elsewhere)) {
+      // The majority does not wait, so no rank waits for the others.
+      if (std::ranges::all_of(parting.most, elsewhere)) return {};
+      // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
+      // others.
+      if (!AnyOf(parting.few, [&](int32_t r) { return !PartInsideCall(bundle_.ranks[r], parting.depth); })) return {};
+    }
+    const Rank &odd = bundle_.ranks[parting.few[0]], &usual = bundle_.ranks[parting.most[0]];
+    const std::string call = Function(usual.process.python_stack[0]);
+    const bool same_call = Function(odd.process.python_stack[0]) == call;
+    Cause c = CauseOf(same_call ? RANK_NOT_ARRIVED : HOST_STALL, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, parting.few);
+    if (same_call) c.cause = "code mismatch", c.op_name = call;
+    c.waiting = parting.most;
+    c.moving = Any(&ProcessPlace::moved, parting.few);
+    const bool unseen = bundle_.ranks_expected > static_cast<int32_t>(stacks_.size());
+    if (parting.few.size() == 1 && !c.moving && !unseen) c.grade = GRADE_FAIR;
+    if (unseen) c.AddRival(Rival::SILENT_RANK);
+    // If the innermost places also differ, they show more than the place where the stacks diverge.
+    const std::string innermost = InnermostOf(usual);
+    const bool alike = !AnyOf(parting.most, [&](int32_t r) { return InnermostOf(bundle_.ranks[r]) != innermost; });
+    const bool show = alike && InnermostOf(odd) != innermost;
+    c.Name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
+    c.Add(Evidence::STACKS_AT, parting.most)
+        .Count(parting.most.size())
+        .Name(show ? innermost : CodeAt(usual, parting.depth));
+    return {std::move(c)};
+  }
+
+ private:
+  bool Any(bool ProcessPlace::*what, const Ranks& of) const {
+    return AnyOf(of, [&](int32_t r) { return places_[r].*what; });
+  }
+  bool Unseen() const { return bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size()); }
+
+  // Two halves of the job wait at different places. One of them took a wrong branch, but it is unknown which.
+  bool AreHalves(const Parting& parting) const {
+    constexpr size_t kMost = 4;
+    const size_t parted = parting.most.size() + parting.few.size();
+    return parting.few.size() == parting.most.size() && parted <= kMost && parted == bundle_.ranks.size() &&
+           !Unseen() && !AnyOf(stacks_, [&](int32_t r) { return places_[r].where != Whereabouts::kWaits; });
+  }
+  std::vector<Cause> FromHalves(const Parting& parting) const {
+    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, stacks_);
+    c.cause = "code mismatch";
+    c.hypothesis = true;
+    c.Flag(true);
+    for (const Ranks& half : {parting.few, parting.most})
+      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(bundle_.ranks[half[0]]));
+    return {std::move(c)};
+  }
+
+  const Facts& facts_;
+  const Bundle& bundle_;
+  std::vector<ProcessPlace> places_;  // by rank index
+  std::map<Whereabouts, Ranks> at_;
+  Ranks stacks_;  // ranks whose Python stack is known
+};
 
 }  // namespace
 
 std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
-  std::vector<int32_t> few, waiting;
+  Ranks few, waiting;
   // Where ranks that are in a call wait for it. A stack without native frames does not show the wait itself.
   std::set<std::string> waits;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
@@ -175,7 +246,7 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
     const Whereabouts where = PlaceOfProcess(rank.process).where;
     const bool in_call = !facts.model.ranks[r].in_flight.empty() || where == Whereabouts::kWaits ||
                          (!rank.process.python_stack.empty() && waits.contains(rank.process.python_stack[0]));
-    if (rank.source != Source::kFlightRecorder || (!in_call && where != Whereabouts::kElsewhere)) return {};
+    if (!IsFramework(rank) || (!in_call && where != Whereabouts::kElsewhere)) return {};
     (in_call ? waiting : few).push_back(static_cast<int32_t>(r));
   }
   if (!AreFew(few.size(), waiting.size())) return {};
@@ -189,63 +260,46 @@ std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
 std::vector<Cause> FromStacks(const Facts& facts) {
   // Recorded calls show more than printed stacks.
   if (!OnlyProcessesKnown(facts.bundle) && !ProcessesLookedAt(facts.bundle)) return {};
-  std::vector<int32_t> ranks;
+  ByStacks stacks(facts);
+  std::vector<Cause> causes = stacks.FromProcesses();
+  return causes.empty() ? stacks.FromParting() : causes;
+}
+
+// A job's start looks like this if the rank that publishes a unique ID does not get that far.
+std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
+  Ranks waiting, few;
+  int64_t least = INT64_MAX;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
-    if (!facts.bundle.ranks[r].process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
+    const Rank& rank = facts.bundle.ranks[r];
+    const RankView& view = facts.model.ranks[r];
+    // For a rank in NCCL, or one that waits for its GPU, that wait is what counts.
+    if (!view.in_flight.empty() || view.host == HostState::kInCall || view.host == HostState::kInWait) return {};
+    const bool waits = ClassifyActivity(rank.process).stall == Stall::kRendezvous;
+    (waits ? waiting : few).push_back(static_cast<int32_t>(r));
+    const bool told = view.thread != nullptr && view.thread->last_call_ns > 0 && rank.captured_ns > 0;
+    if (waits) least = std::min(least, told ? rank.captured_ns - view.thread->last_call_ns : 0);
   }
-  if (std::vector<Cause> causes = FromProcesses(facts); !causes.empty()) return causes;
-  const Parting parting = WhereTheyPart(facts.bundle, ranks);
-  const auto moves = [&](int32_t r) { return PlaceOfProcess(facts.bundle.ranks[r].process).moved; };
-  if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
-  // Two halves of the job wait at different places. One of them took a wrong branch, but it is unknown which.
-  constexpr size_t kMostOfHalves = 4;
-  const size_t parted = parting.most.size() + parting.few.size();
-  const auto waits = [&](int32_t r) {
-    return PlaceOfProcess(facts.bundle.ranks[r].process).where == Whereabouts::kWaits;
-  };
-  if (parting.few.size() == parting.most.size() && parted <= kMostOfHalves && parted == facts.bundle.ranks.size() &&
-      facts.bundle.ranks_expected <= static_cast<int32_t>(parted) && std::all_of(ranks.begin(), ranks.end(), waits)) {
-    Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, ranks);
-    c.cause = "code mismatch";
-    c.hypothesis = true;
-    c.Flag(true);
-    for (const std::vector<int32_t>& half : {parting.few, parting.most})
-      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(facts.bundle.ranks[half[0]]));
+  if (waiting.empty() || (!facts.bundle.known_stalled && least < late_after_ns)) return {};
+  const Ranks missing = RanksWithoutData(facts.bundle, waiting.size() + 1);
+  if (!AreFew(few.empty() ? missing.size() : few.size(), waiting.size())) return {};
+  const Grade grade = few.size() == 1 && missing.empty() ? GRADE_GOOD : GRADE_WEAK;
+  Cause c = few.empty() ? CauseOf(RANK_NO_DATA, REASON_NO_DATA_OTHERS_MEET, GRADE_OPEN)
+                        : CauseOf(HOST_STALL, REASON_OUTSIDE_NCCL_OTHERS_MEET, grade);
+  c.wait = ChainLink::RENDEZVOUS;
+  EvidenceItem& wait = c.Add(Evidence::FOR_OTHER_PROCESS, waiting).Count(waiting.size());
+  if (least > 0 && least < INT64_MAX) wait.fields.set_duration_ns(least);
+  SetHolders(facts, few, waiting, &c);
+  if (few.empty()) {
+    c.missing = missing;
     return {std::move(c)};
   }
-  // Among three ranks, one may be the odd one; among more, at most a quarter may be.
-  if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
-  const auto elsewhere = [&](int32_t r) {
-    return PlaceOfProcess(facts.bundle.ranks[r].process).where == Whereabouts::kElsewhere;
-  };
-  if (std::none_of(parting.few.begin(), parting.few.end(), elsewhere)) {
-    // The majority does not wait, so no rank waits for the others.
-    if (std::all_of(parting.most.begin(), parting.most.end(), elsewhere)) return {};
-    // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
-    // others.
-    const auto inside = [&](int32_t r) { return PartInsideCall(facts.bundle.ranks[r], parting.depth); };
-    if (std::all_of(parting.few.begin(), parting.few.end(), inside)) return {};
+  const ring::ThreadSnapshot* thread = facts.model.ranks[few[0]].thread;
+  if (few.size() == 1 && thread != nullptr) {
+    if (const auto lasted = Lasted(facts.bundle.ranks[few[0]], thread->last_call_ns)) c.detail.set_duration_ns(*lasted);
   }
-  const Rank& odd = facts.bundle.ranks[parting.few[0]];
-  const Rank& usual = facts.bundle.ranks[parting.most[0]];
-  const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
-  Cause c = CauseOf(same_call ? RANK_NOT_ARRIVED : HOST_STALL, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, parting.few);
-  if (same_call) c.cause = "code mismatch";
-  c.waiting = parting.most;
-  c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
-  c.moving = std::any_of(parting.few.begin(), parting.few.end(), moves);
-  const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(ranks.size());
-  if (parting.few.size() == 1 && !c.moving && !unseen) c.grade = GRADE_FAIR;
-  if (unseen) c.AddRival(Rival::SILENT_RANK);
-  // If the innermost places also differ, they show more than the place where the stacks diverge.
-  const std::string innermost = InnermostOf(usual);
-  const bool alike = std::all_of(parting.most.begin(), parting.most.end(),
-                                 [&](int32_t r) { return InnermostOf(facts.bundle.ranks[r]) == innermost; });
-  const bool show = alike && InnermostOf(odd) != innermost;
-  c.Name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
-  c.Add(Evidence::STACKS_AT, parting.most)
-      .Count(parting.most.size())
-      .Name(show ? innermost : CodeAt(usual, parting.depth));
+  if (!missing.empty()) c.AddRival(Rival::SILENT_RANK);
+  c.moving =
+      AnyOf(few, [&](int32_t r) { return ClassifyActivity(facts.bundle.ranks[r].process).moving == Moving::kYes; });
   return {std::move(c)};
 }
 

@@ -1,9 +1,11 @@
-// Describes operations that all members entered and that do not complete.
+// Describes GPUs that hang on their own, and operations that all members entered and that do not complete.
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
@@ -12,10 +14,56 @@
 
 namespace lockstep {
 
-using ring::IsCollective;
-using ring::IsPointToPoint;
-
 namespace {
+
+// Returns what the record shows about a failure of the GPU itself, or an empty string.
+std::string GpuErrorOf(const Rank& rank) {
+  constexpr int32_t kNcclUnhandledCudaError = 1;
+  for (const ring::StreamSnapshot& s : rank.streams) {
+    if (s.first_error != 0) return absl::StrCat("CUDA error ", s.first_error, " on its stream ", s.index);
+  }
+  for (const Membership& ms : rank.memberships) {
+    if (ms.async_error == kNcclUnhandledCudaError) return "NCCL reported an unhandled CUDA error";
+  }
+  return "";
+}
+
+// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
+// completion. Empty if a record does, or if the counters of several members agree.
+std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
+  std::vector<int32_t> counted;
+  if (front.comm == kNoIndex || !front.InCollective()) return counted;
+  for (const Member& m : facts.model.comms[front.comm].members) {
+    const MemberState state = facts.model.StateOf(m, front.op->seq);
+    if (!m.recorded() || !state.completed) continue;
+    if (state.op != nullptr || !facts.bundle.ranks[m.rank_index].damaged) return {};
+    counted.push_back(m.rank_index);
+  }
+  return counted.size() == 1 ? counted : std::vector<int32_t>();
+}
+
+// The members in the operation are stuck because one member made a different call.
+Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  const int32_t r = facts.graph->RankOf(node);
+  // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
+  // job.
+  const Grade grade = facts.bundle.ranks[alone].damaged ? GRADE_FAIR : GRADE_GOOD;
+  Cause c = CauseOf(SILENT_DESYNC, REASON_FINISHED_ALONE, grade, {alone});
+  c.nodes = {node};
+  c.At(facts.bundle, front.comm, *front.op, r);
+  const auto& members = facts.model.comms[front.comm].members;
+  const auto own = std::ranges::find_if(members, [&](const Member& m) { return m.rank_index == alone; });
+  const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
+  c.Flag(gone);
+  std::vector<int32_t> named = {alone};
+  for (const Member& m : members) {
+    if (m.rank_index == alone) continue;
+    if (m.rank_index == r || facts.model.StateOf(m, front.op->seq).InFlight()) named.push_back(m.rank_index);
+  }
+  c.Add(Evidence::DONE_ELSEWHERE, named).Naming(facts.bundle).Flag(gone);
+  return c;
+}
 
 // Returns whether the GPU is known to have completed something that the rank issued after `op`.
 bool CompletedLater(const Rank& rank, const Op& op) {
@@ -29,38 +77,34 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   return false;
 }
 
-// Returns ranks without data that may be in a communicator whose members are known only from its use; global ranks,
-// ascending.
-std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
-  if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
-  std::vector<int32_t> unseen = RanksWithoutData(bundle, SIZE_MAX);
-  // If communicators share a name, every rank is in one of them.
-  absl::flat_hash_set<int32_t> members;
-  for (const Communicator& other : bundle.comms) {
-    if (!unseen.empty() && other.name == bundle.comms[comm].name)
-      members.insert(other.members.begin(), other.members.end());
+// Ranks that may be in an operation, or missing from it, although no record shows them there.
+struct NotShown {
+  NotShown(const Model& model, uint32_t comm) {
+    if (comm == kNoIndex) return;
+    const Bundle& bundle = model.bundle;
+    const auto& members = model.comms[comm].members;
+    unnamed = std::ranges::any_of(members, [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
+    if (!bundle.comms[comm].members_inferred) return;
+    by_waits = members.size() != static_cast<size_t>(std::max(bundle.ranks_expected, 0)) &&
+               std::ranges::all_of(members, [&](const Member& m) {
+                 return m.rank_index >= 0 && bundle.ranks[m.rank_index].only_active;
+               });
+    outside = RanksWithoutData(bundle, SIZE_MAX);
+    // If communicators share a name, every rank is in one of them.
+    absl::flat_hash_set<int32_t> named;
+    for (const Communicator& other : bundle.comms) {
+      if (!outside.empty() && other.name == bundle.comms[comm].name)
+        named.insert(other.members.begin(), other.members.end());
+    }
+    std::erase_if(outside, [&](int32_t rank) { return named.contains(rank); });
   }
-  std::erase_if(unseen, [&](int32_t rank) { return members.contains(rank); });
-  return unseen;
-}
 
-// Returns whether the communicator has a member that no record names.
-bool HasUnnamedMember(const Model& model, uint32_t comm) {
-  const auto& members = model.comms[comm].members;
-  return std::any_of(members.begin(), members.end(),
-                     [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
-}
-
-// No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
-// among them.
-bool KnownByWaitsAlone(const Model& model, uint32_t comm) {
-  if (comm == kNoIndex || !model.bundle.comms[comm].members_inferred) return false;
-  const auto& members = model.comms[comm].members;
-  return members.size() != static_cast<size_t>(std::max(model.bundle.ranks_expected, 0)) &&
-         std::all_of(members.begin(), members.end(), [&](const Member& m) {
-           return m.rank_index >= 0 && model.bundle.ranks[m.rank_index].only_active;
-         });
-}
+  bool unnamed = false;  // an unknown rank holds a place among the members
+  // No source names the members, and only the ranks that still wait there are known. A rank that never arrived is not
+  // among them.
+  bool by_waits = false;
+  std::vector<int32_t> outside;  // ranks without data that may be members; global ranks, ascending
+};
 
 // Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
 // over does not reach the other. In that case, the link between them is the cause, and other ranks wait because of
@@ -72,7 +116,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   const std::vector<std::pair<int32_t, int32_t>> links = StuckLinks(steps);
   std::vector<const StuckStep*> told;
   for (const StuckStep& step : steps) {
-    const bool in_link = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+    const bool in_link = std::ranges::any_of(links, [&](const auto& link) {
       return step.op->send ? step.rank_index == link.first && step.peer_index == link.second
                            : step.rank_index == link.second && step.peer_index == link.first;
     });
@@ -83,11 +127,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
   if (links.size() == 1) {
     const auto [from, to] = links[0];
-    cause->reason = REASON_LINK_DEAD;
-    cause->ranks = {std::min(from, to), std::max(from, to)};
-    cause->grade = GRADE_STRONG;
-    cause->detail.add_ranks(facts.bundle.ranks[from].rank);
-    cause->detail.add_ranks(facts.bundle.ranks[to].rank);
+    cause->Because(REASON_LINK_DEAD, GRADE_STRONG).Of({from, to}).Naming(facts.bundle, {from, to});
   } else if (!links.empty()) {
     cause->Count(links.size());
   }
@@ -100,16 +140,13 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {
     const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
-    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* theirs = facts.model.FindCollective(m, op.seq);
-      return theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs);
-    });
+    return std::ranges::all_of(members, [&](const Member& m) { return facts.model.StateOf(m, op.seq).InFlight(); });
   };
   CallRef another;
   for (const int32_t r : cause->ranks) {
     const Rank& rank = facts.bundle.ranks[r];
     const auto& units = facts.model.ranks[r].in_flight;
-    const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
+    const auto found = std::ranges::find_if(units, [&](const Unit& unit) {
       const Op& op = rank.ops[unit.ops[0]];
       const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
       return facts.model.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
@@ -174,7 +211,7 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
     if (known) facts.model.OtherSide(r, *front.op, *peer, &counted);
     // If older records were overwritten, Lockstep only assumes which receive matches a framework's send. Between just
     // two ranks, that hardly matters.
-    c->doubtful |= facts.bundle.ranks[r].source == Source::kFlightRecorder && !counted && members.size() > 2;
+    c->doubtful |= IsFramework(facts.bundle.ranks[r]) && !counted && members.size() > 2;
     if (known) c->ranks.push_back(peer->rank_index);
     for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
   }
@@ -204,29 +241,25 @@ void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const I
 
 // A member without data, or with an unknown state, may be what blocks the operation.
 void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
-  const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, comm);
-  const bool unnamed = HasUnnamedMember(facts.model, comm);
-  if (!unnamed && unseen.empty() && !KnownByWaitsAlone(facts.model, comm)) return;
+  const auto [unnamed, by_waits, unseen] = NotShown(facts.model, comm);
+  if (!unnamed && unseen.empty() && !by_waits) return;
   c->doubtful = c->hypothesis = true;
-  c->grade = GRADE_GUESS;
-  c->reason = REASON_ALL_SEEN_IN;
+  c->Because(REASON_ALL_SEEN_IN, GRADE_GUESS);
   c->Add(Evidence::KNOWN_BY_USE, {});
   if (!unnamed && !unseen.empty()) {
     Detail* rival = c->AddRival(Rival::UNSEEN_MEMBER);
     for (const int32_t r : unseen) rival->add_ranks(r);
   } else if (!unseen.empty()) {
-    c->kind = RANK_NO_DATA;
-    c->reason = REASON_NO_DATA_OTHERS_WAIT;
-    c->ranks.clear();
-    c->missing = unseen;
+    c->Is(RANK_NO_DATA, REASON_NO_DATA_OTHERS_WAIT, GRADE_GUESS).Of({}).missing = unseen;
   }
 }
 
 // The members that seem to have completed the operation may have left it because a member without data ended.
 bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
-  return std::any_of(inside.finished.begin(), inside.finished.end(),
-                     [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; }) &&
-         (HasUnnamedMember(facts.model, comm) || !MayBelongTo(facts.bundle, comm).empty());
+  const auto untold = [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; };
+  if (std::ranges::none_of(inside.finished, untold)) return false;
+  const NotShown rest(facts.model, comm);
+  return rest.unnamed || !rest.outside.empty();
 }
 
 // Some members are more likely at fault than the rest: those whose GPU reported an error, or the only ones that
@@ -235,37 +268,19 @@ void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Ca
   const size_t everybody = c->ranks.size(), stopped = inside.stopped.size();
   const Grade of_stopped = stopped == 1 ? GRADE_FAIR : GRADE_WEAK;
   if (inside.failed.size() == 1) {
-    c->kind = GPU_STALL;
-    c->ranks = inside.failed;
-    c->grade = GRADE_STRONG;
-    c->reason = REASON_ERROR_IN_OPERATION;
+    c->Is(GPU_STALL, REASON_ERROR_IN_OPERATION, GRADE_STRONG).Of(inside.failed);
     c->Name(GpuErrorOf(facts.bundle.ranks[inside.failed[0]]));
     c->detail.set_of(static_cast<int64_t>(everybody));
   } else if (!inside.finished.empty() && stopped > 0 && !MayHaveFailed(facts, comm, inside)) {
     // With a root, some members may complete the operation before others.
-    c->reason = REASON_SOME_FINISHED;
-    c->ranks = inside.stopped;
-    c->grade = of_stopped;
-    c->Count(inside.finished.size());
-    for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[m].rank);
+    c->Because(REASON_SOME_FINISHED, of_stopped).Of(inside.stopped);
+    c->Count(inside.finished.size()).NamingOthers(facts.bundle, inside.finished);
   } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
-    c->kind = GPU_STALL;
-    c->ranks = inside.stopped;
-    c->grade = of_stopped;
-    c->reason = REASON_GPU_STOPPED_AFTER;
+    c->Is(GPU_STALL, REASON_GPU_STOPPED_AFTER, of_stopped).Of(inside.stopped);
     c->Add(Evidence::COMPLETED_LATER, inside.stopped).CountOf(inside.moved.size(), everybody);
   } else {
     DoubtUnseenMembers(facts, comm, c);
   }
-}
-
-}  // namespace
-
-bool MissesUnknown(const Facts& facts, const GpuFront& front) {
-  if (front.op == nullptr || !MayBelongTo(facts.bundle, front.comm).empty()) return false;
-  if (IsCollective(front.op->kind)) return HasUnnamedMember(facts.model, front.comm);
-  const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
-  return peer != nullptr && peer->rank_index < 0 && peer->global_rank < 0;
 }
 
 // All members are in the operation, and none completes it. The cause is one of their GPUs or the network between them.
@@ -282,11 +297,8 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
   NarrowToMembers(facts, front.comm, inside, &c);
   if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op, true)) {
-    c.kind = P2P_UNMATCHED;
-    c.reason = REASON_WRONG_PEER;
-    c.ranks = {r};
+    c.Is(P2P_UNMATCHED, REASON_WRONG_PEER, GRADE_FAIR).Of({r});
     c.doubtful = false;
-    c.grade = GRADE_FAIR;
     c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(facts.bundle);
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(facts, front, &c);
@@ -296,6 +308,17 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
     c.AddRival(Rival::ROOTS_DIFFER);
   AddWaiterEvidence(facts, node, &c);
   return c;
+}
+
+}  // namespace
+
+bool MissesUnknown(const Facts& facts, const GpuFront& front) {
+  if (front.op == nullptr) return false;
+  const NotShown rest(facts.model, front.comm);
+  if (!rest.outside.empty()) return false;
+  if (front.InCollective()) return rest.unnamed;
+  const Member* peer = facts.model.MemberAt(front.comm, front.op->root_or_peer);
+  return peer != nullptr && peer->rank_index < 0 && peer->global_rank < 0;
 }
 
 // All members issued the operation, starts are recorded, and no GPU has started it. So each GPU has earlier work that
@@ -313,12 +336,96 @@ Cause NotBegunCause(const Facts& facts, uint32_t node) {
     c.ranks.push_back(m.rank_index);
     c.doubtful |= facts.bundle.ranks[m.rank_index].damaged;  // the earlier work may be in the lost part
   }
-  std::sort(c.ranks.begin(), c.ranks.end());
+  std::ranges::sort(c.ranks);
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
   EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, r, *front.op));
   if (alone) issued.Naming(facts.bundle, {r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
+  AddWaiterEvidence(facts, node, &c);
+  return c;
+}
+
+bool GpuFailed(const Facts& facts, uint32_t comm) {
+  for (const Member& m : facts.model.comms[comm].members) {
+    if (m.rank_index >= 0 && !GpuErrorOf(facts.bundle.ranks[m.rank_index]).empty()) return true;
+  }
+  return false;
+}
+
+Cause GpuCause(const Facts& facts, uint32_t node) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  const bool failed = front.front == Front::kFailed;
+  if (!IsFaulty(front.front)) return StuckCause(facts, node);
+  if (const int32_t alone = front.front == Front::kPeersFinished ? facts.graph->AloneDone(front) : -1; alone >= 0)
+    return FinishedAloneCause(facts, node, alone);
+  const int32_t r = facts.graph->RankOf(node);
+  const Rank& rank = facts.bundle.ranks[r];
+  Cause c = CauseOf(GPU_STALL, REASON_UNSPECIFIED, GRADE_STRONG, {r});
+  c.nodes = {node};
+  c.In(front.comm, front.op, r);
+  if (front.op != nullptr) {
+    c.Call(CallOf(facts.bundle, r, *front.op));
+  } else if (!failed) {
+    c.Call(CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
+                     front.comm == kNoIndex ? "" : CommText(facts.bundle, front.comm)));
+  }
+  const std::string error = GpuErrorOf(rank);
+  if (failed) {
+    c.reason = REASON_GPU_ERROR;
+  } else if (front.front == Front::kPeersFinished) {
+    c.Because(REASON_GPU_BEHIND, GRADE_GOOD);
+    int behind = 0;
+    for (const Membership& ms : rank.memberships) {
+      if (ms.completed < 0) continue;
+      for (const Member& m : facts.model.comms[ms.comm].members) {
+        if (!m.recorded() || m.rank_index == r) continue;
+        if (facts.model.MembershipOf(m).completed > ms.completed) {
+          ++behind;
+          break;
+        }
+      }
+    }
+    if (behind > 1) {
+      c.Add(Evidence::STUCK_IN_SEVERAL, {r}).Count(behind);
+      c.grade = GRADE_STRONG;
+    }
+    const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(facts, front);
+    if (!counted.empty()) {
+      // Peers whose files do not contain this call may have made a different one, which can complete although this one
+      // cannot.
+      c.Because(REASON_GPU_OR_OTHER_CALL, GRADE_OPEN).Of({r, counted[0]});
+      c.detail.add_ranks(rank.rank);
+      c.detail.add_others(facts.bundle.ranks[counted[0]].rank);
+    }
+  } else {
+    c.Because(REASON_STREAM_BLOCKED, GRADE_STRONG);
+    const bool unseen = c.comm != kNoIndex && std::ranges::any_of(facts.model.comms[c.comm].members,
+                                                                  [](const Member& m) { return m.rank_index < 0; });
+    c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
+    if (unseen) c.grade = GRADE_GOOD;
+    // The operation that this stream waits for may be in the lost part of a damaged file.
+    bool other_lost = rank.damaged;
+    for (const Queue& queue : facts.graph->QueuesOf(r))
+      other_lost |= facts.graph->NodeOf(queue) != node && queue.overwritten;
+    if (other_lost) {
+      c.doubtful = true;
+      c.grade = GRADE_OPEN;
+      c.AddRival(Rival::OTHER_STREAM);
+    }
+    if (front.lost_seq != kNone) {
+      c.grade = std::min(c.grade, GRADE_GOOD);
+      c.Add(Evidence::COUNTERS_DONE, {r}).Naming(facts.bundle);
+    }
+  }
+  if (!error.empty()) {
+    c.Name(error);
+    c.Add(Evidence::GPU_ERROR, {r}).Naming(facts.bundle).Name(error);
+    c.grade = std::max(c.grade, GRADE_RECORDED);
+  }
+  if (front.op != nullptr && rank.captured_ns > 0) {
+    c.evidence.push_back(InOperation(facts, r, *front.op));
+  }
   AddWaiterEvidence(facts, node, &c);
   return c;
 }

@@ -1,6 +1,6 @@
-#include "analyzer/engine/legal.h"
-
 #include <algorithm>
+
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -24,9 +24,9 @@ int64_t AgeOf(const Model& model, const Cause& c) {
 
 // Returns whether each of these GPUs finished an operation just before its data was taken.
 bool JustFinished(const Model& model, const std::vector<int32_t>& ranks, int64_t late_after_ns) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+  return std::ranges::all_of(ranks, [&](int32_t r) {
     const std::vector<int64_t>& finished = model.ranks[r].finished_ns;
-    const int64_t last = finished.empty() ? 0 : *std::max_element(finished.begin(), finished.end());
+    const int64_t last = finished.empty() ? 0 : *std::ranges::max_element(finished);
     return last > 0 && model.bundle.ranks[r].captured_ns - last < late_after_ns;
   });
 }
@@ -64,12 +64,11 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
       *detail->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
       return true;
     }
-    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     // If the waiting rank's own record is lost, the operation may be one that another member recorded.
-    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
-                                [&](const Membership& ms) { return ms.comm == c.comm; });
-    if (m == rank.memberships.end()) return false;
+    const Membership* m = MembershipIn(rank, c.comm);
+    if (m == nullptr) return false;
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
