@@ -80,11 +80,12 @@ bool MayWaitToLaunch(const Facts& facts, int32_t rank_index) {
 // Returns whether the rank and its peers on another communicator are all idle after the same call. If so, that part of
 // the job most likely waits for another part outside NCCL.
 bool IdleWithPeers(const Facts& facts, int32_t rank_index, uint32_t waited_on) {
-  const auto& memberships = facts.bundle.ranks[rank_index].memberships;
-  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+  const Rank& rank = facts.bundle.ranks[rank_index];
+  if (rank.ends_untold) return false;  // its calls may have failed
+  return std::ranges::any_of(rank.memberships, [&](const Membership& ms) {
     const std::vector<Member>& members = facts.model.comms[ms.comm].members;
     return ms.comm != waited_on && ms.issued > 0 && members.size() >= kManyAgainstOne &&
-           std::all_of(members.begin(), members.end(), [&](const Member& m) {
+           std::ranges::all_of(members, [&](const Member& m) {
              return m.recorded() && m.arrived == members[0].arrived &&
                     facts.model.ranks[m.rank_index].in_flight.empty();
            });
