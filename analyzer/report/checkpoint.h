@@ -1,4 +1,4 @@
-// English for ranks that are in a checkpoint.
+// Report lines about the ranks that are in a checkpoint.
 #pragma once
 
 #include <string>

@@ -302,7 +302,7 @@ class Maker {
     return result;
   }
 
-  // The facts' time span came from the loaded part.
+  // Extends the facts' time span, which covers only the operations loaded so far.
   void Widen(size_t row, const std::vector<Op>& ops) {
     const int64_t offset = facts_.ranks(static_cast<int>(row)).clock_offset_ns();
     for (const Op& op : ops) {

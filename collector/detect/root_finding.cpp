@@ -67,7 +67,8 @@ bool WaitsOnSocket(const std::string& wchan) {
                      [&](const char* place) { return wchan.compare(0, strlen(place), place) == 0; });
 }
 
-// Returns how long samples have shown the process idle.
+// Returns how long samples have shown the process idle. INT64_MAX if it cannot be working: it has ended or is stopped,
+// in a call or waiting. -1 if unknown, or in uninterruptible sleep.
 int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   bool host_wait = false;
   if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait) ||

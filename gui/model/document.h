@@ -78,7 +78,7 @@ class Document {
 
  private:
   Document() = default;
-  static void Release(Document* document);  // runs on a worker thread if the window's thread held the last reference
+  static void Release(Document* document);  // runs on a worker thread if the GUI thread held the last reference
 
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;

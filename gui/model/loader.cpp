@@ -89,7 +89,7 @@ void Loader::Impl::Drop() {
 
 namespace {
 
-// Runs `what` on the window's thread, unless the load was dropped.
+// Runs `what` on the GUI thread, unless the load was dropped.
 template <typename What>
 void Post(const std::shared_ptr<Load>& load, What what) {
   const std::lock_guard lock(load->mutex);

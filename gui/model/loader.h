@@ -11,7 +11,7 @@
 
 namespace lockstep::gui {
 
-// Used on the window's thread, where all signals arrive. One load at a time: Open cancels the previous one.
+// Used on the GUI thread, where all signals arrive. One load at a time: Open cancels the previous one.
 class Loader : public QObject {
   Q_OBJECT
 

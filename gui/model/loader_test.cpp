@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The reports of a loader, and how long the window's thread was blocked.
+// The reports of a loader, and how long the GUI thread was blocked.
 struct Heard {
   explicit Heard(Loader* loader) {
     QObject::connect(loader, &Loader::Opened, [this](DocumentPtr d) { opened = d; });

@@ -53,7 +53,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// Used on the window's thread.
+// Used on the GUI thread.
 class Navigator : public QObject {
   Q_OBJECT
 

@@ -59,7 +59,7 @@ void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexc
     if (KeepLoaded(owner)) Ask(request, request.handle);  // Ask again, because dlerror must describe this call.
     return nccl.of_copy[copy];
   }
-  // Another tool comes after this library. The export forwards to that tool.
+  // If another tool comes after this library, the caller gets this library's export, which forwards to that tool.
   if (request.name[0] != 'p' && Ask(request, RTLD_NEXT) == found) return nccl.wrapper;
   return nullptr;
 }

@@ -25,7 +25,7 @@ if(TARGET lockstep_gui_view)
 endif()
 
 # `window_speed DIR` opens the window with an index and prints, each with its goal: first picture, clicks, searches,
-# sorts, how long the window's thread is blocked, memory. The exit status is 1 if a value exceeds twice its goal.
+# sorts, how long the GUI thread is blocked, memory. The exit status is 1 if a value exceeds twice its goal.
 if(TARGET lockstep_gui_app)
   add_executable(window_speed EXCLUDE_FROM_ALL view/window_speed.cpp)
   lockstep_common(window_speed)

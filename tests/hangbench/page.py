@@ -33,7 +33,7 @@ def summary(results):
 
 
 def by(results, key):
-    """Returns rows: a value of the truth's `key`, then good / cases for each reader."""
+    """Returns the column names and a row for each value of the truth's `key`: good / cases for each reader."""
     names = _readers(results)
     rows = []
     for value in sorted({str(result["truth"][key]) for result in results}):

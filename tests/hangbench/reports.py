@@ -37,7 +37,7 @@ class Case:
 
     def job(self, ranks, per_host=None):
         self.ranks, self.per_host = ranks, per_host or min(ranks, self.choose.choice((4, 8)))
-        self.culprit = self.choose.randrange(ranks - 1)  # not the last: its number would not show that it is missing
+        self.culprit = self.choose.randrange(ranks - 1)  # not the last, which would leave no gap in the numbers
         self.all = list(range(ranks))
 
     @property

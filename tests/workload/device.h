@@ -50,8 +50,8 @@ size_t SizeOf(ncclDataType_t type);
 // not use.
 void Encode(ncclDataType_t type, double value, void* out);
 double Decode(ncclDataType_t type, const void* in);
-// Returns the allowed difference between a reduction's result and the exact result. It is 0, except for types with few
-// bits.
+// Returns the allowed difference between a reduction's result and the exact result. It is 0 for integers, and for
+// 16-bit floats up to the last of the consecutive whole numbers that they represent exactly.
 double Tolerance(ncclDataType_t type, double expected);
 
 // Returns a rank's value in a step: 1, 2 or 3, so that sums identify ranks and steps.

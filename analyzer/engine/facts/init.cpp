@@ -150,7 +150,8 @@ class Finder {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       const int32_t r = members[m].rank_index;
       if (entered.contains(r)) continue;
-      // A rank that passed no color gets no communicator, so the record does not show which call it is in.
+      // A rank that passed no color gets no communicator, so the record may not show which communicator it is
+      // splitting. Any call of this kind counts.
       const bool inside =
           r >= 0 && std::ranges::any_of(
                         bundle_.ranks[r].threads, [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {

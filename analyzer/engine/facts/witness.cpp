@@ -1,5 +1,5 @@
 // Finds the wrong member if members disagree without a majority. Compares the members with those of other communicators
-// of the class.
+// of the same class.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -116,8 +116,8 @@ bool ExchangeIsOver(const Facts& facts, const Silent& silent, const Member& peer
   return !exchanges || silent.Waits(peer.rank_index);
 }
 
-// Returns whether nothing in this communicator delayed the missing rank, as far as a rank with the same role shows,
-// which waits for it in `op`.
+// Returns whether nothing in this communicator delayed the missing rank, judging by the calls of `sibling`, which waits
+// for it in `op`. False if `sibling` has a different role.
 bool NothingHeldItIn(const Facts& facts, const Silent& silent, int32_t sibling, const Op& op, uint32_t comm,
                      int32_t me) {
   const CommView& view = facts.model.comms[comm];

@@ -204,7 +204,7 @@ TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
   EXPECT_NE(v.findings(0).summary().find("rank 4 called"), std::string::npos) << v.findings(0).summary();
 }
 
-// The other ranks have not issued the call of all ranks, so rank 5 left its program.
+// No other rank has issued the call on `world`, so rank 5 left its program.
 TEST(Left, ARankThatWaitsAloneLeftItsProgram) {
   const Verdict v = Analyze(OneCallMore(true));
   ASSERT_GE(v.findings_size(), 1) << v.DebugString();

@@ -117,12 +117,12 @@ bool Crosses(const std::vector<int64_t>& one, const std::vector<int64_t>& other)
   return false;
 }
 
-// A member of a communicator: its numbers there and in the job.
+// A member of a communicator: its rank there and in the job.
 struct Member {
   int32_t inside = -1, rank = -1;
 };
 
-// `mapped` is true if numbers in the job differ from numbers in the communicator.
+// `mapped` is true if ranks in the job differ from ranks in the communicator.
 void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
   const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);

@@ -217,7 +217,7 @@ void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string* path = nullptr;
     bool passed = false;
   };
-  std::map<std::string, Barrier> barriers;  // by key
+  std::map<std::string, Barrier> barriers;  // by key in the store
   for (const FileFacts& file : files) {
     for (const auto& [line, who, number] : file.store_barriers) {
       Barrier& barrier = barriers[line.key];

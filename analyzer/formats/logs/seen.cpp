@@ -156,7 +156,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
   bool peers_told = false;
-  // What is about ranks comes before what is about other processes.
+  // Notices about ranks come before those about other processes.
   std::vector<std::pair<const std::tuple<bool, Notice::By, std::string>*, Of*>> order;
   for (auto& [key, of] : said) order.emplace_back(&key, &of);
   std::stable_partition(order.begin(), order.end(), [](const auto& entry) {

@@ -128,7 +128,7 @@ TEST_P(Steady, TheAnswersOfASlowAgentAreUsed) {
   EXPECT_THAT(hung.roots, ::testing::ElementsAre(kCulprit));
   EXPECT_EQ(hung.rule, "host stall");
   EXPECT_GE(hung.at_ns - fleet->stop_ns, hung.limit_ns);
-  // From four seconds on, a round must be repeated, because the first round did not wait for this agent.
+  // With a delay above three seconds, a round must be repeated, because the first round did not wait for this agent.
   const int64_t more = delay <= 3 * kSecond ? 5 * kSecond : 4 * delay;
   EXPECT_LE(hung.at_ns - fleet->stop_ns, hung.limit_ns + more) << Log(*fleet);
   // The digests contain all the evidence, although few hosts were sampled last.

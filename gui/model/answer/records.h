@@ -14,7 +14,7 @@
 
 namespace lockstep::gui {
 
-// Used on the window's thread; reads on other threads. Keeps the few ranks that were requested last.
+// Used on the GUI thread; reads on other threads. Keeps the few ranks that were requested last.
 class Records : public QObject {
   Q_OBJECT
 

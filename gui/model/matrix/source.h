@@ -41,7 +41,7 @@ using MatrixDataPtr = std::shared_ptr<const MatrixData>;
 StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last,
                         const std::atomic<bool>* cancel = nullptr);
 
-// Used on the window's thread.
+// Used on the GUI thread.
 class MatrixSource : public QObject {
   Q_OBJECT
 

@@ -42,7 +42,7 @@ class TableRows {
   virtual QString note() const { return {}; }                 // describes what the table does not list
 };
 
-// Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the window's thread.
+// Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the GUI thread.
 class TableModel : public QAbstractTableModel {
   Q_OBJECT
 

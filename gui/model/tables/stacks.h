@@ -14,7 +14,7 @@
 namespace lockstep::gui {
 
 // ViewFacts.stacks in stored order; an index's internal ID is a node's position there. Frames of ranks that the verdict
-// names come first, then those of the fewest ranks. Used on the window's thread.
+// names come first, then those of the fewest ranks. Used on the GUI thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 

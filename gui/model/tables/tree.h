@@ -15,7 +15,7 @@
 namespace lockstep::gui {
 
 // Stores nothing per node: an index contains its level and its parent's number. Children exist once they are fetched,
-// level by level. Used on the window's thread.
+// level by level. Used on the GUI thread.
 class IncidentTree : public QAbstractItemModel {
   Q_OBJECT
 

@@ -84,9 +84,9 @@ class Timeline {
                                   int64_t* budget) const;
   // Returns the worst piece within `near` nanoseconds of `at`; its row is -1 if there is none.
   TimelineHit HitAt(int row, LaneFilter filter, double at, double near) const;
-  // Returns the newest operation of the row on this communicator with this number; -1 if there is none. `kind` is empty
-  // for a collective; otherwise that kind with this peer. Subtracts the operations it read from *budget; -2 if the
-  // budget was too small.
+  // Returns the newest operation of the row with this number on this communicator: a collective if `kind` is kNone,
+  // otherwise a call of this kind with `peer`. -1 if there is none. Subtracts the operations it read from *budget; -2
+  // if the budget was too small.
   int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
 
  private:

@@ -29,7 +29,7 @@ long AnonymousKib() {
   return 0;
 }
 
-// Returns CPU time of the window's thread. On a busy machine, wall time includes other work.
+// Returns CPU time of the GUI thread. On a busy machine, wall time includes other work.
 double CpuMs() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,4 +1,4 @@
-// Measures how long users wait until the window shows a large incident, and whether the window's thread is ever
+// Measures how long users wait until the window shows a large incident, and whether the GUI thread is ever
 // blocked. Usage: window_speed DIR (scale_index writes one)
 #include <QApplication>
 #include <QElapsedTimer>
@@ -29,7 +29,7 @@ long Kib(const char* field) {
   return 0;
 }
 
-// The time that the window's thread used so far, and the time that other virtual machines took.
+// The time that the GUI thread used so far, and the time that other virtual machines took.
 struct Used {
   double processor = 0, system = 0;  // ms; `system` is the kernel's share
   long faults = 0, reads = 0;        // pages mapped; those read from disk
@@ -54,7 +54,7 @@ struct Used {
   }
 };
 
-// The longest time in which the window's thread did not respond, its CPU time in that time, and the longest
+// The longest time in which the GUI thread did not respond, its CPU time in that time, and the longest
 // uninterrupted work.
 class Heartbeat : public QObject {
  public:
