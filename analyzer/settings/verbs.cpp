@@ -821,7 +821,7 @@ Verb Serve() {
                         "Uses the same keys as lockstep top")}}},
       .notes = {"SIGTERM and Ctrl-C end it.",
                 "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, "
-                "its key or the readers cannot be read, or the port is in use."},
+                "its key or the list of readers cannot be read, or the port is in use."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
       .least_operands = 0,

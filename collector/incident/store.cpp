@@ -218,7 +218,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   }
   if (!IsStoredFileName(chunk.file())) return refuse("this is not a valid file name in an incident");
   if (chunk.host().empty() || chunk.host().size() > 256)
-    return refuse("the host name in a chunk may have at most 256 bytes");
+    return refuse("the host name in a chunk must have 1 to 256 bytes");
   if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk may have at most 1 MiB");
   const uint64_t bytes = chunk.raw_bytes();
   if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host ||

@@ -126,9 +126,10 @@ void MainWindow::JoinActs() {
   on(Id::kKeys, [this] { Help("Keys", KeysHtml(*actions_)); });
   on(Id::kQueryHelp, [this] { Help("Search language", QueryHelpHtml()); });
   on(Id::kAbout, [this] {
-    Help("About", "<h2>Lockstep " LOCKSTEP_VERSION
-                  "</h2><p>A flight recorder and desync debugger for distributed GPU training. This window shows "
-                  "what <b>lockstep analyze</b> finds.</p><p>It draws with Qt " QT_VERSION_STR ", under the LGPL.</p>");
+    Help("About",
+         "<h2>Lockstep " LOCKSTEP_VERSION
+         "</h2><p>A flight recorder and desync debugger for distributed GPU training. This window shows "
+         "what <b>lockstep analyze</b> finds.</p><p>The window uses Qt " QT_VERSION_STR " under the LGPL.</p>");
   });
 }
 

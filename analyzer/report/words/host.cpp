@@ -61,7 +61,7 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_LEFT_LOOP:
       words.what = absl::StrCat(never, never.empty() ? "" : ", ",
                                 Pick(finding, "has left the training loop and destroys its communicators",
-                                     "have left the training loop and destroy their communicators"));
+                                     "have left the training loop and are destroying their communicators"));
       words.advice = {"Find out why it left the loop: out of data? swallowed exception?",
                       "Make every rank run the same number of steps, or agree on when to stop through a collective."};
       break;
