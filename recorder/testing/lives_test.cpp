@@ -90,7 +90,7 @@ TEST_F(LivesTest, ChildrenOfSplitShrinkAndGrowAreRecorded) {
     EXPECT_EQ(shrunk[i].state, CommState::kReady);
     EXPECT_EQ(shrunk[i].issued_seq, 1u);
   }
-  // Of the three members, one had the id, one did not, and the new one has no parent communicator.
+  // One member passed the id, one did not, and the third is new, so it has no parent communicator.
   const std::vector<CommSnapshot> grown = Made(ring, CallKind::kCommGrow);
   ASSERT_THAT(grown, SizeIs(3));
   for (int i = 0; i < 3; ++i) {

@@ -25,8 +25,8 @@ struct Divergence {
   bool by_history = false;
 };
 
-// Of two calls that differ, returns the one that several precedents agree with, and none contradicts: 0 the first, 1
-// the second, -1 none. `votes` are the numbers of precedents for each.
+// Returns which of two different calls the precedents support: 0 for the first, 1 for the second, -1 for neither. Needs
+// at least two precedents for one call, and none for the other. `votes` are the numbers of precedents for each.
 inline int Agreed(const int (&votes)[2]) {
   return votes[0] >= 2 && votes[1] == 0 ? 0 : votes[1] >= 2 && votes[0] == 0 ? 1 : -1;
 }

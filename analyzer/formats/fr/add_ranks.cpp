@@ -47,6 +47,7 @@ bool TookEveryMember(const Op& op) {
 // If a backend does not record how operations end, one that failed looks complete. A rank whose last operation lacked a
 // member waited in it until a peer's connection closed.
 void ReopenFailed(Bundle* bundle) {
+  if (std::ranges::none_of(bundle->ranks, &Rank::ends_untold)) return;
   // What ranks completed and went on from. A member that did not issue it has an older dump, which proves nothing.
   std::vector<int64_t> passed(bundle->comms.size(), kNone), issued_by_all(bundle->comms.size(), INT64_MAX);
   for (const Rank& rank : bundle->ranks) {

@@ -295,6 +295,12 @@ TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
     ExpectEverybody(bundle);
     EXPECT_THAT(bundle.problems, IsEmpty());
   }
+  const std::string half = whole.substr(0, whole.size() / 2);
+  for (const std::string& path : {folder.Write("half.tar", half), folder.Write("half.tar.gz", Gzip(half))}) {
+    const Bundle bundle = LoadFiles({path});
+    EXPECT_THAT(bundle.ranks, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(kNamed))));
+    EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the tar archive is damaged, or ends"))));
+  }
   // Damage anywhere, and truncation at any point, is reported as a problem and has no other effect.
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {

@@ -135,19 +135,25 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
                                      .like = "too much is packed"});
     return true;
   };
-  const auto read_all = [&](const absl::StatusOr<std::vector<fr::Packed>>& files) {
-    if (!files.ok()) {
-      dumps.emplace_back();
-      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
-      return;
-    }
-    for (const fr::Packed& file : *files) {
+  const auto report = [&](const absl::Status& damage) {
+    if (damage.ok()) return;
+    dumps.emplace_back();
+    dumps.back().problems.push_back({path, -1, std::string(damage.message()), -1});
+  };
+  const auto read_all = [&](const std::vector<fr::Packed>& files) {
+    for (const fr::Packed& file : files) {
       if (no_room(path)) return;
       const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
       space->Spend();
       written_ns = file.written_ns;
       read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
     }
+  };
+  const auto read_tar = [&](std::string_view tar) {
+    std::vector<fr::Packed> files;
+    const absl::Status damage = fr::FilesInTar(tar, &files);
+    read_all(files);
+    report(damage);
   };
   if (fr::IsGzip(bytes)) {
     if (no_room(path)) return dumps;
@@ -158,11 +164,13 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       return dumps;
     }
     const std::string tar = std::exchange(space->unpacked, "");
-    read_all(fr::FilesInTar(tar));
+    read_tar(tar);
   } else if (fr::IsZip(bytes)) {
-    read_all(fr::FilesInZip(bytes));
+    const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
+    if (files.ok()) read_all(*files);
+    report(files.status());
   } else if (fr::IsTar(bytes)) {
-    read_all(fr::FilesInTar(bytes));
+    read_tar(bytes);
   } else {
     read(bytes, path, absl::OkStatus());
   }

@@ -86,10 +86,7 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
     const size_t method = Number(bytes, at + 10, 2), size = Number(bytes, at + 20, 4), name = Number(bytes, at + 28, 2),
                  rest = size_t{Number(bytes, at + 30, 2)} + Number(bytes, at + 32, 2),
                  local = Number(bytes, at + 42, 4);
-    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)),
-                .data = {},
-                .deflated = method == Z_DEFLATED,
-                .written_ns = 0};
+    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)), .data = {}, .deflated = method == Z_DEFLATED};
     at += kEntrySize + name + rest;
     if (file.name.empty() || file.name.back() == '/') continue;
     const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
@@ -108,8 +105,7 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
 
 // See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before
 // it.
-absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes) {
-  std::vector<Packed> files;
+absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files) {
   std::string long_name;
   const auto text = [](std::string_view field) { return std::string(field.substr(0, field.find('\0'))); };
   const auto octal = [](std::string_view field) {
@@ -119,11 +115,10 @@ absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes) {
     }
     return value;
   };
-  while (IsTar(bytes) && files.size() < kMostFiles) {
+  while (IsTar(bytes) && files->size() < kMostFiles) {
     const std::string_view header = bytes.substr(0, kTarBlock);
     bytes.remove_prefix(kTarBlock);
     const uint64_t size = octal(header.substr(124, 11));
-    if (size > bytes.size()) return absl::DataLossError("the tar archive ends early");
     const char type = header[156];
     const std::string prefix = text(header.substr(345, 155));
     std::string name = text(header.substr(0, 100));
@@ -132,12 +127,13 @@ absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes) {
     const std::string_view data = bytes.substr(0, size);
     if (type == 'L') long_name = text(data);
     if (type == '0' || type == '\0')
-      files.push_back({.name = std::move(name),
-                       .data = data,
-                       .written_ns = static_cast<int64_t>(octal(header.substr(136, 11))) * 1'000'000'000});
+      files->push_back({.name = std::move(name),
+                        .data = data,
+                        .written_ns = static_cast<int64_t>(octal(header.substr(136, 11))) * 1'000'000'000});
     bytes.remove_prefix(std::min<size_t>(bytes.size(), (size + kTarBlock - 1) / kTarBlock * kTarBlock));
   }
-  return files;
+  const bool ended = bytes.size() >= kTarBlock && bytes.substr(0, kTarBlock).find_first_not_of('\0') == bytes.npos;
+  return ended ? absl::OkStatus() : absl::DataLossError("the tar archive is damaged, or ends early");
 }
 
 absl::Status Unzip(const Packed& file, size_t most, std::string* out) {

@@ -32,7 +32,9 @@ struct Packed {
 // Returns the archive's files without folders, in its order. Fails if the archive's directory is damaged.
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
 
-absl::StatusOr<std::vector<Packed>> FilesInTar(std::string_view bytes);
+// Appends the archive's files without folders and links, in its order. If the archive is damaged or cut, fails but
+// keeps the files before the damage, the last one possibly incomplete.
+absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files);
 
 // Unpacks one file in the same way as Gunzip.
 absl::Status Unzip(const Packed& file, size_t most, std::string* out);

@@ -136,8 +136,8 @@ class Calls {
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
-      std::map<int32_t, std::pair<int, bool>>
-          of_size;  // by size: number of communicators without identity, and whether one began before the log
+      // By size: the number of communicators without identity, and whether one began before the log.
+      std::map<int32_t, std::pair<int, bool>> of_size;
       for (const NcclComm& comm : process->comms) {
         if (!Identity(*process, comm).empty()) {
           identified.insert(comm.size);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,14 +36,19 @@ TEST_F(LogsTest, TheFirstFailureThatTorchrunReportsIsTheCause) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
 }
 
-// Ranks 0 and 2 left dumps.
-TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+// The dump of a rank that waits in its second operation with all others.
+fr_test::FrDump Waiting(std::vector<int32_t> ranks) {
   fr_test::FrDump dump;
-  dump.groups[0].ranks = {0, 1, 2};
+  dump.groups[0].ranks = std::move(ranks);
   dump.groups[0].enqueued = 2;
   dump.groups[0].completed = 1;
   dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
-  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  return dump;
+}
+
+// Ranks 0 and 2 left dumps.
+TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(Waiting({0, 1, 2})));
   Put("log", Torchrun(0, 1, "37") + Torchrun(1, -11, "33"));
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_DEAD, {1});
@@ -63,12 +70,7 @@ TEST_F(LogsTest, TheKernelsLogShowsWhyAProcessWasKilled) {
 
 // Rank 1 is not in the dumps, and its watchdog printed only the number of its operation.
 TEST_F(LogsTest, ACallWithoutANameDoesNotDifferFromDumps) {
-  fr_test::FrDump dump;
-  dump.groups[0].ranks = {0, 1, 2};
-  dump.groups[0].enqueued = 2;
-  dump.groups[0].completed = 1;
-  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
-  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(Waiting({0, 1, 2})));
   Put("log",
       "[rank1]:[E1127 17:46:04.1 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump "
       "signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last "
@@ -80,11 +82,7 @@ TEST_F(LogsTest, ACallWithoutANameDoesNotDifferFromDumps) {
 // By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
 // together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
-  fr_test::FrDump dump;
-  dump.groups[0].ranks = {0, 1, 2, 3};
-  dump.groups[0].enqueued = 2;
-  dump.groups[0].completed = 1;
-  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
+  fr_test::FrDump dump = Waiting({0, 1, 2, 3});
   for (const int rank : {0, 2, 3}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
   Put("log", Torchrun(0, 1, "37") + Torchrun(1, -6, "33"));
   const Verdict verdict = Told();

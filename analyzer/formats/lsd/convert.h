@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Encodes everything about a rank except its communicators and operations. Of these, it sets only the counts.
+// Encodes everything about a rank except its communicators and operations, which it only counts.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

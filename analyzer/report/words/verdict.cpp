@@ -133,8 +133,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
           ". It may have ended, or it may hang where nothing is recorded: ",
           detail.count() > 0 ? "on a GPU, because GPU progress markers are off, " : "",
           "in a barrier or store outside NCCL, in the creation of a communicator, or in a data loader. The ranks' "
-          "stacks "
-          "would show it");
+          "stacks would show it");
     case NotSeen::GPUS_WITHOUT_MARKS:
       return absl::StrCat("not known what the GPUs are doing: every process has waited for its own GPU for ",
                           SecondsText(detail.duration_ns()),
