@@ -47,8 +47,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       }
       break;
     case REASON_SOME_FINISHED:
-      words.what = absl::StrCat(finding.culprit_ranks_size() == 1 ? "is" : "are", " still in ", call, ", which ",
-                                RankNames(detail.others()), " finished");
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " still in ", call, ", which ", RankNames(detail.others()),
+                                " finished");
       words.refuted_by = "a named rank's record being older than the other ranks' records";
       break;
     case REASON_ALL_SEEN_IN:
@@ -97,7 +97,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
             absl::StrCat("are in a send or receive with each other on ", detail.name(), " that does not finish");
         words.more = {{"; ", "the recording no longer contains it"}};
       } else {
-        words.what = "are in operations missing from the recording";
+        words.what = absl::StrCat(Pick(finding, "is", "are"), " in operations missing from the recording");
         words.more = {{", and ", "the data shows no other rank that delays the job"}};
       }
       words.rivals = {"any of the named ranks, or the network between them, may be at fault"};
