@@ -81,6 +81,8 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   return std::ranges::any_of(causes, [&](const Cause& c) { return Contains(c.ranks, rank_index); });
 }
 
+std::string LostCollective(int64_t seq) { return absl::StrCat("collective #", seq); }
+
 CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm) {
   return CallNamed(absl::StrCat(OpName(bundle, op), " #", seq), CommText(bundle, comm));
 }

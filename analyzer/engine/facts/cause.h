@@ -101,6 +101,8 @@ CallRef CallOf(const Bundle& bundle, int32_t rank_index, const Op& op);
 CallRef BriefCall(const Bundle& bundle, int32_t rank_index, const Op& op);
 // Returns a reference to a call that is known only by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
+// "collective #935": a call whose record was overwritten.
+std::string LostCollective(int64_t seq);
 // "AllReduce #935" on this communicator.
 CallRef NumberedCall(const Bundle& bundle, const Op& op, int64_t seq, uint32_t comm);
 
@@ -111,6 +113,7 @@ struct Cause : Sentence<Cause> {
   uint32_t comm = kNoIndex;
   const Op* op = nullptr;  // the operation concerned; op_rank is its rank
   int32_t op_rank = -1;
+  int64_t lost_seq = kNone;  // number of that operation, a collective, if its record was overwritten (`op` is null)
   Grade grade = GRADE_STRONG;
   std::vector<EvidenceItem> evidence;
   Reason reason = REASON_UNSPECIFIED;

@@ -346,10 +346,11 @@ std::vector<Edge> WaitGraph::WaitsOf(uint32_t index) {
       for (const Member& m : model_.comms[comm].members) {
         known = known == nullptr ? model_.FindCollective(m, seq) : known;
       }
-      if (collective.node != kNoIndex) out.push_back({collective.node, Why::kIn, known, comm});
+      const int64_t lost = known == nullptr ? seq : kNone;
+      if (collective.node != kNoIndex) out.push_back({collective.node, Why::kIn, known, comm, lost});
       if (collective.started_node == kNoIndex) continue;
       if (LostStarted(queue, comm, seq)) {
-        out.push_back({collective.started_node, Why::kIn, known, comm});
+        out.push_back({collective.started_node, Why::kIn, known, comm, lost});
       } else if (NothingRuns(rank_index)) {
         front = {Front::kNotReached, nullptr, comm, -1, seq};
         return {};

@@ -38,6 +38,7 @@ struct Edge {
   // The operation that the waiting rank is in; null for kOwnGpu, kInit, and the edges of a collective.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
+  int64_t lost_seq = kNone;  // number of the collective if nobody's record still contains it (`op` is null)
 };
 
 // Why a queue is stuck although it waits for no rank.

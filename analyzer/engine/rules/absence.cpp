@@ -118,7 +118,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
         if (list[m] == most) makers.push_back(view.members[m].rank_index);
       }
       if (cause.ranks.size() > makers.size()) {
-        Cause ahead = AheadCause(facts, *first, holder, std::move(makers), cause.ranks.size(), false);
+        Cause ahead = AheadCause(facts, cause.In(c, first, holder), std::move(makers), cause.ranks.size(), false);
         ahead.grade = GRADE_WEAK;
         ahead.Add(Evidence::ENTERED, {})
             .CountOf(ahead.ranks.size(), view.members.size())

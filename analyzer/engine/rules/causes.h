@@ -46,9 +46,9 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle);
 
 // Processes (deaths.cpp, ended.cpp).
 Cause DeathCause(const Facts& facts, int32_t rank_index);
-// `ahead` issued `op`, and the `behind` other members never did. `exited`: these exited with status 0 instead.
-Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
-                 bool exited);
+// `ahead` issued the operation of `at`, and the `behind` other members never did. `exited`: these exited with status 0
+// instead.
+Cause AheadCause(const Facts& facts, const Cause& at, std::vector<int32_t> ahead, size_t behind, bool exited);
 
 // Calls and programs that differ (disagreement.cpp).
 Cause FromDivergence(const Facts& facts, const Divergence& d);

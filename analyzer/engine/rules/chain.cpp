@@ -75,11 +75,15 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
         what = ChainLink::OPERATION;
         numbered = OpText(bundle, waiter, *e.op);
         plain = IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
+      } else if (e.lost_seq != kNone) {
+        what = ChainLink::OPERATION;
+        numbered = LostCollective(e.lost_seq);
+        plain = "collective";
       }
       Link& link = links[{e.comm == kNoIndex ? "" : facts.model.comms[e.comm].klass, what, plain}];
       link.what = what;
       link.plain = plain;
-      link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);
+      link.operations.emplace(numbered, e.op == nullptr ? e.lost_seq : e.op->seq);
       link.ranks.insert(waiter.rank);
       // All members of a collective wait for the same ranks. Thousands of members may wait for thousands of ranks, so
       // these are added once.

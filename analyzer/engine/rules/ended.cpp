@@ -59,13 +59,14 @@ bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>&
   return false;
 }
 
-// Returns whether the job ended for all other ranks: they exited with status 0, or have nothing in flight. At least
-// three ranks must show that.
+bool AnyMissing(const Bundle& bundle) { return std::cmp_less(bundle.ranks.size(), bundle.ranks_expected); }
+
+// Returns whether the job ended for all other ranks that left data: they exited with status 0, or have nothing in
+// flight. At least three ranks must show that.
 bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   constexpr size_t kOthers = 3;
   const std::vector<Rank>& ranks = facts.bundle.ranks;
-  if (ranks.size() <= kOthers || ranks.size() < static_cast<size_t>(std::max(facts.bundle.ranks_expected, 0)))
-    return false;
+  if (ranks.size() <= kOthers) return false;
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (static_cast<int32_t>(r) == rank_index) continue;
     const bool idle = facts.model.ranks[r].Idle() && !ranks[r].damaged && !ranks[r].ends_untold &&
@@ -115,12 +116,13 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
   return {c};
 }
 
-Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
-                 bool exited) {
+Cause AheadCause(const Facts& facts, const Cause& at, std::vector<int32_t> ahead, size_t behind, bool exited) {
   std::ranges::sort(ahead);
   Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
-  const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[op_rank], op);
-  return c.At(facts.bundle, comm, op, op_rank).Count(behind).Flag(exited);
+  c.In(at.comm, at.op, at.op_rank).Count(behind).Flag(exited);
+  c.lost_seq = at.lost_seq;
+  return c.Call(at.op != nullptr ? CallOf(facts.bundle, at.op_rank, *at.op)
+                                 : CallNamed(LostCollective(at.lost_seq), CommText(facts.bundle, at.comm)));
 }
 
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
@@ -135,15 +137,18 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
   if (facts.graph == nullptr) return;
   std::vector<std::vector<int32_t>> blamed;
   for (Cause& c : *causes) {
-    if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
+    const int64_t seq = c.op != nullptr ? c.op->seq : c.lost_seq;
+    if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || (c.op == nullptr && seq == kNone) || c.op_rank < 0 ||
         c.stall != Stall::kUnknown)
       continue;
-    if (IsPointToPoint(c.op->kind)) {
-      if (OthersHaveEnded(facts, c.op_rank)) c = AheadCause(facts, *c.op, c.op_rank, {c.op_rank}, 0, false);
+    if (c.op != nullptr && IsPointToPoint(c.op->kind)) {
+      if (!OthersHaveEnded(facts, c.op_rank)) continue;
+      c = AheadCause(facts, c, {c.op_rank}, 0, false);
+      if (AnyMissing(facts.bundle)) c.grade = GRADE_WEAK;
       continue;
     }
-    if (!IsCollective(c.op->kind)) continue;
-    const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
+    if (c.op != nullptr && !IsCollective(c.op->kind)) continue;
+    const uint32_t comm = c.comm;
     std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
     bool agree = true, exited = true, untold = false;
@@ -156,19 +161,23 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       if (!agree) break;
       const Rank& rank = facts.bundle.ranks[m.rank_index];
       const RankView& view = facts.model.ranks[m.rank_index];
-      const bool ended = EndedByItself(rank), before = m.arrived == c.op->seq - 1;
+      const bool ended = EndedByItself(rank), before = m.arrived == seq - 1;
       const bool done = before && (ended || view.Idle());
       if (before && !ended && !view.in_flight.empty()) {
         waiting.push_back(m.rank_index);
         continue;
       }
-      agree = done || m.arrived >= c.op->seq;
+      agree = done || m.arrived >= seq;
       exited &= !done || ended;
       untold |= done && rank.ends_untold;
       (done ? behind : ahead).push_back(m.rank_index);
     }
-    if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
+    if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen) continue;
     std::ranges::sort(ahead);
+    std::ranges::sort(behind);
+    // A few of them are named only if something distinguishes these from the others that are idle at the same place.
+    const bool distinguished = c.kind == RANK_DEAD || c.reason != REASON_NEVER_ENTERED;
+    if (c.ranks != behind && (distinguished || !std::ranges::includes(behind, c.ranks))) continue;
     // If a backend does not record sends and receives, ranks that look idle may wait for a member without data.
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
@@ -176,15 +185,17 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     // If there are only two, either may be at fault; other communicators of that kind decide. If there are none, and
     // all other ranks have ended, an extra call by one rank is a little likelier than a skipped call by the other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
-    const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1);
-    if (undecided && !(only && ahead.size() == 1 && OthersHaveEnded(facts, ahead[0]))) continue;
-    c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
+    const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, seq - 1);
+    if (undecided &&
+        !(only && ahead.size() == 1 && !AnyMissing(facts.bundle) && OthersHaveEnded(facts, ahead[0])))
+      continue;
+    c = AheadCause(facts, c, std::move(ahead), behind.size(), exited);
     if (exited || !untold)
       c.Add(Evidence::ENDED_BEFORE, {})
           .CountOf(behind.size(), facts.model.comms[comm].members.size())
           .On(facts.bundle, comm)
           .Flag(exited)
-          .Number(c.op->seq - 1);
+          .Number(seq - 1);
     if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       for (const uint32_t node : facts.graph->NodesOf(r)) c.nodes.push_back(node);

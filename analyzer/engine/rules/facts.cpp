@@ -63,8 +63,10 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   if (edge == nullptr) return;
   if (cause->op == nullptr) {
     cause->In(edge->comm, edge->op, facts.graph->RankOf(from));
+    cause->lost_seq = edge->lost_seq;
   }
-  if (edge->op == nullptr || edge->comm == kNoIndex) return;
+  const bool lost = edge->lost_seq != kNone;
+  if ((edge->op == nullptr && !lost) || edge->comm == kNoIndex) return;
   std::set<int32_t> waiting;
   if (edge->why == Why::kIn) {
     waiting = facts.graph->RanksOf(facts.graph->back[edge->to]);
@@ -79,7 +81,8 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
   }
   const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
   Evidence& wait = cause->Add(Evidence::WAITING, {waiting.begin(), waiting.end()}).On(facts.bundle, edge->comm).fields;
-  wait.set_operation(OpText(facts.bundle, waiter, *edge->op));
+  wait.set_operation(lost ? LostCollective(edge->lost_seq) : OpText(facts.bundle, waiter, *edge->op));
+  if (lost) return;
   if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
 }
 

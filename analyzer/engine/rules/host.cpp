@@ -97,7 +97,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
   const bool idle = facts.model.ranks[r].in_flight.empty();
-  const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
+  const bool never = waiter.edge != nullptr && (waiter.edge->op != nullptr || waiter.edge->lost_seq != kNone);
   Cause& c = *cause;
   c.Is(RANK_NOT_ARRIVED, REASON_NEVER_ENTERED, GRADE_GOOD);
   if (idle && IsFramework(rank)) c.AddRival(Rival::OWN_GPU);
@@ -186,6 +186,8 @@ Cause HostCause(const Facts& facts, uint32_t node) {
     const int32_t waiter = facts.graph->RankOf(from);
     c.Call(CallOf(facts.bundle, waiter, *edge->op));
     if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(facts.bundle.ranks[waiter].rank);
+  } else if (edge != nullptr && edge->lost_seq != kNone) {
+    c.Call(CallNamed(LostCollective(edge->lost_seq), CommText(facts.bundle, edge->comm)));
   }
   const auto since = [&](int64_t ns) {
     c.since_ns = ns, c.since_rank = r;

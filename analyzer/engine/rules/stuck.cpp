@@ -367,7 +367,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
   if (front.op != nullptr) {
     c.Call(CallOf(facts.bundle, r, *front.op));
   } else if (!failed) {
-    c.Call(CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
+    c.Call(CallNamed(front.lost_seq != kNone ? LostCollective(front.lost_seq) : "its operation",
                      front.comm == kNoIndex ? "" : CommText(facts.bundle, front.comm)));
   }
   const std::string error = GpuErrorOf(rank);
