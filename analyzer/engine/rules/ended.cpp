@@ -151,6 +151,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     const uint32_t comm = c.comm;
     std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
+    int64_t last = kUnknown;  // last call of those behind; they all made equally many
     bool agree = true, exited = true, untold = false;
     for (const Member& m : facts.model.comms[comm].members) {
       if (m.rank_index < 0) {
@@ -161,7 +162,8 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       if (!agree) break;
       const Rank& rank = facts.bundle.ranks[m.rank_index];
       const RankView& view = facts.model.ranks[m.rank_index];
-      const bool ended = EndedByItself(rank), before = m.arrived == seq - 1;
+            if (last == kUnknown && m.arrived < seq) last = m.arrived;
+      const bool ended = EndedByItself(rank), before = m.arrived < seq && m.arrived == last;
       const bool done = before && (ended || view.Idle());
       if (before && !ended && !view.in_flight.empty()) {
         waiting.push_back(m.rank_index);
@@ -185,7 +187,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     // If there are only two, either may be at fault; other communicators of that kind decide. If there are none, and
     // all other ranks have ended, an extra call by one rank is a little likelier than a skipped call by the other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
-    const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, seq - 1);
+    const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, last);
     if (undecided &&
         !(only && ahead.size() == 1 && !AnyMissing(facts.bundle) && OthersHaveEnded(facts, ahead[0])))
       continue;
@@ -195,7 +197,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
           .CountOf(behind.size(), facts.model.comms[comm].members.size())
           .On(facts.bundle, comm)
           .Flag(exited)
-          .Number(seq - 1);
+          .Number(last);
     if (unseen > 0 || undecided) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       for (const uint32_t node : facts.graph->NodesOf(r)) c.nodes.push_back(node);

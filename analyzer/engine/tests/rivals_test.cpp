@@ -100,6 +100,20 @@ TEST(Rivals, AnExtraCallIsLikelierAlsoWhereAFileIsMissing) {
   }
 }
 
+// The buffer no longer contains the first call that rank 2 made on its own.
+TEST(Rivals, AnExtraCallWhoseRecordWasOverwrittenIsNamed) {
+  DumpedJob job(6);
+  for (int r = 0; r < 6; ++r) {
+    for (int i = 0; i < 3; ++i) job.Call(r, "world", "all_reduce", true);
+  }
+  for (int i = 0; i < 4; ++i) job.Call(2, "world", "all_reduce", false);
+  FrDump& dump = *job.dump(2);
+  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 4);
+  const Verdict v = job.Analyzed();
+  ExpectOnly(v, RANK_AHEAD, {2});
+  for (const ChainLink& link : v.findings(0).chain()) EXPECT_NE(link.what(), ChainLink::SET_UP) << Show(v);
+}
+
 TEST(Rivals, TheOnlyRankThatCompletedTheOthersCallIsOdd) {
   DumpedJob job(4);
   for (int r = 0; r < 4; ++r) job.Call(r, "world", "all_reduce", r == 3);

@@ -409,6 +409,9 @@ class Merger {
       counter = 1;
     }
     if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;
+    // No member completes a collective that others have not issued, so a higher number counts sends and receives.
+    if (counter == 1 && own.p2ps > 0 && status.completed > own.collectives)
+      counter = status.completed <= own.p2ps ? 2 : 0;
     if (counter == 0) return {};
     Progress out = FromStatus(status, counter == 2, start_recorded);
     if (status.completed != status.enqueued && own.p2ps != kUnknown &&
