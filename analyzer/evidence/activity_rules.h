@@ -79,10 +79,10 @@ inline constexpr Rule kPythonNames[] = {
 };
 
 // Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14, in Modules/gcmodule.c and Python/gc.c.
-// Its name is collect before 3.9, and gc_collect_internal without the interpreter lock. A thread that waits for the
-// lock is in take_gil of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes NCCL's
-// unique ids through a key-value store (TCPStore and similar). JAX uses its coordination service, and MPI programs use
-// a broadcast.
+// The collector is called collect before 3.9, and gc_collect_internal without the interpreter lock. A thread that waits
+// for the lock is in take_gil of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes
+// NCCL's unique ids through a key-value store (TCPStore and similar). JAX uses its coordination service, and MPI
+// programs use a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},

@@ -48,7 +48,7 @@ bool Waits(std::string_view frame) {
                      [frame](std::string_view begin) { return frame.substr(0, begin.size()) == begin; });
 }
 
-// "train.py:88" of "load (train.py:88)" or "train.py:88 load", "io.c:12" of "read (io.c:12)".
+// Sets file and line from the place in a frame: "train.py:88", "io.c:12".
 void SetPlace(std::string_view place, Frame* frame) {
   const size_t colon = place.rfind(':');
   uint32_t line = 0;

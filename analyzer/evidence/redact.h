@@ -18,7 +18,7 @@ namespace lockstep {
 
 enum class RedactLevel : uint8_t {
   kNo,
-  kPaths,   // a path becomes HASH/its last part: 8 hexadecimal digits of a keyed hash
+  kPaths,   // a path becomes HASH/NAME: 8 digits of a keyed hash of the path, and its last part
   kStacks,  // also file names, functions and thread names, except public ones
 };
 
@@ -26,7 +26,7 @@ enum class RedactLevel : uint8_t {
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 
-// Immutable and usable from several threads. Leaves redacted names unchanged.
+// Immutable and usable from several threads. Leaves names that are already redacted unchanged.
 class Redactor {
  public:
   Redactor() = default;  // redacts nothing
@@ -71,11 +71,12 @@ class Redactor {
 // Finds the key. The first choice is the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
 // /etc/lockstep/keys. The file must have at least 16 bytes, and only its owner may read it. The second choice is
 // `other`, a file that the same hosts share. The last is a random key, with which equal names are equal only within
-// this process. *from, if given, names the source for messages. PermissionDenied if others may read a key.
+// this process. *from, if given, names the source for messages. PermissionDenied if others may use a key file or this
+// process may not read it; InvalidArgument if it is too short.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
-// Redacts all data about this host's processes that leaves this process. Call it before other threads start; without it
-// nothing is redacted.
+// Sets the redactor for all data about this host's processes that leaves this process. Call it before other threads
+// start. Without it, nothing is redacted.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 

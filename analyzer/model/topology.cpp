@@ -256,7 +256,7 @@ const HostPlace* FindPlace(const Bundle& bundle, std::string_view host) {
   if (host.empty()) return nullptr;
   if (const HostPlace* exact = find(host)) return exact;
   if (Short(host).size() < host.size()) return find(Short(host));
-  // The file has "node7.x", the rank has "node7": the only match.
+  // The file may have "node7.x" for the rank's "node7". Two such names are ambiguous.
   const std::string prefix = absl::StrCat(std::string(host), ".");
   const auto it = std::lower_bound(bundle.places.begin(), bundle.places.end(), std::string_view(prefix), before);
   if (it == bundle.places.end() || !it->host.starts_with(prefix)) return nullptr;
