@@ -101,7 +101,7 @@ class Interrupt(unittest.TestCase):
         terminal = self.on_terminal(ANALYZE, self.data, environment=self.slow(self.data, read=1500))
         self.assertTrue(terminal.read_until(b"\rlockstep analyze: reading ("))
         self.assertEqual(terminal.end(), plain.returncode)
-        # The counter covers some of the dumps' files and the manifest.
+        # The total counts the dumps and the manifest.
         self.assertRegex(terminal.shown, rb"reading \([1-9] of %d files\)" % (self.files + 1))
         self.assertRegex(terminal.shown, rb"loading operations \([1-9] of %d files\)" % (self.files + 1))
         # The progress line has ended, and the report contains none of it.
@@ -142,7 +142,7 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(os.listdir(self.out), [])
 
     def test_ctrl_c_ends_the_wait_for_the_archive(self):
-        # The program in the same folder as this one queries the archive.
+        # lockstep analyze starts the lockstep-archive of its own folder.
         beside = os.path.join(self.folder, "bin")
         os.makedirs(beside, exist_ok=True)
         analyze = shutil.copy(ANALYZE, beside)

@@ -84,7 +84,7 @@ struct Membership {
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
   std::string local_name;          // the source's own name for the communicator (process group id), for messages
-  // Further fields of the ring. The analysis ignores them; dumps keep them.
+  // The ring's other fields; empty for other sources. Dumps keep them.
   Boxed<ring::CommSnapshot> recorded;
 };
 

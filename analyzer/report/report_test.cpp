@@ -372,7 +372,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
   bandwidth->set_bus_bytes_per_s(0);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
-  // Record clocks may start at zero when each host boots, so they differ by hours. Users set the wall clock.
+  // Record clocks may start at zero when each host boots, so the report compares wall clocks.
   Bundle bundle = MakeBundle(8);
   for (int i = 0; i < 8; ++i) {
     bundle.ranks[i].host = i < 4 ? "node0" : "node1";
@@ -635,7 +635,7 @@ TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
   EXPECT_THAT(html, HasSubstr("<title>rank 1: waits because of it</title>"));
 }
 
-// All lists grow with the job, and none can be folded.
+// This job's lists are as long as possible, and cannot be shortened to ranges.
 TEST(Report, HtmlOfAHugeJobStaysSmall) {
   Bundle bundle;
   const Verdict verdict = MakeHuge(&bundle);

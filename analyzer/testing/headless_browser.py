@@ -37,8 +37,7 @@ class Browser:
     def __init__(self, path, profile):
         to_read, self.to = os.pipe()
         self.source, from_write = os.pipe()
-        # The ends of the pipe move out of the way first, because one of them may be 3
-        # or 4 itself.
+        # Duplicates the ends of the pipe first, because one of them may be descriptor 3 or 4.
         high_in, high_out = os.dup(to_read), os.dup(from_write)
         command = (f'exec 3<&{high_in} 4>&{high_out}; exec "$0" --headless=new --no-sandbox --disable-gpu --hide-scrollbars '
                    f'--no-first-run --disable-dev-shm-usage --disable-breakpad --user-data-dir="{profile}" --remote-debugging-pipe about:blank')

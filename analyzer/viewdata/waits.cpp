@@ -242,7 +242,8 @@ class Folding {
       color_.swap(next);
     }
     if (CountColors() <= kWantedClasses) return;
-    // There are too many to show, so describes what each is in, and its distance from the end of the path.
+    // There are too many classes to show, so uses only the rank's own properties and its distance from the end of its
+    // path.
     const std::vector<uint32_t> height = Heights();
     for (const bool coarse : {false, true}) {
       SetAttributes(coarse);

@@ -428,7 +428,7 @@ TEST(ServeCache, TheOldestPagesAreDropped) {
   EXPECT_NE(cache.Find("d"), nullptr);
 }
 
-// Returns the server's response to these bytes.
+// Connects to the server and sends these bytes.
 UniqueFd Connected(uint16_t port, const std::string& sent) {
   UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};

@@ -91,7 +91,7 @@ class Site {
 };
 
 // Returns the list as a page. `query` chooses the order: "by=job", "by=job&down=1". `root` is the prefix of all
-// addresses. `live` is the link to the running jobs.
+// addresses. With `live`, the page links to the running jobs.
 std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& root, bool live = false);
 // Returns the running jobs as a page that reloads itself. `incidents` are the link targets for each job's latest
 // incident.

@@ -79,7 +79,7 @@ LOOK = r"""
 })()
 """
 
-# Elements without a size are on the page but not visible. Folded parts count after they are unfolded.
+# Counts visible elements after unfolding all parts. Elements without a size are not visible.
 COUNT = """
 (() => {
   for (const e of document.querySelectorAll('details')) e.open = true;

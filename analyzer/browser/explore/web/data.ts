@@ -3,7 +3,7 @@ import { Runs, StackFrames, Stack, WaitClass, RankColumns, CallFile, File, GridF
 import { Grid } from "./lanes";
 
 const PYTHON = 1; // StackFrame.Kind
-const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, the oldest are dropped
+const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, all earlier ones are dropped
 
 function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
   if (!first.length) return second;

@@ -6,7 +6,7 @@ import { Grid } from "./lanes";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the current states and the culprits' names
+const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the current states and the culprits' markers
 
 export class MatrixView implements View {
   readonly root = el("div", "matrix fill");
