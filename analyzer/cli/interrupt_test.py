@@ -80,8 +80,8 @@ class Interrupt(unittest.TestCase):
             os.unlink(os.path.join(self.out, name))
 
     def slow(self, folder, read=0, write=0):
-        """Returns an environment in which reading a file of the folder takes this
-        many milliseconds longer."""
+        """Returns an environment in which opening a file of the folder to read,
+        or each write to one, takes this many milliseconds longer."""
         return {**os.environ, "LD_PRELOAD": PRELOAD, "LOCKSTEP_SLOW_FOLDER": folder, "LOCKSTEP_SLOW_READ_MS": str(read),
                 "LOCKSTEP_SLOW_WRITE_MS": str(write), "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
 

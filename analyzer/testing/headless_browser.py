@@ -19,8 +19,8 @@ def find_browser():
 
 
 def give_up_after(seconds):
-    """After that time, raises TimeoutError in the main thread, even if that thread waits for something. This ends all children before the test's
-    caller kills the test."""
+    """Raises TimeoutError in the main thread after that time or on SIGTERM, even if the thread is waiting. The test can then end its children before
+    its caller kills it."""
     def late(number, frame):
         raise TimeoutError(f"not done after {seconds} s")
     signal.signal(signal.SIGALRM, late)

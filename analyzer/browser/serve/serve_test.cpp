@@ -385,7 +385,7 @@ TEST_F(ServeTest, DamagedVerdictsAreStillListed) {
   EXPECT_FALSE(site.listing().Check().ok());
 }
 
-TEST(ServeLive, WhatIsNoJobIsSkipped) {
+TEST(ServeLive, LinesThatAreNotJobsAreSkipped) {
   const std::vector<LiveJob> jobs = ParseLiveJobs(
       "{\n[]\n7\n\xff\n{\"job\":7}\n"
       R"({"job":{"job":"c"},"state":7,"ranks":"x","communicators":{}})"

@@ -98,12 +98,13 @@ export class Incident {
     this.site = joined(this.site, new Uint32Array(bytes(file.site)));
   }
 
-  // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
+  // Called when requested data has arrived, or the server does not answer.
   changed: () => void = () => undefined;
   trouble = ""; // why the server does not answer
   private asked: number[] = [];
   private asking = false;
 
+  // Requests from the server the calls of these rows that the page does not have.
   want(rows: number[]): void {
     if (!this.served) return;
     this.asked = rows.filter(row => !this.here[row]); // earlier requests for rows that are out of sight are dropped

@@ -43,7 +43,7 @@
         this.patternOf.fill(of[i + 1] - 1, row, row + of[i]);
       this.before = lane < 0 ? State.outside : State.gone;
     }
-    // Visits the runs of a row from a column on: first column, end column, state.
+    // Calls `each` with first column, end column and state of a pattern's runs between two columns.
     visit(pattern, first, last, each) {
       let at = this.from[pattern];
       if (this.before !== State.outside && at > first)
@@ -124,7 +124,7 @@
       this.rowOf = /* @__PURE__ */ new Map();
       // row of each rank
       this.culprits = /* @__PURE__ */ new Set();
-      // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
+      // Called when requested data has arrived, or the server does not answer.
       this.changed = () => void 0;
       this.trouble = "";
       // why the server does not answer
@@ -177,6 +177,7 @@
       this.end = joined(this.end, new Uint32Array(bytes(file.end)));
       this.site = joined(this.site, new Uint32Array(bytes(file.site)));
     }
+    // Requests from the server the calls of these rows that the page does not have.
     want(rows) {
       if (!this.served)
         return;
