@@ -29,9 +29,8 @@ struct Rule {
 };
 
 // Python frames, by file. From the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named loaders.
-// torch/_dynamo/eval_frame.py is missing on purpose. It is on the stack of every compiled model, even if the model is
-// not being compiled. The same applies to the frames that run compiled code (_inductor/output_code.py,
-// _functorch/_aot_autograd/runtime_wrappers.py).
+// Files that are also on the stack of an already compiled model are missing on purpose: torch/_dynamo/eval_frame.py,
+// _inductor/output_code.py, _functorch/_aot_autograd/runtime_wrappers.py.
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
     {"torch/serialization.py", Stall::kCheckpoint},

@@ -38,7 +38,7 @@ constexpr absl::string_view kPublicModules[] = {
     "libmkl",      "libopenblas", "libjemalloc", "libtcmalloc",  "libzmq",       "liblockstep", "libcrypto",
     "libssl",      "libz.so",     "libzstd",     "liblustreapi", "linux-vdso",   "[vdso]",
 };
-// Public Python packages, where packages are installed.
+// Public packages in site-packages or dist-packages.
 constexpr absl::string_view kPublicPackages[] = {
     "torch",
     "torchvision",
@@ -174,7 +174,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths that exist on every Linux system and that refusal messages mention.
+// Paths of every Linux system, which occur in messages about refused access.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -250,7 +250,7 @@ std::string Redactor::Hash(std::string_view text) const {
 std::string Redactor::Path(std::string_view path) const {
   if (!on() || path.size() < 2 || path[0] == '<' || path[0] == '[' || IsSystemPath(path)) return std::string(path);
   const std::string_view base = BaseName(path);
-  // HASH/... was created here, or by the recorder's redaction.
+  // HASH/... is already redacted.
   const bool made = IsMade(path);
   const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) &&
                          (base.size() == kHashDigits || base[kHashDigits] == '.');

@@ -136,7 +136,7 @@ struct Op {
   uint64_t caller = 0;
   uint64_t graph = 0;  // if captured: number of the CUDA graph's capture
   uint32_t caller_object = 0;
-  uint32_t group = 0;             // 0 without an explicit group; otherwise a number counted for each thread
+  uint32_t group = 0;             // 0 without an explicit group; otherwise the thread's number for the group
   uint32_t addresses = kNoIndex;  // index into Rank::addresses
   // Only from Flight Recorder; otherwise empty. Shapes are interned: an index into Bundle::shapes, or kNoIndex.
   uint32_t dtypes = kNoIndex;                                // index into Bundle::strings: "Float -> Half"

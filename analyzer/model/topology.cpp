@@ -21,7 +21,7 @@ bool PlainName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Returns the pieces between any of these characters; with `skip_empty`, only nonempty ones.
+// Splits at any of these characters; `skip_empty` drops empty pieces.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at <= text.size();) {

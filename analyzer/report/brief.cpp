@@ -25,8 +25,7 @@ constexpr size_t kContinuedColumn = 13;  // column of continued lines
 constexpr size_t kMostAlso = 3;          // maximum of further findings
 constexpr size_t kMostRankColumns = 18;  // in a chain, print the number of ranks instead of a longer list
 
-// Items as lines. If the row has more than `most` lines, drops the last items. A single item that is too long ends in
-// "..".
+// A row of the first screen. Drops the last items if they need more than `most` lines; a single item ends in "..".
 class BriefRow {
  public:
   BriefRow(std::string label, std::vector<std::string> items, size_t most, size_t least = 1)

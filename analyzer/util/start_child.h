@@ -24,8 +24,7 @@ absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const pos
 
 // Starts a program that serves only this process, in its own process group and with no signal blocked. The program gets
 // SIGTERM when the calling thread ends. `output`, if not -1, gets its output and errors, and its input is /dev/null.
-// Returns the PID once the program runs, or UNAVAILABLE with the path and the reason. The caller must wait for the
-// program.
+// Returns like StartChild, once the program runs. The caller must wait for the program.
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
                                      const std::vector<std::string>* environment = nullptr);
 

@@ -70,8 +70,7 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Returns an equal key for ranks whose GPUs are in one operation of one class of communicators: these ranks share a
-  // text. 0 if the rank has its own text.
+  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. 0: own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;

@@ -364,7 +364,7 @@ class Folding {
     std::set<uint32_t> comms;
     std::set<int64_t> seqs;
     std::set<std::string> operations;
-    std::map<std::string, size_t> states;  // and how many ranks are in each
+    std::map<std::string, size_t> states;  // number of ranks in each state
     bool point_to_point = false;
     for (const uint32_t v : nodes) {
       const Rank& rank = model_.bundle.ranks[v];

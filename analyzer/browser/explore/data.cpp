@@ -33,9 +33,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The maximum size of the call columns for a small job and for a large one.
+// Maximum bytes of the call columns, for a small and a large job.
 constexpr size_t kSmallBytes = 500'000, kLargeBytes = 3'000'000, kBytesPerRank = 3'000;
-constexpr size_t kBytesPerCall = 30;  // as text
+constexpr size_t kBytesPerCall = 30;  // as base64
 // A page with room for fewer than kFewestCalls per rank only contains calls of the ranks in the answer, at most
 // kAnswerCalls for each.
 constexpr size_t kFewestCalls = 16, kAnswerCalls = 400;

@@ -1,4 +1,4 @@
-// The states of all calls of all ranks as runs, which are small enough to send completely at any number of ranks.
+// The states of all calls of all ranks as runs: small enough to send completely for any number of ranks.
 #pragma once
 
 #include <cstdint>

@@ -48,8 +48,7 @@ class Site {
  public:
   // `live` is the collector whose jobs /TOKEN/live shows; null for none.
   Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live = nullptr);
-  // For readers with keys; addresses contain no token. The ids of incidents in addresses depend on `secret` and stay
-  // the same as long as it does.
+  // For readers with keys; addresses contain no token. Incident ids depend only on the path and `secret`.
   Site(std::vector<std::string> folders, std::unique_ptr<Readers> readers, std::string secret,
        std::unique_ptr<LiveJobs> live = nullptr);
 

@@ -18,7 +18,7 @@ struct Clause {
 std::string Joined(const std::vector<Clause>& clauses);
 
 // Fills summary, advice, advice_steps, alternatives, tells_apart, refuted_by, and the texts of culprits, chain and
-// evidence. Names from the job are not escaped: the caller must escape the sentences before it prints them.
+// evidence. Names from the job are not escaped: escape the sentences before printing.
 void PutIntoWords(Finding* finding);
 
 // Returns the clauses of the summary. The first one describes what happened.

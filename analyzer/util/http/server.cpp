@@ -20,8 +20,7 @@ namespace {
 
 constexpr int kWaiting = 64;          // connections that are not accepted yet
 constexpr int64_t kLook = 100 * kMs;  // interval between checks of deadlines
-// After a response, reads for this long what the client still sends: closing with unread data could destroy the
-// response's end.
+// After a response, reads the client's data for this time: closing with unread data could destroy the response's end.
 constexpr int64_t kLinger = 500 * kMs;
 // One connection sends at most kPieces of kPiece bytes before the others get their turn.
 constexpr size_t kPiece = 64 << 10;

@@ -1033,8 +1033,7 @@
       }
       return -1;
     }
-    // Draws lines of cells. A line is one rank, or as many ranks as fall on one pixel; then the worst state is drawn.
-    // The same applies to columns.
+    // A line is one rank, or all ranks on one pixel: then the worst state is drawn. The same applies to columns.
     drawCells(g, grid) {
       const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
       g.fillStyle = colors.back;
@@ -2005,7 +2004,7 @@
       });
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
     }
-    // Once calls have arrived, shows most of their time.
+    // Sets the visible time when the first calls have arrived.
     fit() {
       const { begin, end, served, file } = this.page.incident;
       if (this.first !== Infinity || !begin.length)
