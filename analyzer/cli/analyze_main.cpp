@@ -64,9 +64,9 @@ int Run(const settings::ParsedOptions& options) {
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   LoadProgress load;
   auto progress = std::make_unique<TerminalProgress>("lockstep analyze", load);
-  // Never freed: the program ends soon, and freeing millions of small pieces takes time.
   LoadLimits limits;
   limits.job = options.Text("job");
+  // Never freed: the program ends soon, and freeing millions of small pieces takes time.
   static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(paths, &load, limits));
   const auto complain = [&](const absl::Status& wrong, int exit_status) {
     const auto quiet = progress->EndLine();

@@ -80,8 +80,8 @@ class Interrupt(unittest.TestCase):
             os.unlink(os.path.join(self.out, name))
 
     def slow(self, folder, read=0, write=0):
-        """Returns an environment in which reading a file of the folder takes this
-        many milliseconds longer."""
+        """Returns an environment in which opening a file of the folder to read,
+        or each write to one, takes this many milliseconds longer."""
         return {**os.environ, "LD_PRELOAD": PRELOAD, "LOCKSTEP_SLOW_FOLDER": folder, "LOCKSTEP_SLOW_READ_MS": str(read),
                 "LOCKSTEP_SLOW_WRITE_MS": str(write), "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
 
@@ -101,7 +101,7 @@ class Interrupt(unittest.TestCase):
         terminal = self.on_terminal(ANALYZE, self.data, environment=self.slow(self.data, read=1500))
         self.assertTrue(terminal.read_until(b"\rlockstep analyze: reading ("))
         self.assertEqual(terminal.end(), plain.returncode)
-        # The counter covers some of the dumps' files and the manifest.
+        # The total counts the dumps and the manifest.
         self.assertRegex(terminal.shown, rb"reading \([1-9] of %d files\)" % (self.files + 1))
         self.assertRegex(terminal.shown, rb"loading operations \([1-9] of %d files\)" % (self.files + 1))
         # The progress line has ended, and the report contains none of it.
@@ -142,7 +142,7 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(os.listdir(self.out), [])
 
     def test_ctrl_c_ends_the_wait_for_the_archive(self):
-        # The program in the same folder as this one queries the archive.
+        # lockstep analyze starts the lockstep-archive of its own folder.
         beside = os.path.join(self.folder, "bin")
         os.makedirs(beside, exist_ok=True)
         analyze = shutil.copy(ANALYZE, beside)

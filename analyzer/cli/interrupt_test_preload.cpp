@@ -1,6 +1,6 @@
 // A preloaded library for tests. Opening a file in the folder LOCKSTEP_SLOW_FOLDER for reading takes
-// LOCKSTEP_SLOW_READ_MS, and each write to a file there takes LOCKSTEP_SLOW_WRITE_MS. A test can thus interrupt work
-// that is otherwise too fast.
+// LOCKSTEP_SLOW_READ_MS, and each write to a file there takes LOCKSTEP_SLOW_WRITE_MS. Tests can then interrupt fast
+// work.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <time.h>

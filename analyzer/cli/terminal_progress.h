@@ -12,7 +12,7 @@
 namespace lockstep {
 
 // One line on standard error. Its own thread updates it once a second, and the destructor ends it. Prints nothing in
-// the first second, and nothing if standard error is not a terminal.
+// the first second, or if standard error is not a terminal.
 class TerminalProgress {
  public:
   // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live until then.

@@ -29,9 +29,8 @@ struct Rule {
 };
 
 // Python frames, by file. From the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named loaders.
-// torch/_dynamo/eval_frame.py is missing on purpose. It is on the stack of every compiled model, even if the model is
-// not being compiled. The same applies to the frames that run compiled code (_inductor/output_code.py,
-// _functorch/_aot_autograd/runtime_wrappers.py).
+// Files that are also on the stack of an already compiled model are missing on purpose: torch/_dynamo/eval_frame.py,
+// _inductor/output_code.py, _functorch/_aot_autograd/runtime_wrappers.py.
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
     {"torch/serialization.py", Stall::kCheckpoint},
@@ -79,10 +78,10 @@ inline constexpr Rule kPythonNames[] = {
 };
 
 // Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14, in Modules/gcmodule.c and Python/gc.c.
-// Its name is collect before 3.9, and gc_collect_internal without the interpreter lock. A thread that waits for the
-// lock is in take_gil of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes NCCL's
-// unique ids through a key-value store (TCPStore and similar). JAX uses its coordination service, and MPI programs use
-// a broadcast.
+// The collector is called collect before 3.9, and gc_collect_internal without the interpreter lock. A thread that waits
+// for the lock is in take_gil of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes
+// NCCL's unique ids through a key-value store (TCPStore and similar). JAX uses its coordination service, and MPI
+// programs use a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},

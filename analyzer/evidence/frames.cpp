@@ -12,13 +12,13 @@ constexpr int kMostPlaceFrames = 256;
 constexpr size_t kMostPlaceBytes = 200;
 constexpr std::string_view kKernel = "[kernel] ";
 
-// Files of libraries and frameworks. The frame that called them belongs to the job.
+// Parts of paths of libraries and frameworks, which are not the user's code.
 constexpr std::string_view kLibraries[] = {
     "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
     "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
     "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
 
-// Every waiting thread is in one of these, so they do not distinguish threads.
+// Functions in which any thread may wait: they do not show what it waits for.
 constexpr std::string_view kWaiting[] = {
     "futex",           "poll",   "ppoll", "epoll_wait", "read",       "pread",   "pread64", "write",   "nanosleep",
     "clock_nanosleep", "usleep", "sleep", "select",     "wait4",      "waitpid", "pause",   "syscall", "sem_wait",
@@ -48,7 +48,7 @@ bool Waits(std::string_view frame) {
                      [frame](std::string_view begin) { return frame.substr(0, begin.size()) == begin; });
 }
 
-// "train.py:88" of "load (train.py:88)" or "train.py:88 load", "io.c:12" of "read (io.c:12)".
+// Sets file and line from the place in a frame: "train.py:88", "io.c:12".
 void SetPlace(std::string_view place, Frame* frame) {
   const size_t colon = place.rfind(':');
   uint32_t line = 0;

@@ -34,7 +34,7 @@ TEST(Frames, AreParsedInEveryForm) {
   Expect("", StackFrame::NATIVE, "", "", 0);
 }
 
-TEST(Frames, TheJobsOwnLineIsFound) {
+TEST(Frames, TheFrameOfTheUsersCodeIsFound) {
   EXPECT_EQ(PlaceIn({"read", "wait (/usr/lib/python3.11/threading.py:320)", "save (train.py:88)", "main (train.py:9)"}),
             "save (train.py:88)");
   EXPECT_EQ(PlaceIn({"__poll", "_recv (/opt/lib/python3.11/socket.py:8)"}), "_recv (/opt/lib/python3.11/socket.py:8)");

@@ -55,7 +55,7 @@ bool HoldsAny(absl::string_view text, std::initializer_list<absl::string_view> p
                      [text](absl::string_view part) { return absl::StrContains(text, part); });
 }
 
-// "NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, ..."
+// Returns 79 for "NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, ..."; 0 if there is no number.
 uint32_t XidOf(absl::string_view text) {
   const size_t close = text.find("): ");
   return close == text.npos ? 0 : NumberAfter(text.substr(close), "): ");

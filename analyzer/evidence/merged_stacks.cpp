@@ -16,7 +16,7 @@ constexpr size_t kMostNodes = 1u << 20;
 constexpr size_t kMostFramesOfOne = 256;
 constexpr size_t kMostRanks = 1u << 22;  // in all runs together
 
-// Inclusive runs; skips invalid ones.
+// Expands inclusive runs and skips invalid ones. *left is the number of ranks that may still be read.
 std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
   std::vector<int32_t> ranks;
   if (!runs.is_array()) return ranks;

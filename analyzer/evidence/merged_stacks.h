@@ -18,7 +18,8 @@ struct MergedStacks {
   std::vector<std::string> refused;  // "host: why": hosts without stacks
 };
 
-// Returns false with *error set if an existing file is unusable; a missing file leaves *stacks empty.
+// Returns false with *error set if an existing file is unusable. A missing file is no error and leaves *stacks
+// unchanged.
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error);
 
 }  // namespace lockstep

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// Cuts data from a file or a network to reasonable sizes: 2,048 threads of 512 frames, 64 GPUs, 256 lines of the
-// kernel's log, texts of 1,024 characters. An invalid index becomes 0.
+// Cuts data from a file or a network to reasonable sizes: 2,048 threads of 512 frames, 64 GPUs, the newest 256 lines of
+// the kernel's log, texts of 1,024 bytes. An invalid index becomes 0.
 void BoundEvidence(ProcessEvidence* evidence);
 
 // "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":
@@ -19,17 +19,18 @@ std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
 std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence,
                                     bool python_only = false);
 
-// "Xid 79", "PCIe", "machine check", ...: the kind of a line of the kernel's log.
+// "Xid 79", "PCIe error", "machine check", ...: the kind of a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
 // GPU errors on the process's host, as the driver reports them, one per line.
 std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
-// Hardware errors of the process's host, one per line, newest first, at most `limit`.
+// GpuTrouble, then the kernel log's hardware errors, newest first, without crashes of programs. One line counts those
+// beyond `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
-// Returns what was examined and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read:
-// ...".
+// Returns what was examined and what could not be: "no errors in the last hour of the kernel log; GPUs not read: ...".
 std::string HardwareSeen(const ProcessEvidence& evidence);
-// Returns how close the process is to being killed for its memory use; empty if it is not close.
+// Returns signs of too little memory: the cgroup near its limit, kills in the cgroup, swapped memory. Empty if there
+// are none.
 std::string MemoryTrouble(const ProcessEvidence& evidence);
 
 }  // namespace lockstep

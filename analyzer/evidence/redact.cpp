@@ -38,7 +38,7 @@ constexpr absl::string_view kPublicModules[] = {
     "libmkl",      "libopenblas", "libjemalloc", "libtcmalloc",  "libzmq",       "liblockstep", "libcrypto",
     "libssl",      "libz.so",     "libzstd",     "liblustreapi", "linux-vdso",   "[vdso]",
 };
-// Public Python packages, where packages are installed.
+// Public packages in site-packages or dist-packages.
 constexpr absl::string_view kPublicPackages[] = {
     "torch",
     "torchvision",
@@ -130,14 +130,14 @@ std::string_view PublicPart(std::string_view path) {
   return IsPublicPackage(rest) ? path.substr(at + 1) : std::string_view();
 }
 
-// The part of a name that reveals an activity: for a Python file its rule's part, for an open file the word; empty if
-// none.
+// Returns the public part of a path that the analysis recognizes: a rule's text, the packages folder or a checkpoint
+// word. Empty if there is none.
 std::string PathWord(std::string_view path) {
   const absl::string_view text(path.data(), path.size());
   for (const activity::Rule& rule : activity::kPythonFiles) {
     if (absl::StrContains(text, rule.part)) return std::string(rule.part);
   }
-  // A line of a library is not the job's own.
+  // CodeFrame recognizes libraries by this folder.
   for (const absl::string_view packages : {"site-packages/", "dist-packages/"}) {
     if (absl::StrContains(text, packages)) return std::string(packages);
   }
@@ -174,7 +174,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths that exist on every Linux system and that refusal messages mention.
+// Paths of every Linux system, which occur in messages about refused access.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -206,8 +206,8 @@ bool IsMade(std::string_view path) {
   return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits));
 }
 
-// Recognizes redacted names by their form: without redaction, modules and groups begin with a slash, and threads have
-// names.
+// Recognizes redacted names by their form: without redaction, paths of modules and cgroups begin with a slash, and
+// threads have names.
 RedactLevel LevelOf(const ProcessEvidence& evidence) {
   const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(),
                                 [](const StackModule& module) { return IsMade(module.path()); }) ||
@@ -250,7 +250,7 @@ std::string Redactor::Hash(std::string_view text) const {
 std::string Redactor::Path(std::string_view path) const {
   if (!on() || path.size() < 2 || path[0] == '<' || path[0] == '[' || IsSystemPath(path)) return std::string(path);
   const std::string_view base = BaseName(path);
-  // HASH/... was created here, or by the recorder's redaction.
+  // HASH/... is already redacted.
   const bool made = IsMade(path);
   const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) &&
                          (base.size() == kHashDigits || base[kHashDigits] == '.');
@@ -463,7 +463,7 @@ void Redactor::Redact(ProcessState* process) const {
 
 void Redactor::Redact(Process* process) const {
   if (!on()) return;
-  // Maps the texts of all frames; the frames of the process are among them.
+  // Maps each frame's text to its redacted text. The stacks below contain the same frames.
   std::map<std::string, std::string> texts;
   const bool done = process->evidence != nullptr && IsDone(*process->evidence);
   if (process->evidence != nullptr && !done) {
@@ -495,7 +495,7 @@ void Redactor::Redact(Bundle* bundle) const {
   std::set<uint32_t> sites;
   for (Rank& rank : bundle->ranks) {
     Redact(&rank.process);
-    // Names of hosts and processes are kept.
+    // The file's name stays, because it contains only the names of the host and the process.
     if (const size_t slash = rank.path.rfind('/'); slash != rank.path.npos)
       rank.path = absl::StrCat(Hash(rank.path.substr(0, slash)), rank.path.substr(slash));
     rank.stop_reason = Text(rank.stop_reason);

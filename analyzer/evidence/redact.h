@@ -18,7 +18,7 @@ namespace lockstep {
 
 enum class RedactLevel : uint8_t {
   kNo,
-  kPaths,   // a path becomes HASH/its last part: 8 hexadecimal digits of a keyed hash
+  kPaths,   // a path becomes HASH/NAME: 8 digits of a keyed hash of the path, and its last part
   kStacks,  // also file names, functions and thread names, except public ones
 };
 
@@ -26,7 +26,7 @@ enum class RedactLevel : uint8_t {
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 
-// Immutable and usable from several threads. Leaves redacted names unchanged.
+// Immutable and usable from several threads. Leaves names that are already redacted unchanged.
 class Redactor {
  public:
   Redactor() = default;  // redacts nothing
@@ -36,21 +36,21 @@ class Redactor {
   RedactLevel level() const { return level_; }
   bool on() const { return level_ != RedactLevel::kNo; }
 
-  // A field that contains one path.
+  // Redacts a field that contains one path.
   std::string Path(std::string_view path) const;
-  // "/mnt/lustre (lustre)": keeps the type.
+  // Redacts "/mnt/lustre (lustre)", except the type.
   std::string Mount(std::string_view mount) const;
   // Redacts the words in free text that look like paths. A folder name with blanks is more than one word.
   std::string Text(std::string_view text) const;
-  // A line of the kernel's log; at kStacks, also redacts the names of programs and threads.
+  // Redacts a line of the kernel's log; at kStacks also the names of programs and threads.
   std::string KernelLine(std::string_view text) const;
-  // The text of a frame, in the form of process_evidence.h.
+  // Redacts a frame's text, in the form of FrameText.
   std::string Frame(std::string_view text) const;
   // "train.py:812 forward", from a framework's recorder.
   std::string CallSite(std::string_view text) const;
   // Redacts the paths of the program and the arguments in a command line; at kStacks it drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
-  // Names of threads; empty at kStacks.
+  // Returns the name; "" at kStacks.
   std::string ThreadName(std::string_view name) const;
 
   void Redact(ProcessState* process) const;
@@ -68,14 +68,14 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// Finds the key. The first choice is the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
-// /etc/lockstep/keys. The file must have at least 16 bytes, and only its owner may read it. The second choice is
-// `other`, a file that the same hosts share. The last is a random key, with which equal names are equal only within
-// this process. *from, if given, names the source for messages. PermissionDenied if others may read a key.
+// Uses the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and /etc/lockstep/keys. The second choice is
+// `other`, a file that the same hosts share. The last is a random key: equal names are then equal only within this
+// process. *from, if given, names the source for messages. PermissionDenied if others than the owner may use the key
+// file, or a redact.key is unreadable. InvalidArgument if the key is shorter than 16 bytes.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
-// Redacts all data about this host's processes that leaves this process. Call it before other threads start; without it
-// nothing is redacted.
+// Sets the redactor for all data about this host's processes that leaves this process. Call it before other threads
+// start. Without it, nothing is redacted.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 

@@ -59,7 +59,7 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
       const Membership* membership =
           op.membership < rank.memberships.size() ? &rank.memberships[op.membership] : nullptr;
       const Communicator* comm = membership != nullptr ? &bundle.comms[membership->comm] : nullptr;
-      // For other calls the record has no number, count or root, so these fields mean nothing.
+      // Other calls have no number, count or root.
       const bool transfer = ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind);
       line = absl::StrCat(rank.rank);
       Text(rank.host, &line);

@@ -30,7 +30,7 @@ ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(b
   const auto known = [&](const Rank& rank) {
     return aligned.find(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host);
   };
-  // Job time is the own clock of a host with offset 0, converted to its wall clock.
+  // Job time is the wall clock of the first host with offset 0.
   int64_t wall = 0;
   for (const Rank& rank : bundle.ranks) {
     auto it = known(rank);

@@ -1,5 +1,5 @@
-// Converts each rank's own clock to job time, which is the same for all hosts: nanoseconds of the first host's wall
-// clock.
+// Converts each rank's own clock to job time: nanoseconds of the wall clock of the first host with offset 0 in
+// Verdict::clocks.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class ExportTime {
   // are none.
   int64_t stop_ns() const { return stop_; }
 
-  // Returns whether an operation is selected. Times are job times; `end` is 0 if the operation has not finished.
+  // Returns whether an operation is selected. Times are job times; `begin` is 0 if unknown (then selected), `end` is 0
+  // if the operation has not finished.
   bool Near(int64_t begin, int64_t end, const ExportOptions& options) const;
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may use if its slices overlap
 constexpr int64_t kMaxArrows = 4096;
-constexpr int64_t kArrowStep = 1'000;  // from an arrow's start at a waiting rank to its end at the awaited one
+constexpr int64_t kArrowStep = 1'000;  // nanoseconds from an arrow's start at the waiting rank to its end
 
 // What the verdict reports about one rank.
 struct Said {
@@ -70,7 +70,7 @@ std::string Walk::SliceName(const Rank& rank, const Op& op) const {
 }
 
 void Walk::AddArrows(const ChainLink& link, int64_t most) {
-  // The awaited ranks by communicator. Links of communicators of one class are combined.
+  // The awaited ranks by communicator. One link may cover all communicators with one role.
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> targets;
   for (int32_t number : link.waits_for()) {
     const Rank* rank = FindRank(bundle_, number);
@@ -89,7 +89,7 @@ void Walk::AddArrows(const ChainLink& link, int64_t most) {
       target = it->second.front();
       break;
     }
-    // Ranks that wait in other communicators still wait for a rank of the link.
+    // The link's first awaited rank, for ranks that wait in other communicators.
     if (target < 0 && link.waits_for_size() > 0 && FindRank(bundle_, link.waits_for(0)) != nullptr &&
         Wanted(options_, link.waits_for(0)))
       target = link.waits_for(0);

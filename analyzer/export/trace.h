@@ -23,7 +23,7 @@ struct TraceRow {
   int32_t order = 0;    // position among the rows of the same parent
 };
 
-// A period of time on a row. Slices of a row nest: one that begins later ends no later.
+// A period of time on a row. Slices of a row nest: a slice that begins inside another also ends inside it.
 struct TraceSlice {
   int64_t begin = 0, end = 0;  // job time, nanoseconds
   std::string name;
@@ -77,7 +77,7 @@ std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
 
 // "AllReduce", or the framework's or NCCL's name for it; printable.
 std::string OperationName(const Bundle& bundle, const Op& op);
-// The state of a recorded operation: "completed", "in flight, not reached", .. Never "never called".
+// The state of a recorded operation: "completed", "in flight, not reached", ...
 const char* StateName(OpState state);
 
 }  // namespace lockstep

@@ -41,8 +41,8 @@ struct Communicator {
   std::string parent_id;  // empty if there is none
   // Number among the children of one parent (or the roots) in creation order, from 1; 0 if unknown.
   uint32_t ordinal = 0;
-  // Number among the unnamed communicators with the same members, from 1, in creation order if known. 0 if it has a
-  // name or is the only one.
+  // Number among the unnamed communicators with the same members, from 1, in creation order if known. 0 if the
+  // communicator has a name or no twin.
   uint32_t twin = 0;
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
@@ -84,7 +84,7 @@ struct Membership {
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
   std::string local_name;          // the source's own name for the communicator (process group id), for messages
-  // The ring's other fields, so that dumps lose no data.
+  // The ring's other fields; empty for other sources. Dumps keep them.
   Boxed<ring::CommSnapshot> recorded;
 };
 
@@ -127,7 +127,7 @@ struct Op {
   // A collective's number on the communicator; a send's or receive's number for (peer, direction), or its p2p_seq_id.
   int64_t seq = kUnknown;
   int64_t count = -1;          // elements as passed; -1 if unknown (Flight Recorder has shapes instead)
-  uint32_t thread = kNoIndex;  // index into Rank::threads, or into the source's thread numbering
+  uint32_t thread = kNoIndex;  // index into Rank::threads, if that has an entry; otherwise the source's number
   uint32_t stream = kNoIndex;  // index into Rank::streams
   int64_t index = 0;           // position in the thread's program order
   int64_t ticket = 0;
@@ -136,7 +136,7 @@ struct Op {
   uint64_t caller = 0;
   uint64_t graph = 0;  // if captured: number of the CUDA graph's capture
   uint32_t caller_object = 0;
-  uint32_t group = 0;             // 0 without an explicit group; otherwise a number counted for each thread
+  uint32_t group = 0;             // 0 without an explicit group; otherwise the thread's number for the group
   uint32_t addresses = kNoIndex;  // index into Rank::addresses
   // Only from Flight Recorder; otherwise empty. Shapes are interned: an index into Bundle::shapes, or kNoIndex.
   uint32_t dtypes = kNoIndex;                                // index into Bundle::strings: "Float -> Half"
@@ -205,7 +205,8 @@ struct Process {
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };
 
-// kText: ranks from logs have kFlightRecorder, because a log contains calls like a framework's dump.
+// Only readers of logs have kText. Ranks from logs have kFlightRecorder, because a log contains calls like a
+// framework's dump.
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
 // The source of the operations' start and completion times. The numbers are permanent, because dumps contain them.
@@ -230,8 +231,8 @@ struct Rank {
   int32_t gpu_index = -1;
   std::string gpu_uuid, gpu_pci;
   int32_t nccl_version = 0, cuda_version = 0;
-  int32_t newest_nccl = 0;      // the newest NCCL whose functions are all known; 0 if unknown
-  uint32_t unwrapped = 0;       // number of further functions of the loaded NCCL
+  int32_t newest_nccl = 0;      // the newest NCCL that the recorder fully supports; 0 if unknown
+  uint32_t unwrapped = 0;       // number of functions of the loaded NCCL that are not recorded
   std::string unwrapped_names;  // names of some of these functions, separated by spaces
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
@@ -268,7 +269,7 @@ struct Rank {
   bool ends_untold = false;
   // Flight Recorder with a backend without group names: members of the process's newest group; 0 if unknown.
   int32_t newest_group_size = 0;
-  // Flight Recorder: how long its oldest unfinished operation may take before the watchdog gives up; 0 if unknown.
+  // Flight Recorder: how long the oldest unfinished operation may take before the watchdog gives up; 0 if unknown.
   int64_t timeout_ns = 0;
   // Flight Recorder: the file is older than its newest record, so its clock was set back before it was written.
   // Durations of operations in flight are unknown.
@@ -312,7 +313,7 @@ struct Bundle {
   std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
   int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 if unknown
-  // Set by a live observer of the job that found that nothing moves. An operation in flight is then stuck at any age.
+  // A live observer of the job found that nothing moves. An operation in flight is then stuck at any age.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };

@@ -23,8 +23,8 @@ struct CallFacts {
   bool has_every_output = true;
   // Op::count is one member's part of the payload, so the whole payload is `members` times as large.
   bool count_is_one_members = true;
-  bool payload_is_whole = false;  // nccl-tests counts the whole as the payload
-  // How many times each byte crosses the bus, in units of (members - 1) / members; 0 means once.
+  bool payload_is_whole = false;  // nccl-tests counts the data of all members as the payload
+  // nccl-tests' factor from payload to bus traffic, in units of (members - 1) / members; 0 means factor 1.
   int bus_passes = 0;
 };
 

@@ -118,7 +118,7 @@ void Ranks::Unite(const Ranks& other) {
     runs_ = other.runs_;
     return;
   }
-  // A host's set is added to a cluster's thousands of times, in any order.
+  // Small sets are inserted without copying this set: thousands of hosts' sets are added to one cluster's set.
   constexpr size_t kFew = 8;
   if (other.runs_.size() <= kFew) {
     for (const Run& run : other.runs_) AddRun(run.first, run.last);

@@ -16,7 +16,7 @@ class RankRuns;
 class RankSet;
 
 constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may contain
-constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number in one set in a message
+constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number of runs of a set in a message
 
 class Ranks {
  public:

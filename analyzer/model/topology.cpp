@@ -21,7 +21,7 @@ bool PlainName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Returns the pieces between any of these characters; with `skip_empty`, only nonempty ones.
+// Splits at any of these characters; `skip_empty` drops empty pieces.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at <= text.size();) {
@@ -256,7 +256,7 @@ const HostPlace* FindPlace(const Bundle& bundle, std::string_view host) {
   if (host.empty()) return nullptr;
   if (const HostPlace* exact = find(host)) return exact;
   if (Short(host).size() < host.size()) return find(Short(host));
-  // The file has "node7.x", the rank has "node7": the only match.
+  // The file may have "node7.x" for the rank's "node7". Two such names are ambiguous.
   const std::string prefix = absl::StrCat(std::string(host), ".");
   const auto it = std::lower_bound(bundle.places.begin(), bundle.places.end(), std::string_view(prefix), before);
   if (it == bundle.places.end() || !it->host.starts_with(prefix)) return nullptr;

@@ -16,19 +16,19 @@
 
 namespace lockstep {
 
-// Hosts in one file, ascending, without duplicates (a host's first line counts). Problems name `path`.
+// Returns the hosts of one file, ascending, without duplicates (a host's first line counts). Problems name `path`.
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
-// Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. Returns false if the list is
-// malformed or names more than `limit` hosts; `hosts` then contains those parsed so far.
+// Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. Appends to `hosts` until it has
+// `limit` entries. Returns false if more hosts follow or an element is malformed; valid elements are still appended.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
-// Reads the file (at most 64 MiB). It overrides the positions in the bundle's headers. Returns NotFound, Unavailable
-// if it is unreadable, or FailedPrecondition if it contains no host. Each message names the file.
+// Reads the file (at most 64 MiB). Its positions override those of dump headers. Returns the errors of ReadWholeFile,
+// or FailedPrecondition if it contains no host; the bundle is then unchanged. Each message names the file.
 absl::Status AddTopology(const std::string& path, Bundle* bundle);
 
-// The position of a host; null if unknown. A file may use short names and the ranks full names, or vice versa:
-// "node7" and "node7.cluster.example" are the same host unless both are listed.
+// Returns the position of a host; null if unknown or ambiguous. A file may use short names and the ranks full names, or
+// vice versa: "node7" and "node7.cluster.example" are the same host unless both are listed.
 const HostPlace* FindPlace(const Bundle& bundle, std::string_view host);
 
 }  // namespace lockstep

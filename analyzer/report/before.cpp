@@ -80,7 +80,7 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   Json names = Json::array();
   for (size_t i = 0; i < std::min(sorted.size(), kMostHosts); ++i) names.push_back(sorted[i].first);
   const Json json = {{"hosts", names}, {"places", places}, {"until_real_ns", std::max<int64_t>(until_real_ns, 0)}};
-  // An escaped byte takes up to six bytes, and a pipe holds 64 KiB.
+  // lockstep-archive reads at most 64 KiB. Escaping may have enlarged the names.
   const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60'000 ? text : "";
 }

@@ -27,7 +27,7 @@ struct Before {
   struct Item {
     std::string what, name;    // "host" or "code place"
     int64_t culprit_of = 0;    // number of earlier incidents whose first finding names it
-    int64_t incidents = 0;     // number of incidents compared: the newest, of all jobs
+    int64_t incidents = 0;     // number of incidents searched: the newest, of all jobs
     int64_t last_real_ns = 0;  // time of the newest incident that names it; 0 if there is none
     std::string last_kind;     // "GPU_STALL"
     std::string text;          // one sentence
@@ -45,8 +45,8 @@ std::string ReportJson(const Verdict& verdict, const Before& before);
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before);
 void AddBeforeRow(const Before& before, ReportContent* content);
 
-// Returns the hosts and code places of the first finding's culprits as JSON, at most 30 KiB; empty if there is nothing
-// to query. Counts only incidents before `until_real_ns`; 0 counts all.
+// Returns the hosts and code places of the first finding's culprits as JSON; empty if there are none, or if it would
+// exceed 60,000 bytes. Counts only incidents before `until_real_ns`; 0 counts all.
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
 // Parses an answer of `lockstep archive before`. The answer is untrusted.
 Before TakeBefore(std::string_view answer);
@@ -55,8 +55,8 @@ Before TakeBefore(std::string_view answer);
 Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                  int64_t limit_ns = kArchiveWaitNs);
 
-// Queries the archive for the best bus bandwidth that earlier incidents reached for each of the verdict's speeds.
-// Empty if it does not answer within the time limit.
+// Queries the archive for the best bus bandwidth in earlier incidents, for at most 64 of the verdict's speeds that have
+// no roofline. Empty if it does not answer within the time limit.
 std::vector<BestEver> AskBest(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                               int64_t limit_ns = kArchiveWaitNs);
 

@@ -25,8 +25,7 @@ constexpr size_t kContinuedColumn = 13;  // column of continued lines
 constexpr size_t kMostAlso = 3;          // maximum of further findings
 constexpr size_t kMostRankColumns = 18;  // in a chain, print the number of ranks instead of a longer list
 
-// Items as lines. If the row has more than `most` lines, drops the last items. A single item that is too long ends in
-// "..".
+// A row of the first screen. Drops the last items if they need more than `most` lines; a single item ends in "..".
 class BriefRow {
  public:
   BriefRow(std::string label, std::vector<std::string> items, size_t most, size_t least = 1)
@@ -50,7 +49,7 @@ class BriefRow {
       label.assign(kTextColumn, ' ');
     }
   }
-  // If a row may have zero lines, it is dropped first, and as a whole.
+  // Drops the whole row if it may have zero lines. VerdictText drops these rows first.
   bool Drop() {
     if (least_ > 0 || lines_.empty()) return false;
     lines_.clear();
@@ -136,8 +135,7 @@ bool SaysCondition(const Finding& finding) {
   }
 }
 
-// The first lines of the text. The advice must begin on the third line, so the rows below contain what does not fit
-// into two.
+// The first lines of the text. Advice should begin on the third line, so clauses that do not fit go to the row `why`.
 struct Head {
   std::vector<std::string> lines;
   bool says_waiting = true;
@@ -211,7 +209,7 @@ Head HeadOf(const Verdict& verdict, const ReportContent& content, size_t width) 
   return head;
 }
 
-// The headline shows the duration, an ended rank's last call and that all members entered; the chain shows the waits.
+// Returns whether the headline or the chain already shows this evidence.
 bool ShownAbove(const Evidence& item, const Finding& finding) {
   return item.kind() == Evidence::WAITING || item.kind() == Evidence::IN_OPERATION ||
          (item.kind() == Evidence::LAST_CALL && finding.culprits_size() == 1) ||
@@ -277,7 +275,7 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
   return items;
 }
 
-// Adds further findings. Proven ones include advice.
+// Adds further findings. Those with high confidence include advice.
 void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector<BriefRow>* rows) {
   for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i) {
     const ReportBlock& other = content.others[i];
@@ -323,7 +321,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);
-  // Rings disappear together with their processes.
+  // Rings disappear together with their processes, so nothing can be kept.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 // Returns the verdict with facts from the bundle added: hung_since_real_ns, captured_real_ns, tool_version, job_step,
-// framework, nccl_version, code. If the job uses no GPU, removes GPU wording from the findings.
+// framework, nccl_version, code, line_rate, rooflines. If the job uses no GPU, removes GPU wording from the findings.
 Verdict WithCircumstances(const Verdict& verdict, const Bundle& bundle);
 
 // Returns how long the job has been stuck: "18 s"; empty if unknown or not stuck.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMostDifferences = 64, kMostGroups = 16, kMostHostsOfGroup = 16;
 
-// Ranks by the kind and name of what they run, then by its value, as indexes into Bundle::ranks.
+// Indexes into Bundle::ranks by kind and name of the code, then by version, build id or hash.
 using Key = std::pair<CodeDifference::Kind, std::string>;
 using CodeOfRanks = std::map<Key, std::map<std::string, std::set<size_t>>>;
 

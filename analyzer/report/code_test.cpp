@@ -64,7 +64,7 @@ TEST(Code, AnotherNcclIsNamedByVersionAndByBuild) {
               ElementsAre("libnccl.so differs: build dd44dd44dd44 on rank 6 (n2), build aa11 on the 7 others"));
 }
 
-TEST(Code, AnotherScriptIsNamedAndWhatIsUnknownIsCounted) {
+TEST(Code, AnotherScriptIsNamedAndUnknownRanksAreCounted) {
   Bundle bundle = SameCode();
   Change(&bundle.ranks[5], 2, kScript, "sha256:ee55");
   Change(&bundle.ranks[1], 2, kScript, "");
@@ -79,7 +79,7 @@ TEST(Code, AnotherScriptIsNamedAndWhatIsUnknownIsCounted) {
   EXPECT_TRUE(Lines(bundle).empty());
 }
 
-TEST(Code, AProcessWithTwoFilesOfANameShowsNothing) {
+TEST(Code, AProcessWithTwoFilesOfOneNameIsSkipped) {
   Bundle bundle = SameCode();
   Change(&bundle.ranks[3], 3, "/other/libnccl.so.2", "ff66");
   EXPECT_TRUE(Lines(bundle).empty());

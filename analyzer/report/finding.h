@@ -10,7 +10,7 @@ namespace lockstep {
 // `brief` is for later findings: it omits stacks, states and evidence.
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief);
 
-// The row "chain" begins with the links of the chain, at most this many.
+// Maximum number of links at the start of the row "chain".
 inline constexpr int kMaxLinksShown = 12;
 
 }  // namespace lockstep

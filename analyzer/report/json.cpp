@@ -121,7 +121,7 @@ void Sort(Ranks* ranks) {
   std::sort(ranks->begin(), ranks->end());
 }
 
-// The final verdict: all sentences exist, and no list depends on the order of files.
+// Completes the verdict for the JSON: adds sentences, and sorts lists that depend on the order of files.
 Verdict Finished(const Verdict& verdict, const Before& before) {
   Verdict out = verdict;
   out.set_schema_version(kSchemaVersion);

@@ -125,7 +125,8 @@ std::vector<Clause> NowIn(const Finding& finding) {
   return {{"; ", absl::StrCat(several ? "they are" : "it is", " now in ", Printable(PlaceText(finding.place()), 80))}};
 }
 
-// "; checkpoint, not moving". The evidence shows the same in more words. A process that moves may spin.
+// "; checkpoint, not moving". The evidence shows the same in more words. A moving process is not mentioned: it may
+// spin.
 std::vector<Clause> Doing(const Finding& finding) {
   const std::string activity = Printable(finding.activity(), 60);
   const bool stopped = !finding.culprits().empty() && finding.culprits(0).condition() == Culprit::STOPPED;
@@ -154,7 +155,7 @@ std::string OnHosts(const Finding& finding) {
   return absl::StrCat(" (", of, "on ", absl::StrJoin(hosts, ", "), more, ")");
 }
 
-// The sentence that follows may be certain even where the cause is not.
+// Returns what to print before the cause, by its certainty.
 std::string Doubt(const Finding& finding) {
   const std::string word = ConfidenceWord(finding.confidence());
   return finding.hypothesis() || word == "low" ? "possible cause: " : word == "medium" ? "likely cause: " : "";

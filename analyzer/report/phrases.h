@@ -38,7 +38,7 @@ std::string CulpritText(const Culprit& culprit, bool full);
 // A communicator's name, or its id if it has no name.
 std::string CommName(const CommunicatorRef& comm);
 
-// "host node03", "switch leaf7": the part that all culprits share; empty if there is none.
+// "host node03", "switch leaf7": the part that all or most culprits share; empty if there is none.
 std::string CommonText(const Finding& finding);
 
 // One sentence: which rank, where in the code, and what it did not do. If all culprits share a host or switch, it

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// A process that ended on its own would end again. If a signal or an unknown event ended it, it may run elsewhere.
+// A process that exited or used too much memory would end again. If another event ended it, it may run elsewhere.
 Action AfterDeath(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_EXITED:

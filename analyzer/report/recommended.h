@@ -10,7 +10,7 @@
 namespace lockstep {
 
 enum class Action {
-  kWait,     // it may continue on its own, or nothing is wrong
+  kWait,     // the job may continue on its own, or nothing is wrong
   kAsk,      // a person must decide: the program is wrong, or the cause is unclear
   kRequeue,  // restart the job on any hosts
   kExclude,  // restart the job without `hosts`

@@ -216,7 +216,7 @@ TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
   EXPECT_THAT(Lines(VerdictText(verdict, MakeBundle(8)))[1], HasSubstr("Also suspected: rank 6 (node1, GPU 2)."));
 }
 
-TEST(Report, OnlyAHangIsSaidToHang) {
+TEST(Report, OnlyAHungVerdictSaysHungSince) {
   Verdict verdict = MakeHung();
   verdict.set_hung_since_real_ns(1'795'702'442'000'000'000);
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("hung since 2026-"));
@@ -224,7 +224,7 @@ TEST(Report, OnlyAHangIsSaidToHang) {
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("no progress since 2026-"));
 }
 
-TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
+TEST(Report, TextRowsHaveAFixedOrder) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);
   Finding* finding = verdict.mutable_findings(0);
@@ -254,7 +254,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   }
 }
 
-TEST(Report, StacksAreShownWithoutOffsetsAndWithoutTheWayIntoTheKernel) {
+TEST(Report, StacksOmitOffsetsAndSystemCallEntries) {
   Bundle bundle = MakeBundle(8);
   bundle.ranks[5].process.stack = {"[kernel] folio_wait_bit+0x13d/0x350", "[kernel] do_syscall_64+0x71/0x280",
                                    "[kernel] entry_SYSCALL_64_after_hwframe+0x76/0x7e", "write+0x4d", "main+0x10"};
@@ -264,7 +264,7 @@ TEST(Report, StacksAreShownWithoutOffsetsAndWithoutTheWayIntoTheKernel) {
   EXPECT_THAT(text, HasSubstr("  moving   no: same frame in both samples\n"));
 }
 
-TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
+TEST(Report, ASharedPartIsNamedBeforeTheCulprits) {
   Verdict verdict = MakeHung();
   Finding* finding = verdict.mutable_findings(0);
   finding->clear_culprits();
@@ -289,7 +289,7 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never called"));
 }
 
-TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
+TEST(Report, FindingsThatDifferOnlyInNamesAreListedOnce) {
   Verdict verdict = MakeHung();
   for (int i = 0; i < 12; ++i) {
     Finding* finding = verdict.add_findings();
@@ -329,7 +329,7 @@ TEST(Report, SpinningIsNotMoving) {
   EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   no: 1 ms"));
 }
 
-TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
+TEST(Report, OnlyMovingJobsGetSpeedRows) {
   Verdict verdict = MakeHung();
   Finding* finding = verdict.mutable_findings(0);
   finding->set_kind(STRAGGLER);
@@ -372,7 +372,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
   bandwidth->set_bus_bytes_per_s(0);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
-  // Record clocks may start at zero when each host boots, so they differ by hours. Users set the wall clock.
+  // Record clocks may start at zero when each host boots, so the report compares wall clocks.
   Bundle bundle = MakeBundle(8);
   for (int i = 0; i < 8; ++i) {
     bundle.ranks[i].host = i < 4 ? "node0" : "node1";
@@ -498,14 +498,14 @@ TEST(Report, ALongExceptionLeavesTheThirdLineToAdvice) {
   EXPECT_THAT(text, ::testing::ContainsRegex("why      \\.\\. .*the end\n"));
 }
 
-TEST(Report, OfARankOnlyTheEndMayBeKnown) {
+TEST(Report, RanksWithOnlyAKnownEndAreCounted) {
   Verdict verdict = MakeHung();
   verdict.set_ranks_only_ended(1);
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
 }
 
-TEST(Report, CheckpointsAreToldByMount) {
+TEST(Report, CheckpointsAreListedByMount) {
   Verdict verdict = MakeHung();
   CheckpointMount* mount = verdict.add_checkpoint();
   mount->set_mount("/mnt/lustre\x1b (lustre)");
@@ -635,7 +635,7 @@ TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
   EXPECT_THAT(html, HasSubstr("<title>rank 1: waits because of it</title>"));
 }
 
-// All lists grow with the job, and none can be folded.
+// This job's lists are as long as possible, and cannot be shortened to ranges.
 TEST(Report, HtmlOfAHugeJobStaysSmall) {
   Bundle bundle;
   const Verdict verdict = MakeHuge(&bundle);
@@ -734,7 +734,7 @@ TEST(Report, DurationsAreShort) {
   EXPECT_EQ(DurationText(int64_t{7500} * 1'000'000'000), "2 h 5 min");
 }
 
-TEST(Report, EveryKindHasItsWord) {
+TEST(Report, EveryKindOfFindingHasItsFacts) {
   for (int kind = 1; FindingKind_IsValid(kind); ++kind)
     EXPECT_EQ(FindingFactsOf(static_cast<FindingKind>(kind)).kind, kind)
         << "no line in analyzer/model/finding_kinds.cpp";
@@ -757,7 +757,7 @@ Verdict Told(VerdictKind kind, FindingKind finding) {
   return verdict;
 }
 
-TEST(Recommended, TheHostIsLeftOutOnlyWhereItIsToBlame) {
+TEST(Recommended, OnlyAFaultyHostIsExcluded) {
   const Recommended stall = RecommendedFor(Told(VERDICT_HUNG, HOST_STALL));
   EXPECT_EQ(stall.action, Action::kExclude);
   EXPECT_THAT(stall.hosts, ElementsAre("n3"));
@@ -780,7 +780,7 @@ TEST(Recommended, TheHostIsLeftOutOnlyWhereItIsToBlame) {
   EXPECT_EQ(RecommendedFor(verdict).action, Action::kAsk);
 }
 
-TEST(Recommended, WhatEndedOrDiffersIsForPeople) {
+TEST(Recommended, EndedOrDifferingRanksNeedAPerson) {
   Verdict dead = Told(VERDICT_CRASHED, RANK_DEAD);
   dead.mutable_findings(0)->set_reason(REASON_KILLED);
   EXPECT_EQ(RecommendedFor(dead).action, Action::kRequeue);

@@ -106,7 +106,7 @@ absl::Status TakeRun(const std::string& name, TestRun* run, std::vector<Roofline
   return absl::OkStatus();
 }
 
-// Interpolates between measured sizes. A larger size has the value of the largest; a smaller one has none.
+// Interpolates between measured sizes. Above them, returns the value of the largest; below them, 0.
 double At(const RooflineCurve& curve, int64_t bytes) {
   const auto above = std::lower_bound(curve.points.begin(), curve.points.end(), std::pair(bytes, 0.0));
   if (above == curve.points.end()) return curve.points.back().second;
@@ -206,7 +206,7 @@ absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text
       TakeHeader(words, &run);
     }
   }
-  // Before 2.14, only the file name shows the collective.
+  // Before nccl-tests 2.14, only the file name shows the collective.
   if (run.operation == nullptr && curves.empty()) run.operation = OperationIn(absl::AsciiStrToLower(shown));
   if (absl::Status status = TakeRun(shown, &run, &curves); !status.ok()) return status;
   if (curves.empty()) return absl::InvalidArgumentError(absl::StrCat(shown, " has no results of nccl-tests"));

@@ -1,5 +1,5 @@
-// The highest bandwidth that an operation can reach, to compare with Speed::roofline_bus_bytes_per_s. The limit is
-// absolute, so a cluster that is slow as a whole also looks slow.
+// The highest bandwidth that an operation can reach (Speed::roofline_bus_bytes_per_s). The limit is absolute, so a
+// cluster that is slow as a whole also looks slow.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text
 // The line rate in Gbit/s (0: unknown), and files with the output of nccl-tests.
 absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std::string>& files);
 
-// Sets the roofline of each speed that has none yet. An nccl-tests curve takes precedence, then the line rate, then
-// the archive. An operation that none of them bounds gets no roofline.
+// Sets the roofline of each speed that has none, or only a detected line rate. An nccl-tests curve takes precedence,
+// then the given line rate, the detected one, and the archive. Otherwise the operation has no roofline.
 void SetRooflines(const Roofline& roofline, Verdict* verdict);
 
 // Sets Verdict::line_rate from what the ranks' hosts reported about their networks. SetRooflines uses it if no line

@@ -95,7 +95,7 @@ TEST(Roofline, LabelsOfLaunchersAndSeveralTestsInAFileAreRead) {
   EXPECT_EQ(roofline.measured[1].operation, "AllGather");
 }
 
-TEST(Roofline, WhatIsNotAResultIsRefusedWithAReason) {
+TEST(Roofline, FilesWithoutResultsAreRefusedWithAReason) {
   const auto why = [](std::string text) { return std::string(ParseNcclTests(text, "x").status().message()); };
   EXPECT_THAT(why(""), HasSubstr("no results"));
   EXPECT_THAT(why("{\"a\": 1}\n"), HasSubstr("no results"));

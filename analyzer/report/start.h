@@ -8,8 +8,7 @@
 namespace lockstep {
 
 // A paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the longest
-// creations. Lines have at most 120 columns. Reports missing records. Only prints printable characters: names from
-// files cannot control the terminal.
+// creations. Lines have at most 120 columns. Reports missing records. All text is printable.
 std::string StartUpReport(const Verdict& verdict);
 
 }  // namespace lockstep

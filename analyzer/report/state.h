@@ -24,8 +24,8 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
 // By global rank; null if the rank left no data.
 const Rank* FindRank(const Bundle& bundle, int32_t rank);
 
-// Each host's wall-clock offset from the first aligned host, in the order of Verdict::clocks. The offsets in
-// Verdict::clocks are between record clocks, which may start at zero when each host boots.
+// Each host's wall-clock offset from the first aligned host, in the order of Verdict::clocks; 0 for unaligned hosts.
+// The offsets in Verdict::clocks are between record clocks, which may start at zero when each host boots.
 std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle);
 
 // Merges equal texts of several ranks into one line that lists all their ranks, in order of arrival.
@@ -33,7 +33,8 @@ class MergedLines {
  public:
   void Add(std::string text, int32_t rank);
   bool empty() const { return lines_.empty(); }
-  // "ranks 1, 3: text"; omits the ranks if `total` is 1.
+  // "ranks 1, 3: text"; "all: text" for `total` ranks; omits the ranks if `total` is 1. One line counts those beyond
+  // `limit`.
   std::vector<std::string> Lines(size_t total, size_t limit) const;
 
  private:

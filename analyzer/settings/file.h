@@ -32,9 +32,9 @@ struct File {
 // Parses `text`; messages name `path`. Returns InvalidArgument with the file, the line and the correction.
 absl::Status ParseText(const std::string& path, const std::string& text, File* file);
 
-// Reads the file at `path`. If it is missing, sets found to false and returns no error. Returns PermissionDenied if the
-// wrong people can write it. For a user, that is a world-writable file. For root, it is a file that root does not own,
-// or that others can write.
+// Reads the file at `path`. A missing file is no error; `found` stays false. Returns PermissionDenied if everyone can
+// write it. For root, also if root does not own it, or if a group other than root's can write it. Other errors:
+// Unavailable, InvalidArgument.
 absl::Status ReadConfigFile(const std::string& path, File* file);
 
 }  // namespace lockstep::settings

@@ -33,7 +33,7 @@ struct Merged {
 // names the problem, its place and the correction. Setting mutually exclusive values is an error.
 absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> options = {}, bool with_files = true);
 
-// Returns the files that apply: kConfigFile (or a test's replacement), then the file that LOCKSTEP_CONFIG names.
+// Returns the files that apply: kConfigFile, then the file that LOCKSTEP_CONFIG names, which must exist.
 absl::StatusOr<std::vector<File>> ReadFiles();
 
 }  // namespace lockstep::settings

@@ -15,7 +15,8 @@
 namespace lockstep::settings {
 
 // Typed access by key ("late-after"). An unset option has the table's default; if there is none, it is empty, 0 or no.
-// A key that the verb does not have, or whose kind is different, is a bug and ends the program.
+// Lists, and texts other than choices, have no default. A key that the verb does not have, or a set value that does not
+// parse as the type, is a bug and ends the program.
 class ParsedOptions {
  public:
   ParsedOptions(const Verb& verb, Merged merged, std::vector<std::string> operands)
@@ -53,8 +54,8 @@ class ParsedOptions {
   std::vector<std::string> operands_;
 };
 
-// Returns InvalidArgument with one line: the problem, where the value was set if not on the command line, and how to
-// get help. If an option is repeated, the last value counts; a list collects all values.
+// An error is one line: the problem, where the value was set if not on the command line, and how to get help. If an
+// option is repeated, the last value counts; a list collects all values.
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, const std::vector<std::string>& words);
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv);
 
@@ -66,11 +67,13 @@ int Complain(std::string_view verb, absl::string_view text, int exit_status);
 // Like Complain, for a command-line error, whose exit status is 2.
 int UsageError(std::string_view verb, const absl::Status& status);
 
-// The main function of a verb that reads files: parses its command line and calls `run`, unless it is done. SIGPIPE is
-// ignored, so that writes fail if the reader of the output exits. If memory runs out, prints a message and returns 3.
+// The main function of a verb that reads files: parses its command line and calls `run`, unless Finished returns a
+// status. SIGPIPE is ignored, so that writes fail if the reader of the output exits. If memory runs out, prints a
+// message and returns 3.
 int RunVerb(const char* verb, int argc, char** argv, int (*run)(const ParsedOptions&));
 
-// Only splits the words: reads no files or environment, and does not check the number of operands.
+// The words of a command line, with checked option values. Files, the environment and the number of operands are not
+// considered.
 struct CommandLine {
   std::vector<Value> options;
   std::vector<std::string> operands;

@@ -236,7 +236,7 @@ TEST_F(SettingsTest, ErrorsInOtherSectionsAreNotReported) {
   EXPECT_THAT(merged->told[0], HasSubstr("did you mean 'collector'?"));
 }
 
-TEST_F(SettingsTest, LimitsAreCheckedWhereAValueIsUsed) {
+TEST_F(SettingsTest, LimitsAreCheckedByTheVerbThatUsesTheValue) {
   Write("[run]\nranks = 99999\n[common]\nlate-after = 0\n");
   EXPECT_THAT(Set("run")[0], HasSubstr("lockstep.conf, line 2: -n takes a whole number from 1 to 4096, not '99999'"));
   EXPECT_THAT(Set("analyze", {"x"}), ElementsAre("late-after=0"));

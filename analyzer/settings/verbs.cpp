@@ -8,7 +8,7 @@
 namespace lockstep::settings {
 namespace {
 
-constexpr const char* kDerived = "?";  // the name is derived from the key
+constexpr const char* kDerived = "?";  // MakeVerbs replaces it by a name derived from the key
 
 // A row under construction.
 struct Option {

@@ -1,4 +1,4 @@
-// The definitions of the verbs, one function each. Only table.cpp includes this file.
+// Creates the verbs and their options, for table.cpp.
 #pragma once
 
 #include <vector>

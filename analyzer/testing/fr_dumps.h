@@ -385,7 +385,7 @@ class DumpFolder : public support::TempFolder {
     support::WriteFile(file, bytes);
     return file;
   }
-  // Writes a rank's file in the form that LoadFlightRecorder expects.
+  // Writes a rank's file under the name that LoadFlightRecorder expects.
   std::string WriteRank(int rank, const std::string& bytes) const {
     return Write("nccl_trace_rank_" + std::to_string(rank), bytes);
   }
@@ -402,7 +402,6 @@ inline Bundle LoadFiles(const std::vector<std::string>& paths) {
   return bundle;
 }
 
-// Sets the file's modification time.
 inline void SetFileTime(const std::string& path, int64_t ns) {
   const timespec when = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
   const timespec times[] = {when, when};
@@ -428,7 +427,6 @@ inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool 
   return LoadFiles(folder.Files());
 }
 
-// Writes the bytes to a file and loads it.
 inline Bundle LoadBytes(const std::string& bytes) {
   DumpFolder folder;
   return LoadFiles({folder.WriteRank(0, bytes)});

@@ -19,8 +19,8 @@ def find_browser():
 
 
 def give_up_after(seconds):
-    """After that time, raises TimeoutError in the main thread, even if that thread waits for something. This ends all children before the test's
-    caller kills the test."""
+    """Raises TimeoutError in the main thread after that time or on SIGTERM, even if the thread is waiting. The test can then end its children before
+    its caller kills it."""
     def late(number, frame):
         raise TimeoutError(f"not done after {seconds} s")
     signal.signal(signal.SIGALRM, late)
@@ -37,8 +37,7 @@ class Browser:
     def __init__(self, path, profile):
         to_read, self.to = os.pipe()
         self.source, from_write = os.pipe()
-        # The ends of the pipe move out of the way first, because one of them may be 3
-        # or 4 itself.
+        # Duplicates the ends of the pipe first, because one of them may be descriptor 3 or 4.
         high_in, high_out = os.dup(to_read), os.dup(from_write)
         command = (f'exec 3<&{high_in} 4>&{high_out}; exec "$0" --headless=new --no-sandbox --disable-gpu --hide-scrollbars '
                    f'--no-first-run --disable-dev-shm-usage --disable-breakpad --user-data-dir="{profile}" --remote-debugging-pipe about:blank')

@@ -56,7 +56,6 @@ class Job {
   // Returns the index of the rank's nth call (from 0) on this communicator in the step.
   size_t Find(int rank, const std::string& prefix, int step, int nth = 0) const;
 
-  // Runs the job until nothing moves.
   Bundle Run();
 
  private:

@@ -139,7 +139,7 @@ inline Verdict MakeHostile(Bundle* out) {
   return verdict;
 }
 
-// A job of 24,576 ranks in which every list grows to its maximum and nothing is folded.
+// A job of 24,576 ranks in which every list has its maximum length, and no list of ranks becomes ranges.
 inline Verdict MakeHuge(Bundle* out) {
   constexpr int kRanks = 24576;
   Bundle bundle = MakeBundle(kRanks);

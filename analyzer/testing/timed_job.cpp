@@ -80,7 +80,7 @@ class Player {
     }
     std::vector<int64_t> now(n, 1'000'000'000), host_now(n, 1'000'000'000);
     std::map<std::pair<int, int>, int64_t> issued;     // (communicator, rank) -> operations issued
-    std::map<std::tuple<int, int, int>, int64_t> p2p;  // (communicator, sender, receiver) -> sends minus receives
+    std::map<std::tuple<int, int, int>, int64_t> p2p;  // (communicator, sender, receiver) -> number of sends
     std::vector<uint64_t> random(n);
     for (int r = 0; r < n; ++r) random[r] = job_.seed * 7919 + static_cast<uint64_t>(r) * 104729 + 12345;
     for (int step = 0; step < job_.steps; ++step) {
@@ -198,7 +198,7 @@ class Player {
       const bool send = s.kind == CallKind::kSend;
       const int own = rank->memberships[membership].member_rank;
       op.seq = ++(*p2p)[{s.comm, send ? own : s.peer, send ? s.peer : own}];
-      // Both sides are counted, each by its own record.
+      // Receives have their own counter; this restores the number of sends.
       if (!send) op.seq = ++p2p_received_[{s.comm, s.peer, own}], --(*p2p)[{s.comm, s.peer, own}];
     } else {
       op.seq = ++(*issued)[{s.comm, r}];
@@ -236,7 +236,7 @@ TEST(TimedJob, AStragglerLengthensEveryStepAndWaitsLeast) {
   job.compute_factor = [](int rank, int) { return rank == 3 ? 1.5 : 1.0; };
   const Bundle bundle = job.Run();
   ASSERT_EQ(job.true_step_ends.size(), 8u);
-  // A step has nine computations of 5 ms, extended by half.
+  // A step has nine computations of 5 ms, each half as long again.
   EXPECT_NEAR(static_cast<double>(job.true_step_ends.back() - healthy.back()), 8 * 9 * 2.5e6, 8 * 9 * 0.3e6);
   std::vector<int64_t> in_operations;
   for (const Rank& rank : bundle.ranks) {

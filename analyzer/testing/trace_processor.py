@@ -28,8 +28,8 @@ def library():
 
 
 def ask(path, trace, queries):
-    """Returns what the process below prints. None if it died or this
-    version has another interface."""
+    """Runs this file as a process and returns what it prints. None if it
+    died or this version has another interface."""
     done = subprocess.run([sys.executable, os.path.abspath(__file__), path, trace, *queries], capture_output=True, text=True, timeout=100, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 

@@ -19,13 +19,14 @@ struct MappedRange;
 // For this purpose, the first Open() installs the process's SIGBUS handler.
 class FileMapping {
  public:
-  // Maps a regular file. An empty file is an error.
+  // Maps a regular file. Errors: InvalidArgument for other types, DataLoss for an empty file, or those of FileError.
   static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
   ~FileMapping();
 
   const char* data() const { return data_; }
   size_t size() const { return size_; }
-  // Copies a part that may change later. Returns false if that part no longer exists.
+  // Copies bytes with pread, for parts that another process may change. Returns false if the file is too short or
+  // unreadable.
   bool Read(size_t offset, size_t bytes, char* out) const;
   // DataLoss if the file was changed or truncated after Open(), or could not be read.
   absl::Status Unchanged() const;

@@ -18,7 +18,7 @@ std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 // "/proc/PID/fd".
 std::vector<int> NumbersIn(const std::string& folder);
 
-// Creates the folder for this user alone, and missing folders above it, unless they exist.
+// Creates the folder with mode 0700, and missing parent folders with mode 0755. Existing folders stay unchanged.
 absl::Status MakeFolder(const std::string& folder);
 
 // Makes new names in the folder durable. Some network file systems do not support this, which is not an error.

@@ -26,7 +26,7 @@ std::string FileNameFrom(std::string_view text, size_t limit);
 // Number of columns of a text: one per code point.
 size_t Columns(std::string_view text);
 
-// Keeps the first `most` lines. Adds "and 3 more" and `rest` for the others.
+// Keeps the first `most` lines, and replaces the others by one line: "and 3 more" and `rest`.
 void KeepFirst(size_t most, std::string_view rest, std::vector<std::string>* lines);
 
 enum class LongWords { kCut, kKeep };

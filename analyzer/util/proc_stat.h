@@ -1,5 +1,4 @@
-// Facts from /proc about a process and this machine. Every result is a snapshot. The process may have ended a moment
-// later.
+// Facts from /proc about a process and this machine. Every result is a snapshot: the process may end at any time.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +17,7 @@ struct ProcStat {
   uint64_t cpu_ticks = 0;     // user and system time, including awaited children
   uint64_t major_faults = 0;  // page faults with I/O, including awaited children
   uint64_t start_ticks = 0;
-  int wait_status = -1;  // for a zombie, as returned by waitpid; -1 if not visible to this process
+  int wait_status = -1;  // for a zombie, as returned by waitpid (0 if this process may not trace it); otherwise -1
   bool ended() const { return state == 'Z' || state == 'X'; }
   int64_t StartedRealNs() const;  // by the wall clock
 };

@@ -14,7 +14,7 @@ namespace lockstep {
 // a new one begins. Not thread-safe.
 class RotatingFile {
  public:
-  // kAny: also a link, a pipe or a device, which is never renamed.
+  // kAny: also a symbolic link, a pipe or a device. Pipes and devices are never renamed.
   enum class Kind { kRegular, kAny };
 
   // Creates the file with `mode` if it is missing.

@@ -13,7 +13,6 @@ void SortUnique(std::vector<Value>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
-// Adds the values to the list.
 template <typename List, typename Value>
 void Append(const List& values, std::vector<Value>* to) {
   to->insert(to->end(), values.begin(), values.end());

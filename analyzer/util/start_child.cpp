@@ -156,8 +156,8 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
   if (late)
     return absl::DeadlineExceededError(
         absl::StrCat("it took longer than ", DurationText(run.limit_ns), " and was ended"));
-  // Reads what is left in the pipe. A process that the program left behind may hold the pipe open, so does not wait for
-  // the pipe's end.
+  // Reads what is left in the pipe. This does not wait for the pipe's end, because a process that the program started
+  // may still hold the pipe open.
   for (int i = 0; i < 256 && errors.ok(); ++i) {
     pollfd polled{errors.get(), POLLIN, 0};
     if (poll(&polled, 1, 0) <= 0) break;

@@ -15,16 +15,16 @@ namespace lockstep {
 // For exec: a pointer to each of `texts`, which must outlive the result, and a terminating null.
 std::vector<char*> ExecPointers(const std::vector<std::string>& texts);
 
-// Starts argv[0], a path that is not searched for, with `environment` (null: this process's). The child has its own
-// process group, so Ctrl-C in the terminal does not reach it, and kill(-pid) also ends its children. No signal is
-// blocked or ignored in it. `actions` run in it first; the caller keeps them. The caller must wait for the child.
-// Thread-safe. Returns the PID, or UNAVAILABLE with the path and the reason.
+// Starts the program at the path argv[0], without a search in PATH, with `environment` (null: this process's). The
+// child has its own process group, so Ctrl-C in the terminal does not reach it, and kill(-pid) also ends its children.
+// No signal is blocked or ignored in it. `actions` run in it first; the caller keeps them. The caller must wait for the
+// child. Thread-safe. Returns the PID, or UNAVAILABLE with the path and the reason.
 absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
                                  const std::vector<std::string>* environment = nullptr);
 
-// Starts a program that serves only this process, in its own process group and with no signal blocked. The program
-// gets SIGTERM when the calling thread ends. Its output and errors go to `output` (-1: this process's). Returns once
-// the program runs; the caller must wait for it. UNAVAILABLE with the path and the reason.
+// Starts a program that serves only this process, in its own process group and with no signal blocked. The program gets
+// SIGTERM when the calling thread ends. `output`, if not -1, gets its output and errors, and its input is /dev/null.
+// Returns like StartChild, once the program runs. The caller must wait for the program.
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
                                      const std::vector<std::string>* environment = nullptr);
 

@@ -39,7 +39,7 @@ TEST_F(StartChildTest, GetsItsArgumentsAndTheCallersActions) {
   close(ends[0]);
 }
 
-// This test blocks one signal and ignores another, like programs that start children may do.
+// Programs that start children may block or ignore signals, as this test does.
 TEST_F(StartChildTest, RunsInItsOwnGroupWithoutBlockedSignals) {
   sigset_t term, before;
   sigemptyset(&term);
@@ -108,7 +108,7 @@ TEST(StartCompanionTest, ReturnsItsOutputAndWhyItDoesNotStart) {
               HasSubstr("cannot start /no/such/program: No such file"));
 }
 
-// The sleep keeps the pipe open too.
+// The sleep in the background also keeps the pipe open.
 TEST(RunChildTest, IsEndedAfterItsTime) {
   ChildRun run;
   run.output = ChildStream::kKeep;

@@ -10,7 +10,6 @@ namespace lockstep {
 // Returns an environment variable; "" if unset.
 std::string EnvironmentValue(const char* name);
 
-// Returns the name from gethostname.
 std::string HostName();
 
 // Returns the path of the running program, from the kernel instead of argv; "" if unknown.

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(PrintableTest, RemovesWhatATerminalWouldActOn) {
+TEST(PrintableTest, ReplacesCharactersThatControlATerminal) {
   EXPECT_EQ(Printable("a\tb\nc\rd"), "a b c d");
   EXPECT_EQ(Printable(std::string("\x1b[2J\x00\x7f", 6)), "?[2J??");
   EXPECT_EQ(Printable("\u0085\u009b31m"), "??31m") << "C1";

@@ -38,7 +38,7 @@ class EventFd {
   UniqueFd fd_;
 };
 
-// Both ends of a pipe; false with errno set on failure.
+// Creates a pipe with O_CLOEXEC. Returns false with errno set on failure.
 bool MakePipe(UniqueFd* read_end, UniqueFd* write_end);
 
 }  // namespace lockstep

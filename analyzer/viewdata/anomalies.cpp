@@ -1,4 +1,4 @@
-// Places worth a look: calls that differ, the places of all findings, and unknown facts.
+// Anomalies: findings, missing ranks, calls that differ, lagging communicators, failed calls. Also what is unknown.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -88,7 +88,7 @@ Anomaly* AddAnomaly(const std::string& text, int32_t comm, int64_t sequence, Vie
 void AddLagging(const ViewInput& in, ViewFacts* facts) {
   struct Lagging {
     uint32_t comm;
-    int64_t seq, most = 0;  // the first missing number
+    int64_t seq, most = 0;  // the first missing number; the largest number of missing calls
     std::vector<int32_t> ranks;
   };
   const Model& model = in.analysis.model;

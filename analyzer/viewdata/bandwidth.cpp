@@ -1,4 +1,4 @@
-// How fast each rank's transfers went, kind by kind and size by size.
+// Each rank's bandwidth, by kind and size of the operation and by class of communicators.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// An empty message takes two bytes in a file and some hundred in memory, so messages are counted before they are
+// An empty message takes two bytes in a file and about a hundred in memory, so messages are counted before they are
 // parsed.
 constexpr int64_t kMostMessages = 4'000'000;
 constexpr int kDeepest = 16;
@@ -49,7 +49,7 @@ class Checker {
  public:
   Checker(const ViewFacts& facts, const IndexReader& index) : facts_(facts), index_(index) {}
 
-  // Empty if valid.
+  // Returns what is wrong; empty if the facts are valid.
   std::string Check() {
     if (static_cast<size_t>(facts_.ranks_size()) != index_.ranks().size()) Wrong("wrong number of ranks");
     for (int i = 0; why_.empty() && i < facts_.ranks_size(); ++i)

@@ -82,7 +82,7 @@ bool Leads(const ViewFacts& facts, int from, int to) {
   return false;
 }
 
-TEST(ViewFactsTest, AStalledHostIsTheCauseThatAllLeadTo) {
+TEST(ViewFactsTest, AllWaitsLeadToAStalledHost) {
   Job job(4, 4, 4, 6);
   const int culprit = 21;
   job.ranks[culprit].host_fault_at = job.Find(culprit, "tp", 4, 1);
@@ -188,7 +188,7 @@ TEST(ViewFactsTest, MismatchesHaveTheirGroups) {
 }
 
 // Three ranks, each in a communicator that the next one enters last, and a fourth rank that waits for all of them.
-TEST(ViewFactsTest, CirclesAreMarked) {
+TEST(ViewFactsTest, CyclesAreMarked) {
   Job job(1, 1, 4, 0);
   job.comms = {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}};
   const auto on = [](int comm) {
@@ -283,7 +283,7 @@ TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
 }
 
 // Sixty-four independently stuck hosts give too many wait states. They are combined, and none is lost.
-TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
+TEST(ViewFactsTest, ManyCausesAreCombinedAndNoRankIsLost) {
   Job job(4, 4, 16, 6);
   for (int rank = 1; rank < 256; rank += 4) {
     job.ranks[static_cast<size_t>(rank)].host_fault_at = job.Find(rank, "tp", 3 + rank % 3, 1);
@@ -301,8 +301,8 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   // Combining keeps ranks that wait for no rank separate from ranks that wait.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
-    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // other ranks were stopped before they reached
-                                                                    // their own
+    // The other ranks wait, because faults of ranks before them stopped them.
+    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;
     EXPECT_EQ(facts.classes(rank.wait_class()).kind(), stands ? WaitClass::CAUSE : WaitClass::VICTIM) << rank.rank();
     causes += stands;
   }
@@ -351,7 +351,7 @@ TEST(ViewFactsTest, BandwidthOfEachRankBySizeAndClass) {
   EXPECT_EQ(BuildViewFacts(blind).bandwidths_size(), 0);
 }
 
-TEST(ViewFactsTest, AGivenVerdictStands) {
+TEST(ViewFactsTest, AGivenVerdictIsKept) {
   Job job(2, 1, 2, 4);
   job.ranks[1].host_fault_at = job.Find(1, "dp", 3);
   job.ranks[1].host_fault = HostFault::kStall;

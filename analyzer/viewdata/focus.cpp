@@ -46,7 +46,7 @@ class Rows {
     row_of_.reserve(in.bundle.ranks.size());
     for (size_t row = 0; row < in.bundle.ranks.size(); ++row) row_of_[in.bundle.ranks[row].rank] = row;
   }
-  // -1 without data.
+  // Returns the rank's row; -1 if it left no data.
   int32_t Of(int32_t rank) const {
     const auto at = row_of_.find(rank);
     return at == row_of_.end() ? -1 : static_cast<int32_t>(at->second);
@@ -70,8 +70,7 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Equal for ranks whose GPUs are in one operation of one class of communicators. Such ranks share a text. 0 if the
-  // rank has its own text.
+  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. 0: own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;
@@ -276,7 +275,7 @@ class Picture {
     in_comm_.push_back(member);
   }
 
-  // Culprits and their nearest peers in rank order, then the other members in one row.
+  // Culprits and their nearest peers in rank order, then one row for more culprits and one for the other members.
   void AddMembers(Focus* out) {
     std::vector<int32_t> culprits(culprits_.begin(), culprits_.end()), others, rest;
     std::sort(culprits.begin(), culprits.end());
@@ -289,7 +288,7 @@ class Picture {
     std::sort(others.begin(), others.end());
     const auto behind =
         culprits.empty() ? others.begin() : std::lower_bound(others.begin(), others.end(), culprits.front());
-    // Half of them before the culprit, if both sides have enough.
+    // Half of the peers are before the first culprit, if both sides have enough.
     const auto count = static_cast<ptrdiff_t>(others.size()), most = std::min<ptrdiff_t>(count, kMostPeers);
     const auto first = others.begin() + std::clamp<ptrdiff_t>(behind - others.begin() - most / 2, 0, count - most);
     const auto end = first + most;
@@ -374,7 +373,7 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, Ranks> differs_;  // indexed by number: ranks with another call
+  absl::flat_hash_map<int64_t, Ranks> differs_;  // indexed by sequence number: ranks whose call differs
   std::vector<Line> lines_;                      // one line for each row
   std::vector<bool> in_comm_;
 };

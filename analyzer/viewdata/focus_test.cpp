@@ -34,7 +34,7 @@ Bundle Stalled(int stages, int culprit, const char* group) {
   return job.Run();
 }
 
-TEST(Focus, TheCulpritStandsAmongItsPeersAndTheRestIsCounted) {
+TEST(Focus, TheCulpritIsAmongItsPeersAndOtherRanksAreCounted) {
   const ViewFacts facts = BuildViewFacts(Stalled(1, 5, "tp"));
   ASSERT_GE(facts.focuses_size(), 1);
   const Focus& focus = facts.focuses(0);
@@ -70,7 +70,7 @@ TEST(Focus, TheStateOfAGroupFitsAllItsRanks) {
 }
 
 // Dumps may name sends in their own way, "isend 0->1".
-TEST(Focus, SendsAreKnownByTheirRecordsNotByTheirNames) {
+TEST(Focus, SendsAreRecognizedByTheirRecordsNotByTheirNames) {
   Bundle bundle = Stalled(4, 21, "pp");
   bundle.strings.push_back("isend");
   for (Rank& rank : bundle.ranks) {
@@ -85,7 +85,7 @@ TEST(Focus, SendsAreKnownByTheirRecordsNotByTheirNames) {
   EXPECT_EQ(facts.anomalies(0).sequence(), -1);
 }
 
-TEST(Focus, SendsAndReceivesStandInTheOrderOfEachRank) {
+TEST(Focus, SendsAndReceivesAreInEachRanksOrder) {
   const Bundle bundle = Stalled(4, 21, "pp");
   const ViewFacts facts = BuildViewFacts(bundle);
   ASSERT_GE(facts.focuses_size(), 1);

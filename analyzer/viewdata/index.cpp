@@ -50,7 +50,7 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Created if missing. Empty if there is no folder that only this user can access.
+// Returns the folder, and creates it if it is missing. Empty if there is none that only this user can access.
 std::string CacheFolder() {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   std::string base;
@@ -192,8 +192,8 @@ class Maker {
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
-  // During the load, shows the ranks of every sixteenth file, then of every fourth. The time of the first part shows
-  // whether this is worthwhile.
+  // Before the full load, shows the ranks of every sixteenth file, then of every fourth. The time of the first part
+  // shows whether this is worthwhile.
   void ShowFirstRanks() {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
@@ -269,7 +269,7 @@ class Maker {
     return (*writer)->Commit();
   }
 
-  // One worker at a time holds the operations of each file.
+  // Each worker holds the operations of one file at a time.
   absl::Status AddLeft(const absl::flat_hash_map<std::string, std::vector<size_t>>& left_in,
                        const std::vector<uint64_t>& counts, IndexWriter* writer) {
     std::vector<std::pair<std::string, std::vector<size_t>>> files(left_in.begin(), left_in.end());
@@ -288,7 +288,7 @@ class Maker {
       }
       absl::flat_hash_map<int32_t, std::vector<Op>> ops = ReadWhole(files[i].first, &spaces[worker]);
       for (const size_t row : files[i].second) {
-        // Data that was readable the first time and no longer is keeps its place, as unknown operations.
+        // If operations cannot be read again, unknown operations take their places.
         std::vector<Op>& whole = ops[bundle_.ranks[row].rank];
         if (whole.size() < bundle_.ranks[row].ops.size()) whole = bundle_.ranks[row].ops;
         if (whole.size() > counts[row]) whole.erase(whole.begin(), whole.end() - static_cast<ptrdiff_t>(counts[row]));

@@ -1,5 +1,5 @@
 // Finds or creates a viewer's index: load, analyze, write. The index contains every operation of every rank. If the
-// incident does not fit into memory, its files are read again one by one.
+// incident does not fit into memory, its files are read again, each on its own.
 #pragma once
 
 #include <atomic>
@@ -45,8 +45,8 @@ struct ViewIndexOptions {
 
 // The index of a single folder is index.lsi in it. For several paths or a read-only folder, it is in
 // $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name derived from the paths. If that fails, it is in
-// $TMPDIR, /tmp or memory (/dev/shm). Any number of processes may call this for the same paths at once. Errors: those
-// of LoadPaths, CANCELLED, and those of the last file system tried.
+// $TMPDIR (/tmp if unset) or in memory (/dev/shm). Processes may call this for the same paths at once. Errors: those of
+// LoadPaths, CANCELLED, and those of the last file system tried.
 absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
                                           const ViewIndexOptions& options = {});
 

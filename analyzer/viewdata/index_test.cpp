@@ -41,7 +41,7 @@ class ViewIndexTest : public ::testing::Test {
 };
 
 // An incident with more operations than are loaded: the index contains every one, as if all had been loaded.
-TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
+TEST_F(ViewIndexTest, TheIndexHasEveryOperationEvenIfFewAreLoaded) {
   const auto whole = EnsureViewIndex({folder_.string()}, nullptr);
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_TRUE(whole->made);
@@ -85,7 +85,7 @@ TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
 }
 
 // If reading is slow, ranks are shown as they arrive, without a verdict. Then the complete data is shown.
-TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
+TEST_F(ViewIndexTest, RanksAreShownEarlyWithoutAVerdict) {
   testing::Job job(2, 2, 16, 4);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
   job.ranks[5].host_fault = testing::HostFault::kStall;
@@ -171,7 +171,7 @@ TEST_F(ViewIndexTest, CancelledBeforeItBegins) {
 }
 
 // If the index cannot be written next to the files, in the cache, or as a temporary file, it is kept in memory.
-TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
+TEST_F(ViewIndexTest, WithoutAWritableFolderTheIndexIsInMemory) {
   fs::create_directory(folder_ / "index.lsi");
   std::ofstream(folder_ / "index.lsi" / "x") << "x";
   std::ofstream(base_ / "cache") << "in the way";
@@ -184,7 +184,7 @@ TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
   fs::remove(made->path);
 }
 
-TEST_F(ViewIndexTest, WhoCollectsWritesBesideTheFilesOrNowhere) {
+TEST_F(ViewIndexTest, BesideOnlyWritesNextToTheFilesOrNowhere) {
   ViewIndexOptions options;
   options.beside_only = true;
   fs::create_directory(folder_ / "index.lsi");  // occupies the name

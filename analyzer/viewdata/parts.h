@@ -16,8 +16,7 @@ struct ViewInput {
   const Bundle& bundle;  // the given bundle: its ranks are the rows
   const AnalysisView& analysis;
   const Verdict& verdict;
-  std::vector<int32_t> model_of_row;  // index into analysis.model.bundle.ranks; -1 if not analyzed, because its
-                                      // recording was stopped
+  std::vector<int32_t> model_of_row;  // index into analysis.model.bundle.ranks; -1: not analyzed
   std::vector<int32_t> row_of_model;
   std::vector<int32_t> missing;  // expected ranks without data, ascending
   absl::flat_hash_map<std::string, int32_t> comm_of_id;

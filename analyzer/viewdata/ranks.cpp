@@ -19,7 +19,7 @@ constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // for all ranks togeth
 constexpr size_t kMostStreams = kIndexNoStream;
 constexpr size_t kMostFrames = 64;  // frames of a stack to search for the user's code
 
-// Returns a rank's stage in the only pipeline that it is in; -1 if it is in none, or in several of the largest size
+// Returns a rank's member rank in its largest pipeline communicator; -1 if there is none, or several of that size
 // (pairs).
 int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const std::vector<bool>& pipeline) {
   int32_t stage = -1, size = 0;

@@ -242,7 +242,8 @@ class Folding {
       color_.swap(next);
     }
     if (CountColors() <= kWantedClasses) return;
-    // There are too many to show, so describes what each is in, and its distance from the end of the path.
+    // There are too many classes to show, so uses only the rank's own properties and its distance from the end of its
+    // path.
     const std::vector<uint32_t> height = Heights();
     for (const bool coarse : {false, true}) {
       SetAttributes(coarse);
@@ -363,7 +364,7 @@ class Folding {
     std::set<uint32_t> comms;
     std::set<int64_t> seqs;
     std::set<std::string> operations;
-    std::map<std::string, size_t> states;  // and how many ranks are in each
+    std::map<std::string, size_t> states;  // number of ranks in each state
     bool point_to_point = false;
     for (const uint32_t v : nodes) {
       const Rank& rank = model_.bundle.ranks[v];

@@ -27,7 +27,7 @@ struct PageCall {
 class CallSource {
  public:
   virtual ~CallSource() = default;
-  // Sets the rank's calls on a communicator, oldest first.
+  // Sets the rank's calls that are on a communicator, oldest first.
   void Get(size_t rank, std::vector<PageCall>* calls) const;
 
  private:
@@ -53,7 +53,7 @@ class IndexCalls : public CallSource {
   const IndexReader& index_;
 };
 
-// Returns the part of a bundle that an index contains: everything except calls.
+// Returns what the page needs from an index as a bundle: job, communicators, ranks and memberships, but no calls.
 Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts);
 
 // The state in which the page draws a call.

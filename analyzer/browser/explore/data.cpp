@@ -33,11 +33,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The maximum size of the call columns for a small job and for a large one.
+// Maximum bytes of the call columns, for a small and a large job.
 constexpr size_t kSmallBytes = 500'000, kLargeBytes = 3'000'000, kBytesPerRank = 3'000;
-constexpr size_t kBytesPerCall = 30;  // as text
-// If the page has room for fewer calls per rank than this, it only contains calls of the ranks in the answer, this
-// many for each.
+constexpr size_t kBytesPerCall = 30;  // as base64
+// A page with room for fewer than kFewestCalls per rank only contains calls of the ranks in the answer, at most
+// kAnswerCalls for each.
 constexpr size_t kFewestCalls = 16, kAnswerCalls = 400;
 constexpr size_t kMostAnswerRanks = 64;
 constexpr size_t kMostServedCalls = 8192;  // for each rank
@@ -487,7 +487,7 @@ void Shorten(size_t limit, Json* list) {
   while (list->size() > keep) list->erase(list->size() - 1);
 }
 
-// The page's data other than the texts.
+// The parts of the page's data that may be omitted.
 struct Parts {
   Json calls;
   Json grids = nullptr;  // null: the page requests them, and single ranks' calls, from a server

@@ -228,7 +228,7 @@ TEST(Explore, AnEmptyBundleIsAPage) {
   EXPECT_THAT(ExploreHtml(Bundle(), ViewFacts()), HasSubstr("Content-Security-Policy"));
 }
 
-TEST(Explore, APageWithOtherMarkupIsNone) {
+TEST(Explore, APageWithOtherMarkupIsNotRecognized) {
   const std::string page = ExplorePage(Job(2, 2), Verdict(), {});
   EXPECT_THAT(page, HasSubstr(ExplorePolicy()));
   EXPECT_TRUE(IsExplorePage(page));

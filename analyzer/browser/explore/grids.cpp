@@ -122,7 +122,7 @@ class RowMaker {
     return lane < 0 ? nullptr : &space->rows[static_cast<size_t>(lane)];
   }
 
-  // These calls have no record: it was overwritten, or it is missing although a peer made the call.
+  // Fills the cells from counters, for calls without a record: overwritten, or missing although a peer made the call.
   void FillFromCounters(size_t rank, const Membership& m, LaneRow* row) const {
     const auto absent =
         culprits_.contains(bundle_.ranks[rank].rank) ? static_cast<uint8_t>(ViewState::kMissing) : kBehind;
@@ -154,7 +154,7 @@ void DropBefore(int64_t column, PageGrid::Pattern* pattern) {
   pattern->first = std::max(pattern->first, column);
 }
 
-// From now on, columns count from 0.
+// Limits the grid's columns and runs. Afterwards columns count from 0.
 void Place(bool in_program_order, PageGrid* grid) {
   int64_t first = std::numeric_limits<int64_t>::max(), last = -1;
   for (const PageGrid::Pattern& pattern : grid->patterns) {

@@ -1,4 +1,4 @@
-// The states of all calls of all ranks as runs, which are small enough to send completely at any number of ranks.
+// The states of all calls of all ranks as runs: small enough to send completely for any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct PageGrid {
   std::vector<Pattern> patterns;
   std::vector<int32_t> pattern_of;  // indexed by rank; -1 if it has none
 };
-// The peers made the call and the rank did not, but nothing shows that the rank should have been first.
+// The peers made the call and the rank did not, but the first finding does not name the rank.
 inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);
 
 // First the grid of all calls in program order, then one grid for each lane.

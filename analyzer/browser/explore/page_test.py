@@ -156,7 +156,7 @@ class BrowserTest(unittest.TestCase):
             if method == "Network.requestWillBeSent":
                 self.assertTrue(params["request"]["url"].startswith(("file://" + self.path, "about:")), params["request"]["url"])
 
-    # Finds the mark: a pixel in the color of faults.
+    # Counts the pixels in the color of faults.
     MARKS = """(() => { const c = document.querySelector('.focus canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
       const bad = getComputedStyle(document.documentElement).getPropertyValue('--bad').match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16));
       let n = 0; for (let i = 0; i < p.length; i += 4) n += p[i] === bad[0] && p[i + 1] === bad[1] && p[i + 2] === bad[2]; return n; })()"""

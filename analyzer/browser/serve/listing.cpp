@@ -114,7 +114,7 @@ void SortNewestFirst(std::vector<Listed>* incidents) {
   });
 }
 
-// Verdicts and pages that are created from the other files.
+// Returns whether the file is hidden, notes, or created from the others.
 bool IsDerived(const std::string& name) {
   return name == "index.lsi" || name == "report.html" || name == "explore.html" || absl::StartsWith(name, "verdict.") ||
          absl::StartsWith(name, ".") || absl::EndsWith(name, ".notes.json");

@@ -31,7 +31,7 @@ struct Listed {
 absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
 // Reads a regular file of the incident in the same way.
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);
-// Returns when the newest of the files that reports are made from was written.
+// Returns when the newest of the files that reports are made from was written; 0 if there are none.
 int64_t NewestDataNs(const Listed& incident);
 // Returns when the file was written; 0 if it does not exist.
 int64_t WrittenNs(const Listed& incident, const char* name);
@@ -44,7 +44,7 @@ class Listing {
   // Each folder is an incident or contains incidents. `secret` keeps others from creating folders with equal ids.
   Listing(std::vector<std::string> folders, std::string secret);
 
-  // Returns NotFound or PermissionDenied if a folder cannot be read.
+  // Returns NotFound if a folder cannot be opened.
   absl::Status Check() const;
 
   // Newest first.

@@ -154,7 +154,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(made[0], 200)
         folder = os.path.join(ALL, "lockstep-incident-train-20260103-000000")
         self.assertFalse(os.path.exists(os.path.join(folder, "explore.html")), "nothing is written")
-        # The data is deleted, but its file's version stays the same. Only the page created earlier is left.
+        # Overwrites the data with zeros, but keeps the version of its files. Only the page created earlier is left.
         for name in (name for name in os.listdir(folder) if name.endswith(".lsd")):
             path = os.path.join(folder, name)
             with open(path, "r+b") as file:
@@ -369,7 +369,7 @@ class LargeJobTest(BrowserTest):
         page = self.see("document.querySelector('tbody a').href")
         self.open(page + "#" + fragment, scheme)
 
-    # Number of pixels in this style-sheet color when the page is first painted.
+    # Counts the canvas's pixels in this color of the style sheet.
     COUNT = """(() => { const from = document.querySelector('main canvas'), c = document.createElement('canvas');
       c.width = from.width; c.height = from.height; c.getContext('2d').drawImage(from, 0, 0);
       const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, w = getComputedStyle(document.documentElement).getPropertyValue('--%s').match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16));

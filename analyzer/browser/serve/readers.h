@@ -23,9 +23,9 @@ class Readers {
   static absl::StatusOr<std::string> Add(const std::string& path, const std::string& name);
   // An error if the file cannot be used or has no readers.
   absl::Status Check();
-  // Returns whether a request with this header field may read: "Basic" with any name and a key as password, or
-  // "Bearer KEY". Wrong keys are not counted, because random keys cannot be guessed and one reader's mistakes must
-  // not lock out others at the same address.
+  // Returns whether a request with this header field may read: "Basic" with any name and a key as password, or "Bearer
+  // KEY". Wrong keys are not counted: random keys cannot be guessed, and one reader's mistakes must not lock out
+  // others.
   bool Admit(std::string_view authorization);
 
  private:

@@ -385,7 +385,7 @@ TEST_F(ServeTest, DamagedVerdictsAreStillListed) {
   EXPECT_FALSE(site.listing().Check().ok());
 }
 
-TEST(ServeLive, WhatIsNoJobIsSkipped) {
+TEST(ServeLive, LinesThatAreNotJobsAreSkipped) {
   const std::vector<LiveJob> jobs = ParseLiveJobs(
       "{\n[]\n7\n\xff\n{\"job\":7}\n"
       R"({"job":{"job":"c"},"state":7,"ranks":"x","communicators":{}})"
@@ -428,7 +428,7 @@ TEST(ServeCache, TheOldestPagesAreDropped) {
   EXPECT_NE(cache.Find("d"), nullptr);
 }
 
-// Returns the server's response to these bytes.
+// Connects to the server and sends these bytes.
 UniqueFd Connected(uint16_t port, const std::string& sent) {
   UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};

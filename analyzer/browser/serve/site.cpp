@@ -27,7 +27,8 @@ namespace {
 using http::TextResponse;
 
 constexpr size_t kMostCached = 128 << 20, kMostFile = 64 << 20;
-// The page of a larger job requests calls on demand, if there is an index. The page of a smaller job contains them.
+// The page of a job with at least this many ranks requests calls on demand, if there is an index. Other pages contain
+// them.
 constexpr size_t kLargeFrom = 1025;
 constexpr size_t kMostLarge = 2;  // open indexes
 constexpr size_t kMostAskedRows = 256;

@@ -48,8 +48,7 @@ class Site {
  public:
   // `live` is the collector whose jobs /TOKEN/live shows; null for none.
   Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live = nullptr);
-  // For readers with keys; addresses contain no token. The ids of incidents in addresses depend on `secret` and stay
-  // the same as long as it does.
+  // For readers with keys; addresses contain no token. Incident ids depend only on the path and `secret`.
   Site(std::vector<std::string> folders, std::unique_ptr<Readers> readers, std::string secret,
        std::unique_ptr<LiveJobs> live = nullptr);
 
@@ -91,7 +90,7 @@ class Site {
 };
 
 // Returns the list as a page. `query` chooses the order: "by=job", "by=job&down=1". `root` is the prefix of all
-// addresses. `live` is the link to the running jobs.
+// addresses. With `live`, the page links to the running jobs.
 std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& root, bool live = false);
 // Returns the running jobs as a page that reloads itself. `incidents` are the link targets for each job's latest
 // incident.

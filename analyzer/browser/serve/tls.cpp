@@ -60,7 +60,7 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-// An encrypted key gets no password.
+// Gives no password, so an encrypted key is an error.
 int NoPassword(char*, int, int, void*) { return 0; }
 
 Owned<BIO> Memory(const std::string& text) {

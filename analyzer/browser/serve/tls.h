@@ -23,7 +23,7 @@ class Tls {
   Tls& operator=(const Tls&) = delete;
 
   std::unique_ptr<http::Stream> Accept(int fd) const;  // null if out of memory
-  // A secret derived from the key, so that it is the same for the same key.
+  // A secret derived from the key: equal keys give equal secrets.
   const std::string& secret() const { return secret_; }
 
  private:

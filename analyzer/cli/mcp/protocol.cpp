@@ -26,7 +26,7 @@ std::string Error(const Json& id, int code, const std::string& text) {
   return Dump({{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", code}, {"message", text}}}});
 }
 
-// Null if the text is not JSON, or is nested deeper than any valid request.
+// Returns a discarded value if the text is not JSON. Drops values that are nested deeper than in any valid request.
 Json Parsed(std::string_view line) { return ParseJson<Json>(line, kDeepest + 1); }
 
 // Returns an empty string, or the error in the arguments of a call.

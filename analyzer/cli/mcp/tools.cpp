@@ -52,7 +52,7 @@ int64_t NumberOf(const Json& arguments, const char* name, int64_t otherwise) {
 
 class AskedRanks {
  public:
-  // Without the argument, takes the ranks that findings name, or every rank with `all`.
+  // Without the argument, takes the ranks that findings name; every rank if there are none, or with `all`.
   static absl::StatusOr<AskedRanks> Of(const Json& arguments, const Verdict& verdict, bool all) {
     AskedRanks asked;
     const std::string text = TextOf(arguments, "ranks");

@@ -79,7 +79,7 @@ LOOK = r"""
 })()
 """
 
-# Elements without a size are on the page but not visible. Folded parts count after they are unfolded.
+# Counts visible elements after unfolding all parts. Elements without a size are not visible.
 COUNT = """
 (() => {
   for (const e of document.querySelectorAll('details')) e.open = true;
@@ -96,12 +96,12 @@ WORDS = """
 
 
 def bare(text):
-    """Without white space: the text report is broken into lines, and the page is not."""
+    """Removes white space: the text report has line breaks, the page has none."""
     return "".join(text.split())
 
 
 def generate(corpus, analyze, folder):
-    """Pages of jobs of the corpus: {file name: (what it must show, text report, JSON report)}."""
+    """Writes pages of corpus jobs. Returns {file name: (what it must show, text report, JSON report)}."""
     made = {}
     for name, (arguments, shows) in JOBS.items():
         job = os.path.join(folder, name)
@@ -115,7 +115,7 @@ def generate(corpus, analyze, folder):
 
 
 def compare(words, text, verdict):
-    """The page against the reports as text and JSON."""
+    """Compares the page with the text and JSON reports."""
     faults = []
     text = bare(text)
     if not text.startswith(bare(words["head"])):
@@ -182,7 +182,7 @@ def look_at(browser, session, path, width, scheme, shows, said, keep):
 
 
 def skip(why):
-    """The exit status. LOCKSTEP_NO_SKIP names the tests that must not be skipped."""
+    """Returns the exit status. LOCKSTEP_NO_SKIP names the tests that must not be skipped."""
     if "report_html_browser_test" in os.environ.get("LOCKSTEP_NO_SKIP", "").split(","):
         print(f"skipped ({why}), which LOCKSTEP_NO_SKIP forbids")
         return 1

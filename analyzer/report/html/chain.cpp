@@ -18,7 +18,7 @@ constexpr char kArrow[] =
 
 void AppendChain(const Finding& finding, std::string* out) {
   if (finding.chain().empty()) return;
-  // Distance from the cause: one more than the nearest rank that it waits for.
+  // Each rank's distance from the cause: one more than the distance of the nearest awaited rank.
   std::map<int32_t, int> distance;
   for (int32_t rank : finding.culprit_ranks()) distance[rank] = 0;
   std::map<int, std::vector<const ChainLink*>> levels;

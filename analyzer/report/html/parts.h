@@ -17,7 +17,6 @@ struct MergedStacks;
 // Printable text with <, >, &, " and ' as entities, cut to `limit` columns.
 std::string Escaped(std::string_view text, size_t limit = 2000);
 
-// The page's only style sheet.
 const char* HtmlStyle();
 
 // "<section><h2>title</h2>" .. ; close with "</section>\n".
@@ -35,7 +34,8 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out);
 // Each rank's progress on each communicator: ranks against sequence numbers.
 void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
-// The last calls of a culprit and of one waiting rank, over all communicators in program order.
+// The last calls of at most two culprits, then of waiting ranks, three ranks in all. Newest first, over all
+// communicators.
 void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
 // Groups ranks by what they were doing.

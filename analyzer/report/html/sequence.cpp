@@ -90,7 +90,7 @@ struct Panel {
   absl::flat_hash_map<int32_t, size_t> row_of;  // indexed by rank index
 };
 
-// Communicators worth showing: the finding's, then those in which its victims wait; for a healthy job the largest.
+// Communicators to show: those of the findings and of the first finding's chain; if there are none, the largest.
 std::vector<uint32_t> Choose(const Verdict& verdict, const Bundle& bundle) {
   absl::flat_hash_map<std::string, uint32_t> by_id;
   uint32_t largest = kNoIndex;

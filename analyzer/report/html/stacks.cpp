@@ -22,7 +22,7 @@ struct Node {
   std::string frame;
   std::vector<int32_t> ranks;  // ranks whose stacks contain this frame, ascending
   std::vector<int32_t> ends;   // ranks whose innermost frame this is
-  size_t named = 0;            // how many of them are culprits
+  size_t named = 0;            // number of culprits among `ranks`
   std::vector<std::unique_ptr<Node>> children;
   absl::flat_hash_map<std::string, Node*> index;
 
@@ -74,8 +74,8 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
 
 using Stacks = std::vector<std::vector<std::string>>;
 
-// A rank may have several stacks; where they agree, it counts once. `each` calls its argument with each rank's
-// stacks, in ascending order.
+// Calls its argument with each rank's stacks, by ascending rank. A rank counts once for a frame that several of its
+// stacks share.
 using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
 
 void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {

@@ -1,5 +1,5 @@
 // Commands for the culprits' processes, in backquotes, made only from recorded facts. Empty if a fact (host, PID) is
-// missing. Host names come from the job: an invalid host name gets no command.
+// missing or the host's name is invalid.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or that differ from others of their kind.
-// ASYNC_ERROR.
+// Communicators that were not created, or that differ from others of their kind, and errors that NCCL reported.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,7 @@ using Ranks = google::protobuf::RepeatedField<int32_t>;
 
 std::string Is(const Ranks& ranks) { return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are"); }
 
-// "with the missing call"; "with the next calls of rank 3".
+// "with the missing call"; "if rank 3 made its next calls".
 std::string CorrectionText(const Proof& proof) {
   const Ranks& ranks = proof.corrected_ranks();
   const bool one = proof.any_one() || ranks.size() == 1;

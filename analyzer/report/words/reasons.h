@@ -45,12 +45,13 @@ std::string ForText(const Detail& detail);
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
-// "; it never called AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
+// "; it never called AllReduce #935 on tp_3", or "; it never made the call that matches rank 4's Send". Empty if there
+// is no call.
 std::vector<Clause> AndNeverEntered(const Finding& finding);
 // "never called ..." alone.
 std::string NeverEntered(const Finding& finding);
-// "; the others called it in step() at train.py:288": the code in which other ranks issued the finding's operation.
-// Empty if it was not recorded.
+// "; others called it in step() at train.py:288": where most other ranks called the finding's operation. Empty if it
+// was not recorded.
 std::vector<Clause> WhereOthersIssued(const Finding& finding);
 
 // Returns whether the subject of the sentence is plural.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// A part of a sentence. A reader who has little room may move it, without its joint, to a line of its own.
+// A part of a sentence. A short report may move it, without its joint, to a line of its own.
 struct Clause {
   std::string joint;  // what connects it to the clause before: "; ", ": ", ", "
   std::string text;
@@ -18,7 +18,7 @@ struct Clause {
 std::string Joined(const std::vector<Clause>& clauses);
 
 // Fills summary, advice, advice_steps, alternatives, tells_apart, refuted_by, and the texts of culprits, chain and
-// evidence. Names from the job are not escaped: whoever prints a sentence must escape them.
+// evidence. Names from the job are not escaped: escape the sentences before printing.
 void PutIntoWords(Finding* finding);
 
 // Returns the clauses of the summary. The first one describes what happened.

@@ -170,7 +170,7 @@ TEST(WordsTest, EveryKindOfEvidenceHasItsSentence) {
   }
 }
 
-TEST(WordsTest, EvidenceIsSaidFromItsFields) {
+TEST(WordsTest, EvidenceTextsUseTheFields) {
   Finding finding;
   const auto add = [&finding](Evidence::Kind kind) {
     Evidence* evidence = finding.add_evidence();
@@ -249,7 +249,7 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   EXPECT_EQ(text(step), "rank 5 waits on the network for rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)");
 }
 
-TEST(WordsTest, WhatIsNotSeenIsSaid) {
+TEST(WordsTest, EveryUnseenFactHasASentence) {
   Verdict verdict;
   for (int i = 1; i < NotSeen::Kind_descriptor()->value_count(); ++i) {
     NotSeen* not_seen = verdict.add_not_seen();
@@ -262,7 +262,7 @@ TEST(WordsTest, WhatIsNotSeenIsSaid) {
   for (const std::string& text : verdict.blind()) ExpectWhole(text);
 }
 
-TEST(WordsTest, ASetOfRanksAlwaysComesWithAWayToTellThemApart) {
+TEST(WordsTest, SeveralSuspectsComeWithAFactThatDistinguishesThem) {
   std::map<std::string, int> texts;
   for (int i = 0; i < FindingKind_descriptor()->value_count(); ++i) {
     const auto kind = static_cast<FindingKind>(FindingKind_descriptor()->value(i)->number());
@@ -281,7 +281,7 @@ TEST(WordsTest, ASetOfRanksAlwaysComesWithAWayToTellThemApart) {
   EXPECT_GE(texts.size(), 8u);
 }
 
-TEST(WordsTest, WhatIsKnownOfTheCallIsSaid) {
+TEST(WordsTest, KnownFactsAboutTheCallAreInTheSummary) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 1);
   finding.mutable_detail()->clear_ranks();
   finding.mutable_detail()->set_duration_ns(12'000'000'000);
@@ -323,7 +323,7 @@ TEST(WordsTest, LargeNumbersHaveSeparators) {
   EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 ranks wait in AllReduce #7 on tp_3, the longest for 2.5 s");
 }
 
-TEST(WordsTest, ProcessesThatEndedDifferentlyAreSaidOneByOne) {
+TEST(WordsTest, DifferentEndsAreListedByRank) {
   Finding finding = Of(REASON_KILLED, 3);
   finding.set_kind(RANK_DEAD);
   finding.mutable_detail()->set_number(9);
@@ -369,7 +369,7 @@ TEST(WordsTest, AChainNamesItsCommunicators) {
   EXPECT_EQ(text(), "ranks 1, 3 wait in communicator set-up");
 }
 
-TEST(WordsTest, WhatIsRuledOutIsSaidWithItsReason) {
+TEST(WordsTest, RuledOutCausesComeWithAReason) {
   Verdict verdict;
   NotTheCause* out = verdict.add_ruled_out();
   const auto text = [&] {
@@ -431,7 +431,7 @@ TEST(WordsTest, AStartNamesTheCreationThatWaitedLongest) {
   EXPECT_EQ(empty->communicator().name(), "no group, from world");
 }
 
-TEST(WordsTest, NothingIsLeftToLookAtIfTheProcessIsOver) {
+TEST(WordsTest, EndedProcessesAreNotExamined) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 1);
   Culprit* culprit = finding.mutable_culprits(0);
   culprit->set_host("gpu036");
@@ -444,7 +444,7 @@ TEST(WordsTest, NothingIsLeftToLookAtIfTheProcessIsOver) {
   EXPECT_EQ(finding.advice_steps(0), "Read the end of its log: its process has ended.");
 }
 
-TEST(WordsTest, CommandsAreOfHostNamesAlone) {
+TEST(WordsTest, OnlyValidHostNamesGetCommands) {
   Finding finding = Of(REASON_PROCESS_STOPPED, 1);
   Culprit* culprit = finding.mutable_culprits(0);
   culprit->set_host("gpu036");
@@ -472,7 +472,7 @@ TEST(WordsTest, AJobWithoutGpusGetsNoAdviceAboutThem) {
   }
 }
 
-TEST(WordsTest, WhereAProcessIsSeenDecidesTheAdvice) {
+TEST(WordsTest, TheNumberOfHostsChangesTheAdvice) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 2);
   finding.set_activity("checkpoint");
   PutIntoWords(&finding);

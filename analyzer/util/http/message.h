@@ -8,7 +8,7 @@
 
 namespace lockstep::http {
 
-// Request line and header fields, including the cookies that other servers on this host have set.
+// Limit for the request line and header fields, which may include cookies of other servers on this host.
 inline constexpr size_t kMostHeadBytes = 16 << 10;
 
 struct Request {
@@ -33,7 +33,7 @@ struct Response {
 };
 
 Response TextResponse(int status, std::string text);
-// Compresses only large bodies, because they are slow over ssh.
+// Compresses bodies of at least 16 KiB with gzip, because large bodies are slow over ssh.
 void Compress(Response* response);
 // Status line and header fields, with the empty line. The fields forbid caching, embedding and content sniffing.
 std::string ResponseHead(const Response& response);

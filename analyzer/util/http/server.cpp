@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kWaiting = 64;          // connections that are not accepted yet
 constexpr int64_t kLook = 100 * kMs;  // interval between checks of deadlines
-// Time to wait for the rest of the browser's request, so that the browser receives the whole response.
+// After a response, reads the client's data for this time: closing with unread data could destroy the response's end.
 constexpr int64_t kLinger = 500 * kMs;
-// How much one connection sends before the others get their turn.
+// One connection sends at most kPieces of kPiece bytes before the others get their turn.
 constexpr size_t kPiece = 64 << 10;
 constexpr int kPieces = 4;
 
@@ -45,7 +45,7 @@ struct Server::Connection {
   std::string head;
   std::shared_ptr<const std::string> body;
   size_t sent = 0;        // bytes sent, of head and body together
-  bool admitted = false;  // the client may read, and the response is the requested page
+  bool admitted = false;  // the response has status 200, so the client receives a page
 
   ~Connection() { stream.reset(); }
   void SetAnswer(const Response& response) {

@@ -21,11 +21,11 @@
 namespace lockstep::http {
 
 struct ServerLimits {
-  // Maximum number of connections. A new one replaces the oldest connection that has not received a page; if there is
-  // none, it waits.
+  // Maximum number of connections. A new one replaces the oldest connection that neither waits for a handler nor
+  // receives a page. If there is none, the new one waits or is closed.
   size_t connections = 256;
   size_t of_one_peer = 64;            // with TLS: for each client address; a new one replaces an old one, or is closed
-  size_t answers = 16;                // created at the same time
+  size_t answers = 16;                // maximum number of handlers that run at the same time
   int64_t head_ns = 5'000'000'000;    // for the TLS handshake and the request
   int64_t stall_ns = 30'000'000'000;  // while the client reads no byte of the response
   int64_t answer_ns = 1'800'000'000'000;  // for the whole response
@@ -37,7 +37,8 @@ class Server {
   using Handler = std::function<Response(const Request&)>;
   // Makes a stream from an accepted socket, which it does not own; null if out of memory.
   using Encrypt = std::function<std::unique_ptr<Stream>(int fd)>;
-  // Without `encrypt`, listens only on loopback. Port 0 means any free port. Returns Unavailable if the port is in use.
+  // Port 0 means any free port. Without `encrypt`, an address other than loopback is InvalidArgument. Unavailable if it
+  // cannot listen, for example because the port is in use.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Address address, uint16_t port, Handler handler,
                                                        Encrypt encrypt = nullptr, const ServerLimits& limits = {});
   // Closes the connections and waits for running handlers.
@@ -50,7 +51,8 @@ class Server {
   Server(UniqueFd listener, uint16_t port, Handler handler, Encrypt encrypt, const ServerLimits& limits);
   void Move();
   void AcceptAll();
-  // Closes the oldest connection without a page, of this client or of anyone. Returns false if there is none.
+  // Closes the oldest connection that may be closed (Connection::Yields), of this client or, if null, of any. Returns
+  // false if there is none.
   bool MakeRoom(const std::string* peer);
   // Makes as much progress as possible. Returns false if the connection ends.
   bool Advance(Connection* connection, int64_t now_ns);

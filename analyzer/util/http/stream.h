@@ -6,7 +6,8 @@
 
 namespace lockstep::http {
 
-// The result of a call: done, or what the socket must be ready for before the call is repeated.
+// The result of a call: done, what the socket must be ready for before the call is repeated, or the end of the
+// connection.
 enum class Step { kDone, kWantRead, kWantWrite, kEnded };
 
 // Never blocks. Only one thread may use it at a time.

@@ -3,7 +3,7 @@ import { Runs, StackFrames, Stack, WaitClass, RankColumns, CallFile, File, GridF
 import { Grid } from "./lanes";
 
 const PYTHON = 1; // StackFrame.Kind
-const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, the oldest are dropped
+const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, all earlier ones are dropped
 
 function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
   if (!first.length) return second;
@@ -98,12 +98,13 @@ export class Incident {
     this.site = joined(this.site, new Uint32Array(bytes(file.site)));
   }
 
-  // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
+  // Called when requested data has arrived, or the server does not answer.
   changed: () => void = () => undefined;
   trouble = ""; // why the server does not answer
   private asked: number[] = [];
   private asking = false;
 
+  // Requests from the server the calls of these rows that the page does not have.
   want(rows: number[]): void {
     if (!this.served) return;
     this.asked = rows.filter(row => !this.here[row]); // earlier requests for rows that are out of sight are dropped

@@ -43,7 +43,7 @@
         this.patternOf.fill(of[i + 1] - 1, row, row + of[i]);
       this.before = lane < 0 ? State.outside : State.gone;
     }
-    // Visits the runs of a row from a column on: first column, end column, state.
+    // Calls `each` with first column, end column and state of a pattern's runs between two columns.
     visit(pattern, first, last, each) {
       let at = this.from[pattern];
       if (this.before !== State.outside && at > first)
@@ -124,7 +124,7 @@
       this.rowOf = /* @__PURE__ */ new Map();
       // row of each rank
       this.culprits = /* @__PURE__ */ new Set();
-      // Requests from the server those calls of these rows that are not on the page. Calls `changed` when some have arrived.
+      // Called when requested data has arrived, or the server does not answer.
       this.changed = () => void 0;
       this.trouble = "";
       // why the server does not answer
@@ -177,6 +177,7 @@
       this.end = joined(this.end, new Uint32Array(bytes(file.end)));
       this.site = joined(this.site, new Uint32Array(bytes(file.site)));
     }
+    // Requests from the server the calls of these rows that the page does not have.
     want(rows) {
       if (!this.served)
         return;
@@ -1032,8 +1033,7 @@
       }
       return -1;
     }
-    // Draws lines of cells. A line is one rank, or as many ranks as fall on one pixel; then the worst state is drawn.
-    // The same applies to columns.
+    // A line is one rank, or all ranks on one pixel: then the worst state is drawn. The same applies to columns.
     drawCells(g, grid) {
       const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
       g.fillStyle = colors.back;
@@ -2004,7 +2004,7 @@
       });
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
     }
-    // Once calls have arrived, shows most of their time.
+    // Sets the visible time when the first calls have arrived.
     fit() {
       const { begin, end, served, file } = this.page.incident;
       if (this.first !== Infinity || !begin.length)

@@ -25,7 +25,7 @@ export class Grid {
     this.before = lane < 0 ? State.outside : State.gone;
   }
 
-  // Visits the runs of a row from a column on: first column, end column, state.
+  // Calls `each` with first column, end column and state of a pattern's runs between two columns.
   visit(pattern: number, first: number, last: number, each: (from: number, to: number, state: number) => void): void {
     let at = this.from[pattern];
     if (this.before !== State.outside && at > first) each(first, Math.min(at, last), this.before);

@@ -6,7 +6,7 @@ import { Grid } from "./lanes";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the current states and the culprits' names
+const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the current states and the culprits' markers
 
 export class MatrixView implements View {
   readonly root = el("div", "matrix fill");
@@ -99,8 +99,7 @@ export class MatrixView implements View {
     return -1;
   }
 
-  // Draws lines of cells. A line is one rank, or as many ranks as fall on one pixel; then the worst state is drawn.
-  // The same applies to columns.
+  // A line is one rank, or all ranks on one pixel: then the worst state is drawn. The same applies to columns.
   private drawCells(g: CanvasRenderingContext2D, grid: Grid): void {
     const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
     g.fillStyle = colors.back;

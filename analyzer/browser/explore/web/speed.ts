@@ -8,7 +8,7 @@ import { Page, View } from "./view";
 const LEFT = 72, BELOW = 44, TOP = 14, SIZE_HEIGHT = 250, HOST_HEIGHT = 190, NEAR = 14;
 const MARKS = ["●", "■", "▲", "◆", "▼", "○", "□", "△", "◇", "▽"];
 
-// The vertical axis: from 0 to 1; below 0: unknown.
+// A vertical axis. value() is 0 to 1, or negative if unknown.
 interface Axis { value(speed: Speed, rate: number): number; label(value: number): string }
 const SHARE: Axis = { value: (speed, rate) => (speed.roof > 0 ? rate / speed.roof : -1), label: value => `${(100 * value).toFixed(0)} %` };
 function ratesUpTo(top: number): Axis { return { value: (_, rate) => rate / top, label: value => gigabytes(value * top) + (value < 1 ? "" : " GB/s") }; }

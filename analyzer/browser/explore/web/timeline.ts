@@ -33,7 +33,7 @@ export class TimelineView implements View {
     this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
   }
 
-  // Once calls have arrived, shows most of their time.
+  // Sets the visible time when the first calls have arrived.
   private fit(): void {
     const { begin, end, served, file } = this.page.incident;
     if (this.first !== Infinity || !begin.length) return;
