@@ -547,7 +547,7 @@ class Family {
       if (back.divergence && back.divergence->own == here[1].op) {
         left = *back.divergence;
       } else {
-        const bool added = here.size() > 2 && SameKindOfCall(here[2], next);
+        const bool added = here.size() > 2 && Alike(here[2], next, SameKindOfCall(here[1], next));
         left.type = added ? Divergence::Type::kExtra : Divergence::Type::kSkipped;
         left.rank = p->rank;
         left.own = here[1].op;
@@ -558,13 +558,16 @@ class Family {
     }
   }
 
+  // Returns whether both are the same call. Kinds of calls decide unless only arguments and places tell the sides apart.
+  bool Alike(const Token& a, const Token& b, bool by_arguments) const {
+    return by_arguments ? aligner_.SamePlace(a, b) : SameKindOfCall(a, b);
+  }
+
   // Asks every `step`-th rank; with 0, all ranks, even those that differed earlier.
   Votes Ask(size_t step, const Program& rank, const Aligner::Comparison& c) const {
     const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
     const bool by_arguments = SameKindOfCall(own, reference);
-    const auto like = [&](const Token& next, const Token& side) {
-      return by_arguments ? aligner_.SamePlace(next, side) : SameKindOfCall(next, side);
-    };
+    const auto like = [&](const Token& next, const Token& side) { return Alike(next, side, by_arguments); };
     Votes votes;
     std::set<uint32_t> own_comms, reference_comms;
     const uint32_t comm = CommOfKind(model_, rank.rank, before.klass);
