@@ -11,9 +11,11 @@
 
 namespace lockstep {
 
+// Adds an entry of this kind that names `ranks` (global ranks). Returns its detail, for further fields.
 Detail* AddNotSeen(NotSeen::Kind kind, const std::vector<int32_t>& ranks, Verdict* verdict);
 
-// For a job without recorded calls, lists the ranks whose stacks could not be read, and the first reason.
+// For a job without recorded calls: lists and returns the global ranks whose stacks could not be read. Adds the first
+// reason.
 std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict);
 
 // For a verdict that names no rank: lists the hangs that would leave the same recording. The job is then not called
