@@ -19,8 +19,8 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
-// Returns true if a call is wrong in any case, because its kind cannot have these sizes in that communicator. Returns
-// false if not all members of the communicator are known, because its size is then unknown, too.
+// Returns whether the call is wrong by itself, because its kind cannot have these sizes in that communicator. False if
+// the communicator may have unknown members.
 bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
   const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
@@ -58,7 +58,7 @@ bool Identical(const Op& a, const Op& b) {
 }
 
 // A class of calls that agree with each other. Sources record different facts about a call, so a call with few known
-// facts may agree with calls that differ from each other. So a call is added only if it agrees with every form in the
+// facts may agree with calls that differ from each other. A call is added only if it agrees with every form in the
 // class.
 class Alike {
  public:
