@@ -15,7 +15,7 @@ struct Divergence {
   enum class Type { kSkipped, kExtra, kChanged, kReordered };
   Type type = Type::kSkipped;
   int32_t rank = -1;  // index into Bundle::ranks
-  // The call that differs; kSkipped: the call made instead, which may be null.
+  // The call that differs; kSkipped: the call made instead.
   const Op* own = nullptr;
   const Op* sibling = nullptr;  // the call that ranks with the same role issued there
   int32_t sibling_rank = -1;

@@ -35,7 +35,8 @@ enum class Why : uint8_t {
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  // The operation that the waiting rank is in; null for kOwnGpu, kInit, and the edges of a collective.
+  // The operation that the waiting rank or its GPU is in. Null for kInit, kOutside, edges of a collective, and if the
+  // record was lost.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
 };
@@ -68,8 +69,8 @@ struct GpuFront {
   bool InExchange() const { return op != nullptr && ring::IsPointToPoint(op->kind); }
 };
 
-// An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all
-// work that a rank has in flight.
+// An in-order queue of a GPU: one stream. If the record does not show what each stream started, the queue is all work
+// that a rank has in flight.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
@@ -79,8 +80,8 @@ struct Queue {
   // collectives. At least one of these is in flight. If `overwritten` is set and this is empty, other operations were
   // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
-  bool overwritten = false, lost_started = false;
-  uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
+  bool overwritten = false, lost_started = false;  // lost_started: by stream counters
+  uint32_t lost_exchange = kNoIndex;               // communicator of sends or receives that were lost in the same way
   // The watchdog had no time to notice completions before the dump, so operations that peers completed count as
   // complete here, too. `noticed_late` is the number of these units, which are the oldest.
   bool late_to_notice = false;
@@ -97,10 +98,11 @@ struct StoppedHost {
   const Op* next = nullptr;  // the first call of that rank that the stopped rank did not make
 };
 
-// Returns, for each rank index, where similar ranks continued although this rank stopped. Ranks in `distrusted` are not
-// evidence, because their records do not show what their GPUs completed.
+// Returns, for each rank index, where ranks with the same role continued although this rank stopped. Ranks in
+// `distrusted` are ignored, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
+// The model and the mismatches must outlive the graph.
 class WaitGraph {
  public:
   WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches);
@@ -137,7 +139,7 @@ class WaitGraph {
     return place_of_unit_[first_unit_[rank_index] + unit];
   }
 
-  // Returns for each node whether it waits, directly or through others, for one of these ranks' processes.
+  // Returns for each node whether it waits, directly or through others, for a process or queue of these ranks.
   std::vector<bool> WaitingFor(const std::vector<int32_t>& rank_indexes) const;
 
   // Returns the only member that completed the collective at this front, by its record or counters, as an index into
@@ -149,8 +151,8 @@ class WaitGraph {
   std::vector<std::vector<uint32_t>> back;  // reversed edges
   std::vector<Queue> queues;                // sorted by rank, then by first use
   std::vector<StoppedHost> stopped;         // indexed by rank index
-  // The ends of the graph: others wait for them, and they wait for nobody outside. These are the strongly connected
-  // components that have no outgoing edges and contain a waiting node. Each is ascending.
+  // The ends of the graph: strongly connected components without outgoing edges, if they have several nodes, or others
+  // wait for them, or the process or GPU is stuck by itself. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
 
@@ -224,7 +226,8 @@ class WaitGraph {
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
-  // Also sets what the others wait for: `edge` then leads to it. `absent_only`: only a missing rank is evidence.
+  // If the others wait for something, sets the edge's target and reason. `absent_only`: only a rank that has not issued
+  // the operation is evidence.
   Standing StandingOf(const Member& member, const MemberState& state, bool absent_only, Edge* edge);
   bool RecordEnds(const Member& member) const;
   bool LogIsSilent(const Member& member) const;

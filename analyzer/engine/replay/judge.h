@@ -16,7 +16,7 @@ struct Answer {
   Proof proof;
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> suspects;  // global ranks, ascending
-  bool instead = false;           // the caller chose the suspects, and the finding names others
+  bool instead = false;           // the caller chose the suspects, not the finding
   std::vector<std::string> assumed;
 };
 

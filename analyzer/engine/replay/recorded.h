@@ -34,11 +34,11 @@ struct Recorded {
   size_t unseen() const { return ranks.size() - seen; }
   size_t seen = 0;          // number of programs of ranks with data
   std::vector<bool> blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation
-  bool too_large = false;
+  bool too_large = false;   // too many calls or members: the job is not complete
 };
 
-// `from`: places from which completed calls are replayed, too, up to the communicator's last call. Without a graph, all
-// completed calls are replayed.
+// `from`: collectives from which completed calls are replayed, too, up to the communicator's last call. Without a
+// graph, replays only these calls, and calls in flight like completed ones.
 Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
 
 }  // namespace lockstep::replay
