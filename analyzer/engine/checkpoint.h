@@ -1,4 +1,4 @@
-// Ranks that are in a checkpoint, by the file system that they write to.
+// Lists ranks that are in a checkpoint, by the file system that they write to.
 #pragma once
 
 #include "analyzer/model/bundle.h"

@@ -48,7 +48,7 @@ std::string StoppedText(const Rank& rank) {
                       rank.rank, " did afterwards is unknown");
 }
 
-// Returns the bundle without ranks whose recording was stopped. The reason becomes a problem in the bundle.
+// Returns the bundle without the blind ranks, and with a problem for each.
 Bundle WithoutBlindRanks(const Bundle& bundle) {
   Bundle seen = bundle;
   seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
@@ -93,7 +93,7 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   return early;
 }
 
-// If the cause has one of these reasons, the fault may also be an operation that never finishes in the network.
+// Returns whether the fault may also be an operation that never finishes in the network.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
     case REASON_FINISHED_ALONE:
@@ -106,7 +106,6 @@ bool MayBeNetwork(Reason reason) {
   }
 }
 
-// Returns whether the end of the process is all that is known about the rank.
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
   return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
@@ -178,7 +177,7 @@ class StillSide {
   std::vector<Divergence> divergences_;
 };
 
-// Finds what makes the job slow. This only uses times, not what is stuck, and runs in parallel.
+// Finds what makes the job slow, from times alone.
 struct SlowSide {
   explicit SlowSide(const Model& model)
       : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}

@@ -93,8 +93,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   const bool lives = std::ranges::any_of(ranks, [](const Rank& r) { return !EndedWell(r); });
   if (model.bundle.known_stalled && lives && verdict->verdict() == VERDICT_HEALTHY)
     SayWhetherItRuns(ranks, true, verdict);
-  // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU
-  // threads have waited distinguishes them.
+  // Without GPU progress markers, finished and endless operations look the same. Only the CPU threads' waiting time
+  // distinguishes them.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     least = std::min(least, WaitedForUnseenWork(ranks[i], model.ranks[i]));

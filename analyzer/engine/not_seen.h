@@ -1,5 +1,5 @@
-// What the records cannot show about the job. A verdict that names no rank reports this, and does not call a job
-// healthy if a hang would leave the same recording.
+// Reports what the records cannot show. A verdict that names no rank does not call the job healthy if a hang would
+// leave the same recording.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict);
 // healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict);
 
-// Lists NCCL libraries that are newer than the recorder, or that have functions that the recorder does not support.
-// Names the functions that the job may have called without a record.
+// Lists NCCL libraries that are newer than the recorder supports, or that have unsupported functions. Names such
+// functions, which the job may have called without a record.
 void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict);
 
 // Lists ranks whose rings are smaller than requested, or only in memory, because the file system was full.

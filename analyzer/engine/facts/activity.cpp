@@ -23,7 +23,7 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The same as in collector/host/process_sample.cpp. Not zero, because monitoring threads use a little CPU and I/O.
+// These equal the thresholds in collector/host/process_sample.cpp. Monitoring threads use a little CPU and I/O.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
 // Stacks come from files, so their length is limited.

@@ -169,7 +169,7 @@ struct Cause : Sentence<Cause> {
     hypothesis = true;
     grade = std::min(grade, most);
   }
-  // Takes over the other cause's nodes and evidence, and leaves it without a kind.
+  // Takes over the other cause's nodes and evidence, and clears its kind.
   void Absorb(Cause* other) {
     Append(other->nodes, &nodes);
     for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// A period of one clock during which it was not set.
+// A period in which the clock was not set.
 struct ClockEpoch {
   int64_t first_ns = 0, last_ns = 0;  // on its own clock; the first and last operation seen
   int64_t offset_ns = 0;              // add this to a time at `middle_ns` on this clock to get the job's time

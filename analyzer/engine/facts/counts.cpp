@@ -35,8 +35,8 @@ struct Counted {
   std::vector<Counts> places;  // newest first: at the capture, and before each recorded call
 };
 
-// What is counted together: the collectives of a kind of communicator, or its sends to (or receives from) the peer at
-// this distance. A framework counts all its sends and receives together.
+// Calls that are counted together: the collectives of a kind of communicator, or the sends to (or receives from) a
+// peer. A framework counts all sends and receives together.
 using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, distance
 
 Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
@@ -223,7 +223,7 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   const Membership& ms = rank.memberships[op.membership];
   const Member* peer = IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
-  // The cheap questions come first: in an all-to-all, many ranks wait for one.
+  // The cheap checks come first, because many ranks may wait for one rank.
   const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);
   if (!apart && !WentOn(model, rank_index, op, peer->rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);

@@ -138,7 +138,7 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;                  // same index: whether it waits for, or contains, a member without data
+  std::vector<bool> unseen_;                  // same index: waits for (rank) or has (collective) a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
@@ -201,7 +201,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     return it != first_crash.end() && it->second + least < rank.process.ended_mono_ns;
   };
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
-  // The components are ordered so that each comes after those that it waits for.
+  // Each component comes after the components that it waits for.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
       [&](uint32_t v, size_t k) { return edges[v][k]; });

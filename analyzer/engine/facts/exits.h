@@ -1,6 +1,6 @@
-// Finds processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, and
-// launchers end the rest. The evidence is the waits and the order of ends on one host, never the times of different
-// hosts.
+// Finds processes that ended because another process had: a framework's watchdog aborts ranks that wait for a dead
+// rank, and launchers end the rest. The evidence is the waits and the order of ends on one host, never the times of
+// different hosts.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ bool EndedWaiting(const Rank& rank);
 // One signal may have ended all processes of a host that ended within this time.
 constexpr int64_t kEndedTogether = 50'000'000;
 
-// Returns, for each rank index, whether the process ended because of another. Such a process waited, directly or
-// through others, for a process that had ended, or waited for a rank without data. Or a watchdog (see below) or a
-// launcher's signal ended the process. Or the process gave up waiting after another one of its host crashed, and its
-// own GPU reported no error. A crash never counts as a consequence. SIGKILL does only if a launcher killed the rest of
-// the job, or if the process waited and another one of its host had crashed more than kEndedTogether before.
+// Returns, for each rank index, whether the process ended because of another. There are three cases. It waited,
+// directly or through others, for a process that had ended or a rank without data. A watchdog (see below) or a
+// launcher's signal ended it. It gave up waiting after another process of its host crashed, and its own GPU reported no
+// error. A crash never counts as a consequence. SIGKILL does only if a launcher killed the rest of the job, or if
+// another process of the host crashed more than kEndedTogether before a waiting process.
 std::vector<bool> FindConsequences(const Model& model);
 
 // The end of a process by a watchdog: a waiting process died of SIGABRT at least a minute after it entered its oldest

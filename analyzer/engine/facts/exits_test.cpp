@@ -245,8 +245,6 @@ TEST(Exits, TwoCrashesAreTwoCauses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
 }
 
-// A process that gave up waiting for a rank without data did so because of that rank. A process that aborts in its own
-// code does not wait.
 TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
   for (int dead : {5, 7}) {
     for (const char* comm : {"tp", "pp"}) {

@@ -17,7 +17,7 @@ namespace {
 // culprits are outside it.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
-// A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
+// With fewer hosts, a fault of a rail cannot be distinguished from a fault of one host.
 constexpr int32_t kRailHosts = 3;
 
 // Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// The ranks of each host, switch, rack and rail of the job. Includes only things with at least two ranks, but not all
-// ranks; switches and racks of several hosts; and rails if the job has at least three hosts.
+// The ranks of each host, switch, rack and rail of the job. Includes only things with at least two ranks but not all,
+// switches and racks of several hosts, and rails if the job has three hosts.
 class Things {
  public:
   explicit Things(const Bundle& bundle);
@@ -28,9 +28,8 @@ class Things {
   std::vector<Thing> things;                   // smaller kinds first
   std::vector<std::vector<uint32_t>> of_rank;  // indexes of the things that a rank belongs to
 
-  // Returns the smallest thing that contains nearly all culprits, and in which nearly all ranks are culprits; of
-  // equally small ones, the first. Null if there is none, or fewer than two culprits. `culprits` are indexes into
-  // Bundle::ranks.
+  // Returns the smallest thing that contains nearly all culprits, and in which nearly all ranks are culprits. Null if
+  // there is none, or fewer than two culprits. `culprits` are indexes into Bundle::ranks.
   const Thing* CommonTo(const std::vector<int32_t>& culprits) const;
 };
 

@@ -130,7 +130,7 @@ TEST(Factor, ASwitchIsNamedIfItsHostsShareNothingElse) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-// Operations that cross two switches are stuck at both. At one switch, one rank less left data, which does not make
+// Operations that cross two switches are stuck at both. At one switch, one rank fewer left data, which does not make
 // that switch a likelier cause.
 TEST(Factor, MissingDataDoesNotDecideBetweenTwoSwitches) {
   Bundle bundle = Cluster();

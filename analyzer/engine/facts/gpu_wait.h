@@ -1,5 +1,5 @@
 // Finds waits of a process for its own GPU that only its stacks show. The recorder does not see kernel launches, which
-// wait while the launch queue is full. If recording of CUDA calls is off, it sees no waits at all.
+// wait while the launch queue is full. If recording of CUDA calls is off, the recorder sees no waits at all.
 #pragma once
 
 #include <optional>

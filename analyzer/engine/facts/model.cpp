@@ -275,7 +275,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
     bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
-    // No rank waits for an operation that was given up on purpose. A watchdog that gives up also ends the process.
+    // No rank waits in a communicator that the program aborted or destroyed. A watchdog that aborts also ends the
+    // process.
     const CommState state = rank.memberships[op.membership].state;
     if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);

@@ -52,7 +52,7 @@ struct CommView {
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
   int64_t most_arrived = kNone;       // maximum over all members
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
-  // Equal for communicators that, by name or order, other ranks created at the same place of the program.
+  // Equal for communicators that ranks created at the same place of the program, according to names or order.
   std::string klass;
   uint32_t kind = 0;           // number of the class: an index into Model::kinds
   uint32_t parent = kNoIndex;  // the communicator that was split or shrunk; kNoIndex if none or unknown
@@ -147,7 +147,6 @@ class Model {
   const Op* FindCollective(const Member& member, int64_t seq) const;
   // Returns the member's records with that number, as indexes into Rank::ops. A framework's batch has several.
   std::span<const uint32_t> CollectivesAt(const Member& member, int64_t seq) const;
-  // Returns the member's part in collective `seq`.
   MemberState StateOf(const Member& member, int64_t seq) const;
   // Returns the peer's part in a rank's send or receive.
   MemberState StateOf(int32_t rank_index, const Op& op, const Member& peer) const;
@@ -199,7 +198,7 @@ class Model {
   }
   // Returns true if the operation was issued so shortly before the rank's data was taken that its absence on other
   // ranks proves nothing yet. A framework records an operation when it is enqueued, so its age includes time in the
-  // queue. An operation also counts as young if two earlier ones of its communicator took as long.
+  // queue. An operation also counts as young if two earlier operations of its communicator took as long.
   bool Young(const Rank& rank, const Op& op) const {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;

@@ -43,7 +43,6 @@ inline bool HasEnded(const Process& process) {
 
 google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack);
 
-// Returns whether any call of the rank is known.
 bool HasCalls(const Rank& rank);
 
 ProcessPlace PlaceOfProcess(const Process& process);

@@ -83,7 +83,7 @@ Roles FindRoles(const Model& model) {
       const Membership& ms = rank.memberships[m];
       const CommView& view = model.comms[ms.comm];
       const bool pipeline = view.used_for_p2p && !roles.exchanges[ms.comm];
-      // If several communicators of one kind carry sends and receives, a rank's role includes its place in its own.
+      // If several communicators of one kind carry sends and receives, a rank's role includes its member rank.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
       // Otherwise the rank's role is defined by its neighbors.

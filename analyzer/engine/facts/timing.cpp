@@ -145,8 +145,8 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // First sorted by communicator and rank. Then each communicator's entries are sorted by number, by counting if the
-  // numbers are dense, because that is faster than comparing.
+  // First sorted by communicator and rank. Then each communicator's entries are sorted by number, if possible by
+  // counting, which is faster than comparing.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
   each([&](Numbers* of, int64_t seq, Attendance who) {

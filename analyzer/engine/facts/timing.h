@@ -1,6 +1,6 @@
-// When operations ran, if that was measured: the newest timed operations of each rank, and the collectives in which
-// timed ranks met. All times are on the ranks' own clocks. The sample is bounded, so later stages take time linear in
-// the number of ranks.
+// Finds when operations ran, if that was measured: the newest timed operations of each rank, and the collectives in
+// which timed ranks met. All times are on the ranks' own clocks. The sample is bounded, so later stages take time
+// linear in the number of ranks.
 #pragma once
 
 #include <cstdint>

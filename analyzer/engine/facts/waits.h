@@ -35,8 +35,8 @@ enum class Why : uint8_t {
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  // The operation that the waiting rank or its GPU is in. Null for kInit, kOutside, edges of a collective, and if the
-  // record was lost.
+  // The operation that the waiting rank or its GPU is in. Null for creations, kOutside, edges of a collective, and if
+  // the record was lost.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
 };
@@ -80,7 +80,7 @@ struct Queue {
   // collectives. At least one of these is in flight. If `overwritten` is set and this is empty, other operations were
   // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
-  bool overwritten = false, lost_started = false;  // lost_started: by stream counters
+  bool overwritten = false, lost_started = false;  // lost_started: the GPU started a lost operation (rings only)
   uint32_t lost_exchange = kNoIndex;               // communicator of sends or receives that were lost in the same way
   // The watchdog had no time to notice completions before the dump, so operations that peers completed count as
   // complete here, too. `noticed_late` is the number of these units, which are the oldest.
@@ -124,13 +124,13 @@ class WaitGraph {
     const auto& ops = model_.bundle.ranks[queue.rank].ops;
     return queue.units.empty() ? nullptr : &ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
   }
-  // -1 for a node of a rank without data and for a collective.
+  // Returns the node's rank index; -1 for a rank without data and for a collective.
   int32_t RankOf(uint32_t node) const {
     return node < hosts_ ? static_cast<int32_t>(node) : node < fixed_ ? queues[node - hosts_].rank : -1;
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
-  // Returns the rank's process and queues.
+  // Returns the nodes of the rank's process and queues.
   std::vector<uint32_t> NodesOf(size_t rank_index) const;
   // Returns the ranks of these nodes, as indexes into Bundle::ranks.
   std::set<int32_t> RanksOf(const std::vector<uint32_t>& nodes) const;
@@ -181,8 +181,8 @@ class WaitGraph {
   };
 
   // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
-  // by now. A completion is noticed if the collective is older than a watchdog's interval. It is also noticed if more
-  // operations are in flight behind the collective than can go unnoticed.
+  // by now. That is so if the collective is older than a watchdog's interval, or if more operations are in flight than
+  // can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   void MakeQueues();
   void FindLost(size_t rank_index);

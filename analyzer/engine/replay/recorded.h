@@ -30,7 +30,7 @@ struct Recorded {
   Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
   size_t calls = 0;  // number of calls in all programs
   std::vector<int32_t> ranks;       // global rank of each program
-  std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is in flight
+  std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is replayed
   size_t unseen() const { return ranks.size() - seen; }
   size_t seen = 0;          // number of programs of ranks with data
   std::vector<bool> blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation

@@ -116,7 +116,6 @@ struct Outcome {
 
 inline constexpr size_t kMostParts = size_t{1} << 21;  // maximum of Outcome::parts
 
-// Returns whether the arguments of two matching calls agree.
 using Agree = std::function<bool(const Op&, const Op&)>;
 
 // `variant.job` must be arranged.
