@@ -50,8 +50,8 @@ Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::Cal
 // kind, fewer than two lanes, or a damaged file.
 std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
-  // In a framework's file, counters precede entries. So if the file is truncated in its entries, it still shows the
-  // rank's place, but not how the rank got there.
+  // In a framework's file, counters precede entries. So a file truncated in its entries still shows the rank's place,
+  // but not how the rank got there.
   if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;

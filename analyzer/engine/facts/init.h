@@ -1,4 +1,4 @@
-// Communicators whose creation has begun but not finished: which ranks wait in each, and which have not arrived.
+// Finds communicators whose creation has begun but not finished: which ranks wait in each, and which have not arrived.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ class Alike {
     calls_.push_back(&s);
     return true;
   }
-  // Returns one form of this class and one of another class that differ. There is such a pair, because otherwise the
+  // Returns a form of this class and a form of another class that differ. There is such a pair, because otherwise the
   // later class would not have been created.
   std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
     for (const Seen* own : forms_) {

@@ -622,7 +622,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   for (const auto& [key, programs] : ReadPrograms(model)) {
     for (const Divergence& d : Family(model, aligner, programs).Find()) found.push_back(d);
   }
-  // If several threads of a rank left their program, the first one to leave is used.
+  // If several threads of a rank left their program, the first divergence is used.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::ranges::stable_sort(found, [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);

@@ -86,7 +86,7 @@ Roles FindRoles(const Model& model) {
       // If several communicators of one kind carry sends and receives, a rank's role includes its member rank.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
-      // Otherwise the rank's role is defined by its neighbors.
+      // Otherwise, its neighbors define the rank's role.
       if (!pipeline || place) continue;
       for (const auto& [kind, distance] : NeighborsOf(model, roles, static_cast<int32_t>(r), m, kRepeated))
         role.insert({view.kind, kind, distance});

@@ -16,7 +16,7 @@ namespace {
 
 using ring::CallKind;
 
-// Limit for all ranks together. The newest operations show how the job runs now.
+// Limit for all ranks together. Only the newest operations are used.
 constexpr size_t kTimedOps = size_t{4} << 20;
 constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
 constexpr int64_t kMillisecond = 1'000'000;

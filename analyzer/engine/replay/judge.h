@@ -1,6 +1,6 @@
 // Judges a verdict by replay. The verdict is proved under three conditions. First, the recorded calls alone hang in the
-// simulator. Second, the job completes if the suspect is corrected. Third, the same correction of any other rank does
-// not help.
+// simulator. Second, the job completes if the suspect is corrected. Third, correcting another rank instead does not
+// help.
 #pragma once
 
 #include <cstdint>
