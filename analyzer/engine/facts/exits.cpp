@@ -228,8 +228,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = end_of(r);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) {
-      // A launcher may have sent SIGKILL. If so, the process was waiting, and another one on its host had crashed
-      // before.
+      // A launcher may have sent SIGKILL to a process that waited, after another process of the host had crashed.
       consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
       continue;
     }

@@ -90,8 +90,8 @@ TEST(Exits, TheFirstRankToDieIsDistinguishedFromItsVictims) {
   }
 }
 
-// All ranks aborted their operations and created new communicators in the same processes. That a rank did not reach the
-// last operation of the old communicators does not mean that it made different calls.
+// All ranks aborted their operations and created new communicators in the same processes. A rank that did not reach the
+// last operation of the old communicators did not make different calls.
 TEST(Exits, CommunicatorsAbortedBeforeARestartAreNotCompared) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = HostFault::kStall;

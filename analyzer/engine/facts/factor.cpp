@@ -281,7 +281,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
   // There is no evidence of working communicators here, and two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
-  // If one operation of a batch is blocked, all are. So the explanation must also be the only one for whole batches.
+  // If one operation of a batch is blocked, all are. So only an explanation for whole batches counts.
   if (const auto batches = Together(stuck); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
     if (!again.certain || again.thing != crossing.thing) return;

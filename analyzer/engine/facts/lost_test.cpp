@@ -134,7 +134,7 @@ Bundle PeerThatGaveUp() {
 
 TEST(Lost, ARankThatGaveUpWaitingForADeadRankIsNotACauseWithoutTheCallsRecord) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";  // times do not show which of the two ended first; only the wait does
+  b.ranks[4].host = "another";  // only the wait shows which process ended first, not the times of two hosts
   const Model model(b, {});
   EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end must count";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);

@@ -42,7 +42,7 @@ bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std
 
 struct Seen {
   int64_t seq;
-  int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share one)
+  int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share a number)
   int32_t rank;
   const Op* op;
 };

@@ -36,8 +36,8 @@ struct Mismatch {
 // Returns the first mismatch of every communicator, by sequence number. Sends and receives are handled separately.
 std::vector<Mismatch> FindMismatches(const Model& model);
 
-// Adds sends and receives that matched with different counts or datatypes. Members at the same place of other
-// communicators of the class show which side is wrong.
+// Adds sends and receives that matched with different counts or datatypes. Corresponding members of other communicators
+// of the class show which side is wrong.
 void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found);
 
 // Returns whether a send and its receive have the same number of elements and the same datatype, as far as known.

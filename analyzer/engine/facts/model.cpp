@@ -44,7 +44,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   // If a rank's clock was set back, the age of its operations is unknown. If no rank moves, the rank may have been
   // stuck for long.
   stalled |= set_back_ && std::ranges::none_of(ranks, &RankView::seen_moving);
-  // A process that ended because of another one counts as running, in the state of its last activity.
+  // A process that ended because of another process counts as running, in the state of its last activity.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
@@ -584,7 +584,7 @@ std::string NumberedName(const Bundle& bundle, const Op& op) {
   std::string name = OpName(bundle, op);
   if (IsPointToPoint(op.kind) && (name.find("->") != std::string::npos || name.find("<-") != std::string::npos))
     name = op.kind == CallKind::kSend ? "send" : "recv";
-  // 0 is a sequence number only of operations.
+  // Only operations can have sequence number 0.
   const bool counted = op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)));
   return counted ? absl::StrCat(name, " #", op.seq) : name;
 }

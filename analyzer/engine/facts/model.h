@@ -203,7 +203,7 @@ class Model {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;
     const RankView& view = ranks[&rank - bundle.ranks.data()];
-    // A GPU runs a stream in order: an operation cannot have been stuck for longer than since the previous one ended.
+    // A GPU runs a stream in order: an operation cannot have been stuck since before the previous one ended.
     const int64_t before = op.stream < view.finished_ns.size() ? view.finished_ns[op.stream] : 0;
     if (std::min(age, rank.captured_ns - std::max(before, op.started_ns)) < options_.late_after_ns) return true;
     const std::vector<int64_t>& longest = view.longest_ns;
@@ -247,8 +247,8 @@ std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
 
-// Returns how long a process has waited for its GPU in an unknown operation, because there are no GPU progress markers.
-// -1 if this does not apply, or if the time is unknown.
+// Returns how long the process has waited for its GPU, if there are no GPU progress markers to show in which operation.
+// -1 if it does not wait, or if the time is unknown.
 inline int64_t WaitedForUnseenWork(const Rank& rank, const RankView& view) {
   const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
                      rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;

@@ -41,7 +41,7 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
     if (receive.op->send || receive.op->state != ProxyState::kRecvWait || receive.peer_index < 0) continue;
     for (const StuckStep& send : steps) {
       if (!send.op->send || send.rank_index != receive.peer_index || send.peer_index != receive.rank_index) continue;
-      // The sender waits in the same step as the receiver, or in an older one.
+      // The sender waits in the receiver's step, or in an older step.
       if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
       const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
       if (!Contains(links, link)) links.push_back(link);

@@ -159,7 +159,7 @@ class Aligner {
         ++i, ++j, ++agreed;
         continue;
       }
-      // Compares how both continue if `b` skipped a call of `a`, added a call, or changed one.
+      // Compares how both continue if `b` skipped, added or changed a call.
       const size_t ahead = Continuation(a, i);
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
@@ -260,7 +260,7 @@ class Aligner {
     return 2 * std::ranges::count_if(members, is_in) < static_cast<ptrdiff_t>(members.size());
   }
 
-  // Returns whether `a` makes the next calls of `b`, too, but some calls later.
+  // Returns whether `a` also makes the next calls of `b`, but some calls later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
     const size_t whole = std::min(kLookAhead, b.size() - j);
@@ -286,7 +286,7 @@ class Aligner {
   }
 
   // Returns a position after which `a` shows how the program continues. Usually that is i. If the record ends at i,
-  // returns the last earlier position with the same call and predecessor, if any.
+  // returns the last earlier position with an equal call and predecessor, if any.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -357,8 +357,8 @@ std::span<const Token> From(const Model& model, const Program& program, const To
 
 // How the other ranks of a role continued after the last call before a difference. Members of its communicator made
 // that call together. Ranks of other communicators count only if they also continued like this rank after the earlier
-// calls, because the others repeat calls differently often. The members of such a communicator make its calls together,
-// so they count as one vote.
+// calls, because the others may repeat calls a different number of times. The members of such a communicator make its
+// calls together, so they count as one vote.
 struct Votes {
   size_t own = 1, reference = 0;                         // votes for the rank that differs, and for the reference
   size_t fellows_own = 0, fellows_reference = 0;         // votes of members only
@@ -375,8 +375,8 @@ int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
 }
 
 // The fellows are the members with which this rank would have made its sibling's call. Returns whether most fellows
-// made the rank's own call after the same number of calls on that communicator. If so, they repeat calls differently
-// often by design.
+// made the rank's own call after the same number of calls on that communicator. If so, they repeat calls a different
+// number of times by design.
 bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
     return false;
@@ -429,7 +429,7 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
 }
 
 // Returns whether the rank is the only member with data of the communicator in which it skipped or added a call. If so,
-// it is unknown whether the members of that communicator repeat calls differently often.
+// the other members may do the same by design.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
   const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
@@ -504,8 +504,7 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If all members continued in the same way, they repeat calls differently often or use other sizes by design. In
-      // that case, one of them shows the program.
+      // If all members continued in the same way, they do so by design, and one of them shows the program.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();

@@ -23,8 +23,8 @@ class Comparer {
  public:
   explicit Comparer(const Model& model) : model_(model) {}
 
-  // Returns whether the rank's place in the program can be compared with that of others. Only frameworks' dumps do not
-  // record where the process waits. A rank in two communicators of one kind is not comparable.
+  // Returns whether the rank's place in the program can be compared with that of others. Only for frameworks' dumps,
+  // because rings record where the process waits. A rank in two communicators of one kind is not comparable.
   bool Usable(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
     if (!IsFramework(rank) || rank.damaged) return false;
@@ -40,7 +40,7 @@ class Comparer {
   const Op* WentPast(size_t witness, size_t rank, bool* same) const {
     *same = false;
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;
-    size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued
+    size_t after = 1;  // the witness waits in `units[0]`, so it did not continue with that call
     if (!NumberAlike(witness, rank)) return nullptr;
     for (const Unit& unit : own) {
       for (uint32_t i : unit.ops) {

@@ -45,7 +45,7 @@ struct Handover {
 enum class Arrivals : uint8_t {
   kNone,  // nothing: no start times are recorded, and the CPU thread runs ahead of the GPU, or its steps are unknown
   kGpu,   // start times
-  kHost,  // the CPU thread enters each operation only after the previous one has ended, so its entry is the arrival
+  kHost,  // the CPU thread enters each operation only after the previous one has ended, so the entry is the arrival
 };
 
 struct TimedRank {

@@ -453,8 +453,8 @@ void WaitGraph::HoldByFaultyGpus() {
 }
 
 // Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
-// another rank in that counterpart, the two ranks would have finished their part. So the true counterpart is a later
-// one. In that case, returns the node of the peer's queue.
+// another rank there, it would have finished its part with this rank, so the true counterpart comes later. In that
+// case, returns the node of the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);

@@ -77,11 +77,11 @@ struct Queue {
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
   // Overwritten operations that are older than the units. Only counters show them: the communicator and number of the
-  // collectives. At least one of these is in flight. If `overwritten` is set and this is empty, other operations were
+  // collectives. At least one of these is in flight. If `overwritten` is set and `lost` is empty, other operations were
   // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;  // lost_started: the GPU started a lost operation (rings only)
-  uint32_t lost_exchange = kNoIndex;               // communicator of sends or receives that were lost in the same way
+  uint32_t lost_exchange = kNoIndex;               // communicator of lost sends or receives
   // The watchdog had no time to notice completions before the dump, so operations that peers completed count as
   // complete here, too. `noticed_late` is the number of these units, which are the oldest.
   bool late_to_notice = false;
@@ -170,7 +170,7 @@ class WaitGraph {
     kBehind,   // its queue still executes something older
     kReached,  // the operation is at the front of its queue
   };
-  // The members of one collective, taken together.
+  // The state of a collective over all members.
   struct Collective {
     uint32_t node = kNoIndex;  // set only if a member has not issued the operation
     // Used only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream

@@ -108,8 +108,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     if (usual >= 0) return other_than(usual);
   }
   // As a last resort, counts occurrences anywhere in communicators of this class. Calls with different names are
-  // counted by name, others by their arguments. Sizes prove nothing if most calls have their own. Names are not counted
-  // in dumps with only unfinished calls.
+  // counted by name, others by their arguments. Sizes prove nothing if few calls have equal sizes. Names are not
+  // counted in dumps with only unfinished calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
