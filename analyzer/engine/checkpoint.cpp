@@ -27,7 +27,7 @@ int64_t SinceLastCall(const Rank& rank) {
   return last > 0 && rank.captured_ns > last ? rank.captured_ns - last : 0;
 }
 
-// Bytes read and written per second; -1 if unknown.
+// Returns the process's I/O in bytes per second; -1 if unknown.
 double RateOf(const Process& process) {
   if (process.sample_gap_ns <= 0 || process.io_bytes_between_samples < 0) return -1;
   return static_cast<double>(process.io_bytes_between_samples) * 1e9 / static_cast<double>(process.sample_gap_ns);
@@ -66,7 +66,7 @@ void Add(const Rank& rank, const std::string& file, Mount* mount) {
 void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
   std::map<std::string, Mount> mounts;
   for (const Rank& rank : bundle.ranks) {
-    // A rank that waits for its peers saves nothing, no matter which code called the wait.
+    // A rank that waits for its peers writes no checkpoint, no matter which code called the wait.
     if (ClassifyActivity(rank.process).stall != Stall::kCheckpoint ||
         PlaceOfProcess(rank.process).where == Whereabouts::kWaits)
       continue;

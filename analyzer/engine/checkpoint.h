@@ -1,4 +1,4 @@
-// Ranks that are in a checkpoint, by the file system that they write to.
+// Lists ranks that are in a checkpoint, by the file system that they write to.
 #pragma once
 
 #include "analyzer/model/bundle.h"
@@ -6,8 +6,9 @@
 
 namespace lockstep {
 
-// Sets Verdict::checkpoint. A rank is in a checkpoint if its stack or its open files show it (facts/activity.h). Its
-// mount is known if the checkpoint's file was open when the process was sampled.
+// Sets Verdict::checkpoint: at most 16 mounts, those with the most ranks first. A rank is in a checkpoint if its stack
+// or open files show it (facts/activity.h). The mount is known if the checkpoint's file was open when the process was
+// sampled.
 void AddCheckpoints(const Bundle& bundle, Verdict* verdict);
 
 }  // namespace lockstep

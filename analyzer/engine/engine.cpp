@@ -29,9 +29,9 @@
 namespace lockstep {
 namespace {
 
-// Ranks whose recording was stopped (by a switch or the overhead budget), or whose process has since run another
-// program (exec). What they did afterwards is unknown, so a missing record proves nothing. How their process ended is
-// known anyway.
+// Returns whether the rank's later calls are unknown. A missing record then proves nothing. A switch or the overhead
+// budget stopped the recording, or the process has since run another program (exec). False for a process that was
+// killed or failed, because that end is known.
 bool IsBlind(const Rank& rank) {
   const bool stopped =
       rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
@@ -48,7 +48,7 @@ std::string StoppedText(const Rank& rank) {
                       rank.rank, " did afterwards is unknown");
 }
 
-// Returns the bundle without ranks whose recording was stopped. The reason becomes a problem in the bundle.
+// Returns the bundle without the blind ranks, and with a problem for each.
 Bundle WithoutBlindRanks(const Bundle& bundle) {
   Bundle seen = bundle;
   seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
@@ -65,16 +65,17 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   if (causes.empty()) return VERDICT_HEALTHY;
   const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
   if (verdict != VERDICT_UNSPECIFIED) return verdict;
-  // The data is from a live job or was taken early, or a rank was working. Unless the job is known to be stuck, it may
-  // only be slow.
+  // If the job was live, the data was taken early, or a named process was active, the job may only be slow. A live
+  // observer that saw the job stuck excludes this.
   return (may_move || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
-// PyTorch's timeout of an NCCL operation, unless the program sets another. Older dumps do not contain it.
+// PyTorch's default timeout of an NCCL operation. Older dumps do not contain the timeout.
 constexpr int64_t kDefaultTimeout = 10 * kMinute;
 
-// Returns whether dumps of a framework were taken long before any watchdog would have given up. A rank that is waited
-// for may then be in a long evaluation or checkpoint. Calls that differ show a hang at any time.
+// Returns whether a framework's dumps were taken before half of the watchdog's timeout. A rank that others wait for may
+// then be in a long evaluation or checkpoint. False if the first finding is certain at any age, like calls that differ,
+// or has a known cause.
 bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   if (causes.empty() || FindingFactsOf(causes[0].kind).definite || !causes[0].cause.empty()) return false;
   bool early = false;
@@ -92,7 +93,7 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   return early;
 }
 
-// If the cause has one of these reasons, the fault may also be an operation that never finishes in the network.
+// Returns whether the fault may also be an operation that never finishes in the network.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
     case REASON_FINISHED_ALONE:
@@ -105,7 +106,6 @@ bool MayBeNetwork(Reason reason) {
   }
 }
 
-// The launcher reported how its process ended, and no other data of the rank was read.
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
   return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
@@ -127,7 +127,7 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) RuleOut(NotTheCause::GPU, verdict);
 }
 
-// What is stuck, which calls disagree, and which processes ended. Owns what its causes refer to.
+// Finds what is stuck, which calls disagree and which processes ended. Owns the data that the causes refer to.
 class StillSide {
  public:
   StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
@@ -163,7 +163,7 @@ class StillSide {
   }
 
   const std::vector<Mismatch> mismatches;
-  std::optional<WaitGraph> graph;  // if something is stuck
+  std::optional<WaitGraph> graph;  // set if something is stuck
   std::optional<Facts> facts;
   std::vector<Cause> causes;
 
@@ -177,7 +177,7 @@ class StillSide {
   std::vector<Divergence> divergences_;
 };
 
-// Finds what makes the job slow. This only uses times, not what is stuck, and runs in parallel.
+// Finds what makes the job slow, from times alone.
 struct SlowSide {
   explicit SlowSide(const Model& model)
       : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
@@ -212,7 +212,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     return r.captured_ns > 0 && !IsFramework(r) &&
            (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   });
-  // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.
+  // Runs both in parallel. Only the first one uses the tables that the model builds on first use.
   std::optional<StillSide> still;
   std::optional<SlowSide> slow;
   Parallel(2, [&](size_t side, size_t) {
@@ -240,12 +240,12 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   DoubtKillsOnSeveralHosts(bundle, &causes);
   const std::vector<NotTheCause> legal =
       bundle.known_stalled ? std::vector<NotTheCause>() : TakeLegalOperations(model, options.late_after_ns, &causes);
-  // A rank without data is more likely to be the cause than a call that it may be in itself.
+  // If all ranks with data are in one call, a rank without data is more likely the cause than that call.
   const auto place = [](const Cause& c) {
     const int order = FindingFactsOf(c.kind).order, no_data = FindingFactsOf(RANK_NO_DATA).order;
     return c.reason == REASON_ALL_SEEN_IN ? 2 * std::max(order, no_data) + 1 : 2 * order;
   };
-  // A fault that nobody waits for yet is less likely the cause, but likelier than a guess.
+  // A fault that no rank waits for yet comes after the proven causes, but before guesses.
   const auto proven = [](const Cause& c) { return c.doubtful && c.grade < kAnyone ? 2 : c.beside ? 1 : 0; };
   std::ranges::stable_sort(causes, [&](const Cause& a, const Cause& b) {
     if (proven(a) != proven(b)) return proven(a) < proven(b);
@@ -267,7 +267,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);
   if (!causes.empty() && OnlyProcessesKnown(bundle)) {
-    // An exit or an exception that a launcher or the process itself reported needs neither calls nor stacks.
+    // An exit or exception that the launcher or the process itself reported is evidence without calls and stacks.
     const bool reported_ends =
         std::ranges::all_of(causes, [](const Cause& c) { return c.kind == RANK_DEAD && c.waiting.empty(); });
     if (!reported_ends) AddNotSeen(NotSeen::CALLS_BY_STACKS, {}, &verdict);

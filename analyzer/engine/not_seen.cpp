@@ -35,7 +35,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
 
 namespace {
 
-// Adds what stacks cannot show to a verdict that names no rank, if the job has no recorded calls.
+// For a verdict that names no rank, in a job without recorded calls: adds what stacks cannot show.
 void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
   std::vector<int32_t> moved, stopped;
@@ -50,8 +50,8 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
 }
 
-// Adds to a verdict that names no rank that the data does not show whether the job still runs, unless a rank made calls
-// until shortly before its data was taken.
+// For a verdict that names no rank: adds that the data does not show whether the job still runs. Unless `doubted` is
+// set, adds nothing if a rank made a call shortly before its data was taken.
 void SayWhetherItRuns(const std::vector<Rank>& ranks, bool doubted, Verdict* verdict) {
   constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
   int64_t least = INT64_MAX;                 // age of the newest record
@@ -84,7 +84,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   }
   if (frameworks && model.bundle.known_stalled) AddNotSeen(NotSeen::CREATIONS, {}, verdict);
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
-    bool retired = true;  // all operations ended, or are no longer watched
+    bool retired = true;  // on all ranks: completions are not recorded, and no operation is watched
     for (const Rank& rank : ranks) {
       retired &= rank.ends_untold && std::ranges::all_of(rank.ops, [](const Op& op) { return op.retired; });
     }
@@ -93,8 +93,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   const bool lives = std::ranges::any_of(ranks, [](const Rank& r) { return !EndedWell(r); });
   if (model.bundle.known_stalled && lives && verdict->verdict() == VERDICT_HEALTHY)
     SayWhetherItRuns(ranks, true, verdict);
-  // Without GPU progress markers, a finished operation and one that never ends look the same. How long the CPU
-  // threads have waited distinguishes them.
+  // Without GPU progress markers, finished and endless operations look the same. Only the CPU threads' waiting time
+  // distinguishes them.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     least = std::min(least, WaitedForUnseenWork(ranks[i], model.ranks[i]));

@@ -23,8 +23,8 @@ constexpr Counted kCounted[] = {
 constexpr double kMost[] = {0.5, 0.35, 0.5, 0.6, 0.75, 0.85, 0.93, 0.97};
 static_assert(std::size(kMost) == Grade_ARRAYSIZE);
 
-// If there are few cases, their share moves towards the wider group's, as if this many cases of the group had been
-// added.
+// If there are few cases, the share moves towards the share of the wider group, as if this many of the group's cases
+// were added.
 constexpr double kPrior = 4;
 
 }  // namespace

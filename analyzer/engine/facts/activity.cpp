@@ -23,15 +23,14 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The live watcher uses the same thresholds. They are not zero because threads that only monitor use a little CPU and
-// I/O.
+// These equal the thresholds in collector/host/process_sample.cpp. Monitoring threads use a little CPU and I/O.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
-// Stacks and file lists come from files, so their length is limited.
+// Stacks come from files, so their length is limited.
 constexpr size_t kMaxFrames = 256;
 
-// Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre,
-// Ceph, FUSE, CIFS, ZFS, GPFS, BeeGFS.
+// Prefixes of kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and
+// SunRPC, Lustre, Ceph, FUSE, CIFS, ZFS, GPFS, BeeGFS.
 constexpr absl::string_view kStorageWaits[] = {"io_schedule",
                                                "folio_wait",
                                                "wait_on_page",
@@ -68,7 +67,7 @@ constexpr absl::string_view kStorageWaits[] = {"io_schedule",
                                                "dio_",
                                                "iomap_dio"};
 
-// Kernel functions of GPU and network drivers: uninterruptible sleep that is not a wait for storage.
+// Prefixes of functions of GPU and network drivers. Uninterruptible sleep in them is not a wait for storage.
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
                                               "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
@@ -164,14 +163,14 @@ void Motion(const Process& process, ActivityView* view) {
   if (stacks) detail->set_number(process.stack == process.stack_later ? 1 : 2);
   ProcessSample* sample = view->motion.mutable_process();
   sample->set_between_ns(process.sample_gap_ns);
-  // Adds evidence that the process is active. For an inactive process, adds everything that is known.
+  // For an active process, sets only the values that show activity; otherwise all known values.
   sample->set_cpu_ns((moves ? cpu_moves : cpu_known) ? process.cpu_ns_between_samples : -1);
   sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }
 
 bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
 
-// Evidence lists at most this many ranks and counts the rest.
+// For each activity, evidence lists at most this many ranks and counts the rest.
 constexpr size_t kRanksShown = 3;
 
 }  // namespace
@@ -248,7 +247,7 @@ bool SameStall(Stall a, Stall b) {
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
   std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // pairs of rank and evidence
-  // The named ranks on each host, and those of them that wait for files.
+  // Number of named ranks on each host, and of those that wait for files.
   std::map<std::string, int32_t> on_host, waiting_for_files;
   int32_t moving = 0, still = 0;
   Evidence motion;
@@ -298,7 +297,6 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
         evidence->mutable_detail()->set_count(static_cast<int64_t>(seen.size() - kRanksShown));
     }
   }
-  // If several ranks of one host wait for files, the problem is the host's.
   const bool files = WaitsForFiles(stall);
   if (files && waiting_for_files.size() > 1) {
     // If several hosts wait for files, the problem is the file server's, so no host should be drained.
@@ -309,7 +307,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     detail->set_of(static_cast<int64_t>(waiting_for_files.size()));
     finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
-  // A wait for files rarely affects only one rank of a host, and the state of the host's ranks without data is unknown.
+  // A wait for files usually affects all ranks of a host. If some left no data, the finding is less certain.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
     std::map<std::string, int32_t> present;
     int32_t most = 0;

@@ -36,9 +36,9 @@ size_t CheckpointFile(const Process& process);
 // Returns whether one fault may stall both ranks: they show the same activity, one shows none, or both wait for files.
 bool SameStall(Stall a, Stall b);
 
-// Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks). If
-// several ranks of one host wait for files, names their host. If ranks of several hosts do so at once, states that no
-// host is at fault.
+// Fills activity, moving and their evidence from the samples of `ranks` (indexes into Bundle::ranks). If they wait for
+// files: names the host if they are on one host, counts the hosts if they are on several, and lowers the grade if data
+// of a host's ranks is missing.
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding);
 
 }  // namespace lockstep

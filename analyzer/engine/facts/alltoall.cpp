@@ -9,12 +9,12 @@ namespace {
 
 using ring::CallKind;
 
-constexpr double kHolds = 0.9;  // a rule must hold for this share of the other members
+constexpr double kHolds = 0.9;  // a rule must hold for this share of the other pairs
 
-// One member's part in an exchange: the number of elements for each peer, or -1 if it has no such call.
+// One member's part in an exchange: the number of elements for each peer, or -1 without such a call.
 struct Part {
   std::vector<int64_t> sent, received;
-  bool complete = false;  // the member has a call of each direction with every other member
+  bool complete = false;  // the member has a send and a receive with every other member
 
   int64_t Sent() const {
     int64_t sum = 0;
@@ -23,8 +23,8 @@ struct Part {
   }
 };
 
-// Returns the group that contains `like`, or the previous or next group in this communicator (`step` -1 or 1). Empty if
-// not recorded.
+// Returns the member's part in the group with this call (`step` 0) or with the previous one to the same peer (-1). All
+// -1 if not recorded.
 Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
   Part part;
   const auto& members = model.comms[comm].members;
@@ -49,8 +49,7 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
-// Returns the only member that is in every pair whose sizes differ, if there are at least two such pairs. Returns -1 if
-// there is none, or several.
+// Returns the member that is in every pair with differing sizes; -1 if there is none, or fewer than two such pairs.
 int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
   std::vector<int32_t> differs(parts.size());  // number of other members that this member differs from
@@ -69,7 +68,6 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
     }
   }
   const auto most = std::ranges::max_element(differs);
-  // With three members, any two pairs share a member, so the two others must also match each other.
   return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
 }
 
@@ -94,7 +92,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }
-  // Finds a member whose sizes differ from those of several others. Those others all match each other.
+  // Finds a member that differs from several others, which all match each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
     Detail* detail = found.Begin(odd == sender, Evidence::SIZES_OF_OTHERS);
     detail->set_flag(odd == sender);
@@ -119,7 +117,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
       return found;
     }
   }
-  // In the return exchange, each rank gets back from a peer as much as it sent there before.
+  // In the return exchange, each rank gets back from a peer as much as it sent to that peer before.
   int64_t mirrored = 0, pairs = 0;
   for (int32_t i = 0; i < size; ++i) {
     for (int32_t j = 0; j < size; ++j) {

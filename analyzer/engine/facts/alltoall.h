@@ -1,5 +1,5 @@
 // All-to-all with separate sizes for each pair, made of grouped sends and receives. Sizes may differ between ranks and
-// calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which side is wrong.
+// calls, but i's send to j must match j's receive from i. Rules that hold for all other ranks show which side is wrong.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct SplitVerdict {
   }
 };
 
-// Returns whether this send or receive of the member is part of an all-to-all. In an all-to-all, the call's group sends
-// to and receives from all other members of a communicator with at least three.
+// Returns whether the group of the member's send or receive is an all-to-all: it sends to and receives from all other
+// members of a communicator with at least three.
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op);
 
-// Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` although their counts differ. Both
-// calls must be part of an all-to-all.
+// Returns which member rank is wrong if `send` of `sender` matched `recv` of `receiver` although their counts differ.
+// Both calls must be part of an all-to-all.
 SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send,
                          const Op& recv);
 

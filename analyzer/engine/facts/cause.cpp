@@ -11,8 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// An item as the reader sees it: durations in tenths of a second, communicators by label, and only the ranks in
-// `detail`.
+// Serializes what the item's sentence shows: durations in tenths of a second, communicators by label, and named ranks.
 std::string AsRead(const EvidenceItem& item) {
   constexpr int64_t kTenth = 100'000'000;
   Evidence seen = item.fields;

@@ -1,4 +1,4 @@
-// A finding under construction, which the stages of the engine pass on.
+// Findings under construction, with their evidence.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-// Sets the fields of a sentence. `Self` must have a Detail.
+// Sets the fields of a sentence. `Self` must have mutable_detail().
 template <typename Self>
 class Sentence {
  public:
@@ -55,7 +55,7 @@ class Sentence {
     detail()->set_number(static_cast<int64_t>(number));
     return *self();
   }
-  // The ranks (indexes) that the sentence names, in this order, and others that it names beside them.
+  // Adds the ranks (indexes) that the sentence names, in this order. NamingOthers adds a second list.
   Self& Naming(const Bundle& bundle, const auto& ranks) {
     for (const int32_t r : ranks) detail()->add_ranks(bundle.ranks[r].rank);
     return *self();
@@ -79,7 +79,7 @@ struct EvidenceItem : Sentence<EvidenceItem> {
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
 
   using Sentence::Naming;
-  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }  // all of the item's own
+  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }  // all ranks of the item
   EvidenceItem& On(const Bundle& bundle, uint32_t comm);
   Detail* mutable_detail() { return fields.mutable_detail(); }
 
@@ -90,9 +90,10 @@ struct EvidenceItem : Sentence<EvidenceItem> {
 // Returns whether the sentences of both items are equal.
 bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
 
-// Returns a reference to the communicator with `label` set, for sentences.
+// Returns a reference to the communicator, with `label` for sentences.
 CommunicatorRef Labelled(const Bundle& bundle, uint32_t comm);
 
+// Adds an entry to Verdict::ruled_out and returns the entry.
 NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 
 // Returns a rank's call for sentences: "AllReduce #935", and its place in the code.
@@ -130,7 +131,7 @@ struct Cause : Sentence<Cause> {
   bool hypothesis = false;  // fits the evidence but is not proven
   // For RANK_NO_DATA: the others wait for the rank only in the first operations of communicators.
   bool first_only = false;
-  // Communicator whose first operation all named ranks are in, although its record is lost.
+  // The communicator if all named ranks are in its first operation, and the operation's record is lost.
   uint32_t first_lost = kNoIndex;
   bool not_begun = false;  // no GPU has started the operation: earlier computation still runs, perhaps normally
   std::optional<CommonFactor> factor;  // what the named ranks share
@@ -139,7 +140,7 @@ struct Cause : Sentence<Cause> {
   std::string pattern;
   double slowdown = 0;
   std::vector<uint32_t> nodes;  // nodes of the wait graph, for chain and victims
-  // Where the ranks in `waiting` (indexes) wait, if not in `op`: a rendezvous, or the named call.
+  // Where the ranks in `waiting` (indexes) wait, if not in `op`: a rendezvous, or the call `op_name`.
   ChainLink::What wait = ChainLink::OPERATION;
   std::string op_name;
   std::vector<int32_t> waiting;
@@ -166,12 +167,12 @@ struct Cause : Sentence<Cause> {
     return In(of, &operation, whose).Call(CallOf(bundle, whose, operation));
   }
   Detail* mutable_detail() { return &detail; }
-  // Makes it a hypothesis of at most this grade.
+  // Makes the cause a hypothesis of at most this grade.
   void Doubt(Grade most) {
     hypothesis = true;
     grade = std::min(grade, most);
   }
-  // Takes over the other cause's nodes and evidence, and leaves it without a kind.
+  // Takes over the other cause's nodes and evidence, and clears its kind.
   void Absorb(Cause* other) {
     Append(other->nodes, &nodes);
     for (EvidenceItem& item : other->evidence) evidence.push_back(std::move(item));

@@ -42,7 +42,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);
-  // If most clocks seem to have been set at the same time, the reference clock was set instead.
+  // If most clocks seem to have been set, the reference clock was probably set instead.
   const int stepped = Stepped();
   if (stepped >= 2 && stepped * 2 > static_cast<int>(clocks.size()) - 1) {
     std::vector<HostClock> before = std::move(clocks);
@@ -125,7 +125,7 @@ int Clocks::Stepped() const {
   return static_cast<int>(std::ranges::count_if(clocks, [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
-// Proceeds outwards from the root. Each communicator is visited once, from the first of its clocks that is aligned.
+// Searches breadth-first from the root. Each communicator is visited once, from its first aligned clock.
 void Clocks::AlignAll(uint32_t root) {
   clocks[root].epochs.push_back({INT64_MIN, INT64_MAX, 0, 0, 0, 0});
   std::vector<uint32_t> queue{root};

@@ -1,8 +1,8 @@
-// Aligns the hosts' clocks without trusting any of them, from two facts. No rank leaves a collective before its last
+// Aligns the hosts' clocks without trusting any of them, from two facts. No rank leaves a collective before the last
 // member has entered, which bounds the offset of every pair of clocks. Members leave at about the same moment, which
 // gives the estimate within the bounds. The creation of a communicator gives the same bounds; if they are the only
 // ones, the wall clocks give the estimate. If a clock was set while the job ran, the bounds contradict each other. The
-// times before and after that are aligned separately.
+// periods before and after are aligned separately.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace lockstep {
 
-// A period of one clock during which it was not set.
+// A period in which the clock was not set.
 struct ClockEpoch {
   int64_t first_ns = 0, last_ns = 0;  // on its own clock; the first and last operation seen
   int64_t offset_ns = 0;              // add this to a time at `middle_ns` on this clock to get the job's time
   int64_t middle_ns = 0;
   double drift = 0;  // nanoseconds that the clock loses per nanosecond of the job's time; 0 if too little is known
-  int64_t uncertainty_ns = 0;
+  int64_t uncertainty_ns = 0;  // maximum error of ToJob
   int64_t ToJob(int64_t own_ns) const {
     return own_ns + offset_ns + static_cast<int64_t>(drift * static_cast<double>(own_ns - middle_ns));
   }
 };
 
 struct HostClock {
-  // In chronological order; empty if the clock shares no operation with the first host's.
+  // In chronological order; empty if no chain of shared operations leads to the reference clock.
   std::vector<ClockEpoch> epochs;
   bool aligned() const { return !epochs.empty(); }
 };
@@ -35,17 +35,18 @@ class Clocks {
  public:
   explicit Clocks(const Timing& timing);
 
-  // Indexed by TimedRank::clock. The job's time is that of the first aligned host's clock.
+  // Indexed by TimedRank::clock. The job's time is that of the reference clock: the first, or the second if the first
+  // was set.
   std::vector<HostClock> clocks;
 
   bool Aligned(size_t rank_index) const { return clocks[timing_.ranks[rank_index].clock].aligned(); }
   // Converts a rank's own time to the job's time; returns it unchanged if the rank's clock is not aligned. If a clock
-  // was set back, a time that occurred twice counts as the later one.
+  // was set back, a time that occurred twice counts as its second occurrence.
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
   // Returns the maximum error of ToJob; -1 if the clock is not aligned.
   int64_t Uncertainty(size_t rank_index, int64_t own_ns) const;
 
-  // Fills Verdict::clocks with the hosts of the bundle, if there is more than one clock.
+  // Fills Verdict::clocks if at least two clocks are aligned.
   void Fill(Verdict* verdict) const;
 
  private:
@@ -77,7 +78,7 @@ class Clocks {
   static const ClockEpoch& EpochAt(const HostClock& clock, int64_t own_ns);
 
   const Timing& timing_;
-  // Indexed by communicator. Empty once the clocks are aligned.
+  // Sorted by communicator. Empty once the clocks are aligned.
   std::vector<Shared> shared_;
   std::vector<Seen> seen_;
   std::vector<std::vector<uint32_t>> comms_of_clock_;  // first shared_ entry of each communicator that the clock is in

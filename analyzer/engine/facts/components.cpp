@@ -49,7 +49,6 @@ Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>&
   return found;
 }
 
-// Finds the components of the wait graph without outgoing edges.
 void WaitGraph::FindSinks() {
   const Components found = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },

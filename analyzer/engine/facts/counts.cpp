@@ -19,7 +19,7 @@ using ring::CallKind;
 using Counts = std::vector<int64_t>;
 
 constexpr size_t kFew = 2;         // if more ranks of one role differ, there is a different reason
-constexpr size_t kReferences = 6;  // number of ranks with the same role that a rank is compared with
+constexpr size_t kReferences = 6;  // approximate number of ranks with the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
 
 bool AtMost(const Counts& a, const Counts& b) {
@@ -32,11 +32,11 @@ bool AtMost(const Counts& a, const Counts& b) {
 struct Counted {
   int32_t rank = -1;
   std::vector<int64_t> role;   // number of the role, then each lane that is counted
-  std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
+  std::vector<Counts> places;  // newest first: at the capture, and before each recorded call
 };
 
-// What is counted together: the collectives of a kind of communicator, or its sends to (or receives from) the peer at
-// this distance. A framework counts all its sends and receives together.
+// Calls that are counted together: the collectives of a kind of communicator, or the sends to (or receives from) a
+// peer. A framework counts all sends and receives together.
 using Lane = std::array<int64_t, 3>;  // kind of communicator, kind of call, distance
 
 Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::CallKind kind, int32_t peer) {
@@ -46,11 +46,12 @@ Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::Cal
           by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
 
-// Reads the rank's counts at up to `most` places; nothing if it is in two communicators of one kind.
+// Reads the rank's counts at up to `most` places. Returns nothing if they are not comparable: two communicators of one
+// kind, fewer than two lanes, or a damaged file.
 std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
   const Rank& rank = model.bundle.ranks[index];
-  // In a framework's file, counters precede entries. So if the file is truncated in its entries, it still shows the
-  // rank's place, but not how the rank got there.
+  // In a framework's file, counters precede entries. So a file truncated in its entries still shows the rank's place,
+  // but not how the rank got there.
   if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
   std::map<Lane, int64_t> lanes;
@@ -67,7 +68,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (IsFramework(rank)) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
     } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
-      // An exchange among many ranks omits peers for which there is no data, so its program does not show the counts.
+      // In an exchange among many ranks, the calls depend on the data, so their counts are not compared.
       for (const PeerCount& p : ms.peers) {
         add(m, CallKind::kSend, p.peer, p.sends);
         add(m, CallKind::kRecv, p.peer, p.recvs);
@@ -95,7 +96,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   return program;
 }
 
-// Returns whether a rank with these counts cannot be on the same path through the program as the sibling.
+// Returns whether a rank with these counts cannot be on the path of `sibling`, a rank with the same role.
 bool Contradicts(const Counts& counts, const Counted& sibling) {
   for (const Counts& c : sibling.places) {
     // All older places are behind `c`.
@@ -105,7 +106,8 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return false;
 }
 
-// Returns whether the two programs never pass a common place. With dynamic batching, for example, this is intended.
+// Returns whether a recent place of `a` contradicts the path of `b`. With dynamic batching, for example, this is
+// intended.
 bool Differ(const Counted& a, const Counted& b) {
   constexpr size_t kEnough = 64;
   const size_t places = std::min(kEnough, a.places.size());
@@ -113,8 +115,8 @@ bool Differ(const Counted& a, const Counted& b) {
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
-// Returns the communicators of a rank that the other is not in. Ranks for which this list is the same have equal
-// counts, so together they are one piece of evidence.
+// Returns the communicators of a rank that the other is not in. Ranks with equal lists have equal counts, so together
+// they are one piece of evidence.
 std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
   std::vector<uint32_t> apart;
   for (const Membership& ms : model.bundle.ranks[rank_index].memberships) {
@@ -206,7 +208,7 @@ bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other)
 }
 
 // Returns a member, other than the peer, that waits for a call of this kind from this rank; null if there is none. A
-// rank that used the wrong peer keeps the right one waiting.
+// rank that used the wrong peer keeps the right peer waiting.
 const Member* WhoElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const std::vector<Member>& members = model.comms[comm].members;
   const auto found = std::ranges::find_if(
@@ -221,7 +223,7 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   const Membership& ms = rank.memberships[op.membership];
   const Member* peer = IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
-  // The cheap questions come first: in an all-to-all, many ranks wait for one.
+  // The cheap checks come first, because many ranks may wait for one rank.
   const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);
   if (!apart && !WentOn(model, rank_index, op, peer->rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);

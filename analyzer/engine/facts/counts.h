@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-// Returns indexes into Model::ranks, ascending: ranks whose counts never occur in the program of the ranks with their
-// role. The counts of one program only grow, so of any two places in it, one is earlier. The places in between are
-// known as far as the records reach. A rank that is ahead in one communicator and behind in another skipped or added a
-// call. A rank whose counts lie between those of two consecutive places also did so. Names at most two ranks of a role,
-// and needs a majority of at least three.
+// Returns indexes into Model::ranks, ascending: ranks with counts that never occur in the program of the ranks with
+// their role. The counts of one program only grow, so of any two places in it, one is earlier. A rank that is ahead in
+// one communicator and behind in another skipped or added a call. So did a rank with counts between those of two
+// consecutive recorded places. Names no rank of a role with fewer than three ranks, and at most two, a minority, of
+// other roles.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
-// Takes a rank's send or receive in flight that has no counterpart. Returns whether the call was meant for another
-// member, which waits for such a call of this rank. Either of two facts is enough. First, the peer and that member both
-// issued a collective that the rank issued after the call. Second, the peer itself waits (`peer_waits`), and the two
-// ranks have only this call for each other, although both exchanged with others.
+// Returns whether a rank's send or receive in flight without counterpart was meant for another member, which waits for
+// such a call of this rank. Either of two facts is enough. First, the peer and that member both issued a collective
+// that the rank issued after the call. Second, the peer itself waits (`peer_waits`), and the two ranks have only this
+// call for each other, although both exchanged with others.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool peer_waits);
 
 }  // namespace lockstep

@@ -47,7 +47,7 @@ Bundle Pipelines(int count) {
 
 std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
 
-// An all-to-all leaves out a peer for which a rank has no data.
+// In an all-to-all, a rank skips a peer to which it has nothing to send.
 TEST(Counts, AnExchangeAmongManyLeavesOutPeers) {
   Bundle b = Pipelines(4);
   Communicator& all = b.comms.emplace_back();
@@ -153,7 +153,8 @@ TEST(Counts, AnotherProgramNeedsAgreeingPeers) {
   EXPECT_EQ(Other(third), std::vector<int32_t>{2});
 }
 
-// Ranks 0 and 1 make the rounds of their pair together. Rank 2's pair has its own number, and rank 3 left no data.
+// Ranks 0 and 1 make the rounds of their pair together. Rank 2's pair has its own number of rounds, and rank 3 left no
+// data.
 TEST(Counts, MembersOfOneCommunicatorAreOneWitness) {
   Bundle b = Rounds();
   b.comms.push_back(b.comms[0]);

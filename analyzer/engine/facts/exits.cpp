@@ -35,8 +35,9 @@ End EndOf(const Process& p) {
 
 bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal == SIGKILL; }
 
-// Returns whether a launcher killed what was left of the job. In that case, SIGKILL ended more processes than ended
-// otherwise, and no process runs. On a host with both kinds of ends, SIGKILL did not come first.
+// Returns whether a launcher killed what was left of the job: no process runs, and SIGKILL ended more processes than
+// ended otherwise. At least one host has both kinds of ends, and SIGKILL came first on none. Ends by other signals of a
+// launcher do not count.
 bool RestWasKilled(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>>
       first;  // first end by SIGKILL, first other end
@@ -73,6 +74,7 @@ bool IsPyTorch(const Rank& rank) {
   return std::ranges::any_of(threads, [&](const ThreadStack& t) { return named(t.name()); });
 }
 
+// Builds the graph of waits between ranks, directly or through collectives.
 class Builder {
  public:
   explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()), unseen_(model.ranks.size()) {
@@ -87,8 +89,8 @@ class Builder {
   }
 
  private:
-  // Adds the oldest operation of each communicator that is not known to be complete; later ones add no information.
-  // Operations need not be in flight, because a watchdog aborts communicators before it ends the process.
+  // Adds the oldest unfinished operation of each communicator; later ones add no information. Aborted communicators
+  // count, because a watchdog aborts communicators before it ends the process.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     absl::flat_hash_map<uint32_t, const Op*> oldest;
@@ -122,8 +124,8 @@ class Builder {
       for (const Member& m : model_.comms[comm].members) {
         unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[m.rank_index].damaged);
         if (m.rank_index < 0) continue;
-        // A process's GPU work ends with the process. So others also wait for an ended member in operations that it had
-        // already entered.
+        // A process's GPU work ends with the process. So others also wait for an ended member in operations that the
+        // member had entered.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
         if (ended || m.arrived < seq) lacking.push_back(static_cast<uint32_t>(m.rank_index));
       }
@@ -136,7 +138,7 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;                  // same index: whether it waits for, or contains, a member without data
+  std::vector<bool> unseen_;                  // same index: waits for (rank) or has (collective) a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
@@ -145,7 +147,7 @@ bool GpuFailed(const Rank& rank) {
   return std::ranges::any_of(rank.streams, [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// The time at which the first process of each host (name and boot) crashed, was killed or aborted in its own code.
+// Returns, for each host (name and boot), when the first process crashed, was killed, or ended in its own code.
 // Processes of one host share a clock, so their order is exact.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
@@ -185,8 +187,7 @@ std::vector<bool> FindConsequences(const Model& model) {
   }
   if (dead == 0) return consequence;
   const Builder builder(model);
-  // A process that aborts in its own code was not waiting. A process that waited for a rank without data gave up
-  // because of that rank. A watchdog ends a process whose operation takes too long.
+  // A process that waited for a rank without data gave up because of that rank.
   auto gave_up_waiting = [&](size_t r) {
     return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) ||
            EndedByWatchdog(model, r).waited_ns >= 0;
@@ -200,7 +201,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     return it != first_crash.end() && it->second + least < rank.process.ended_mono_ns;
   };
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
-  // The components are ordered so that each comes after those that it waits for.
+  // Each component comes after the components that it waits for.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
       [&](uint32_t v, size_t k) { return edges[v][k]; });
@@ -227,12 +228,11 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = end_of(r);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) {
-      // Launchers also end processes with SIGKILL. In that case, the process that was killed first was not waiting for
-      // the others.
+      // A launcher may have sent SIGKILL to a process that waited, after another process of the host had crashed.
       consequence[r] = KilledHard(model.bundle.ranks[r].process) && gave_up_after_crash(r);
       continue;
     }
-    // Among ended processes that waited for each other, one that was in its own code ended first.
+    // Among ended processes that waited for each other, a process in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);

@@ -1,6 +1,6 @@
-// Finds processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, and
-// launchers end the rest. The evidence is the waits and the order of ends on one host, never the times of different
-// hosts.
+// Finds processes that ended because another process had: a framework's watchdog aborts ranks that wait for a dead
+// rank, and launchers end the rest. The evidence is the waits and the order of ends on one host, never the times of
+// different hosts.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,27 @@ namespace lockstep {
 // ring outlives it. Also false if unknown.
 bool EndedWaiting(const Rank& rank);
 
-// Processes of one host that ended within this time may have been ended by one signal to all of them.
+// One signal may have ended all processes of a host that ended within this time.
 constexpr int64_t kEndedTogether = 50'000'000;
 
-// Returns, for each rank index, whether the process ended because of another. It waited, directly or through others,
-// for one that had ended; or a launcher's signal or a watchdog (see below) ended it. Or it gave up waiting after
-// another process of its host crashed, and its own GPU reported no error. A crash never counts as a consequence.
-// SIGKILL does only if a launcher killed what was left of the job, or if the process waited while another of its host
-// crashed.
+// Returns, for each rank index, whether the process ended because of another. There are three cases. It waited,
+// directly or through others, for a process that had ended or a rank without data. A watchdog (see below) ended it, or
+// a launcher's signal if not all ended so. It gave up waiting after another process of its host crashed, and its own
+// GPU reported no error. A crash never counts as a consequence. SIGKILL does only if a launcher killed the rest of the
+// job, or if another process of the host crashed more than kEndedTogether before a waiting process.
 std::vector<bool> FindConsequences(const Model& model);
 
-// The end of a process by a watchdog. The process aborted after one of its threads had been in an operation for at
-// least a minute. The process ended because of what it waited for.
+// The end of a process by a watchdog: a waiting process died of SIGABRT at least a minute after it entered its oldest
+// operation in flight.
 struct WatchdogEnd {
-  // Time from the call of the oldest operation in flight to the process's end. -1 if no watchdog ended the process.
+  // Time from that entry to the process's end. -1 if no watchdog ended the process.
   int64_t waited_ns = -1;
   bool pytorch = false;  // PyTorch's watchdog, according to the names of threads; otherwise an unknown framework's
 };
 WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index);
 
 // Adds to Verdict::ruled_out which processes were ended by watchdogs, and after how long. Adds the same to the evidence
-// of findings whose culprits are among them.
+// of findings that name such a process.
 void SayWatchdogEnds(const Model& model, Verdict* verdict);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ using lockstep::testing::Culprits;
 using testing::HostFault;
 using testing::Job;
 
-// Rank `dead` ends as given. Then all others abort, although by their clocks they ended earlier.
+// Rank `dead` ends as given. Then all others end, although by their clocks they ended earlier.
 Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
   Job job(2, 2, 2, 6);
   job.ranks[dead].host_fault = how;
@@ -90,8 +90,8 @@ TEST(Exits, TheFirstRankToDieIsDistinguishedFromItsVictims) {
   }
 }
 
-// All ranks aborted their operations and created new communicators in the same processes. That a rank did not reach the
-// last operation of the old communicators does not mean that it made different calls.
+// All ranks aborted their operations and created new communicators in the same processes. A rank that did not reach the
+// last operation of the old communicators did not make different calls.
 TEST(Exits, CommunicatorsAbortedBeforeARestartAreNotCompared) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = HostFault::kStall;
@@ -147,8 +147,8 @@ TEST(Exits, GpuProgressAfterTheProcessDiedIsReported) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
-// GPU marks are off, and all ranks made the same calls. All CPU threads except one wait for their GPUs; the remaining
-// process exited with status 0 or is stopped.
+// GPU progress markers are off, and all ranks made the same calls. All CPU threads except one wait for their GPUs; the
+// remaining process exited with status 0 or is stopped.
 TEST(Exits, TheOnlyRankGoneOrStoppedWhileOthersWaitForGpusIsNamed) {
   constexpr int64_t kNow = 1'000'000'000'000, kSecond = 1'000'000'000;
   for (const bool stopped : {true, false}) {
@@ -187,7 +187,6 @@ TEST(Exits, ExitingEarlyIsACause) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
-// A launcher also ends processes with SIGKILL.
 TEST(Exits, WhoeverEndedBeforeTheLauncherKilledTheRestIsTheCause) {
   for (const HostFault how : {HostFault::kExit, HostFault::kDie}) {
     Bundle b = AllEnded(5, how, 9, "tp");
@@ -246,8 +245,6 @@ TEST(Exits, TwoCrashesAreTwoCauses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
 }
 
-// A process that gave up waiting for a rank without data did so because of that rank. A process that aborts in its own
-// code does not wait.
 TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
   for (int dead : {5, 7}) {
     for (const char* comm : {"tp", "pp"}) {
@@ -283,8 +280,8 @@ TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
   EXPECT_GE(v.findings(0).confidence(), 0.9);
 }
 
-// Returns the job after watchdogs ended it ten minutes later: every process that waited, and the culprit's own process
-// if its GPU is stuck.
+// Returns the job after watchdogs aborted waiting processes `after_ns` after their last calls, and a launcher ended the
+// others. If `only` is given, the other ranks still run.
 Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std::vector<int32_t>& only = {}) {
   Bundle b = job.Run();
   for (Rank& r : b.ranks) {
@@ -292,7 +289,7 @@ Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std
     const bool waits = r.threads[0].wait != ring::CallKind::kNone;
     r.threads[0].name = thread;
     r.process.life = Life::kKilled;
-    r.process.signal = waits ? 6 : 15;  // the launcher ends processes that are not waiting
+    r.process.signal = waits ? 6 : 15;  // SIGTERM of the launcher
     r.process.ended_mono_ns = r.threads[0].last_call_ns + after_ns;
     for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
   }
@@ -327,7 +324,7 @@ TEST(Exits, ProcessesThatWatchdogsEndedAreConsequences) {
                               : "PyTorch's watchdog ended 7 processes"))
           << v.DebugString();
       EXPECT_TRUE(Says(v, "a consequence"));
-      // If the culprit's own process is among these, its end is explained.
+      // If the watchdogs ended the culprit's process, too, the finding explains its end.
       bool explained = false;
       for (const Evidence& e : v.findings(0).evidence())
         explained |= absl::StrContains(e.text(), "'s process after 10 min: this is a consequence, not the cause");
@@ -372,7 +369,7 @@ TEST(Exits, ARankThatLeftTheTrainingLoopIsNamed) {
   EXPECT_NE(v.findings(0).summary().find("left the training loop"), std::string::npos);
 }
 
-// All ranks have made the same calls. One has left, and the others wait for their GPUs, whose progress is not recorded.
+// All ranks have made the same calls. Some have exited, and the others wait for their GPUs, without progress markers.
 TEST(Exits, ARankThatLeftIsNamedWithoutGpuMarkers) {
   const auto ended = [](const std::vector<int>& leave, int64_t waited_s) {
     Job job(2, 2, 2, 4);

@@ -13,20 +13,20 @@
 namespace lockstep {
 namespace {
 
-// At least this share of a part's ranks must be culprits, and at least this share of the culprits must be ranks of the
-// part.
+// A thing is common to the culprits if at least kNearlyAll of its ranks are culprits, and at most kFewOthers of the
+// culprits are outside it.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
-// A fault of a rail can be distinguished from a fault of one host if the rail has at least this many hosts.
+// With fewer hosts, a fault of a rail cannot be distinguished from a fault of one host.
 constexpr int32_t kRailHosts = 3;
 
 // Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and
-// their network ports. The number is the GPU's index. If all ranks of a host have the same index (each sees one GPU),
-// the number is the position of the GPU's PCI address among all addresses of the job. Hosts of one kind have the same
-// addresses. Without addresses, the number is the rank's number on its host.
+// their network ports. The number is the GPU's index, if indexes distinguish the ranks of hosts. Otherwise (each
+// process sees one GPU), it is the position of the GPU's PCI address among all addresses of the job, because hosts of
+// one kind have the same addresses. Without addresses, it is the local rank.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
-      indexes;  // host -> indexes of its GPUs, ranks with a known index
+      indexes;  // host -> indexes of its GPUs, number of ranks with a known index
   std::set<std::string_view> addresses;
   for (const Rank& rank : bundle.ranks) {
     if (rank.host.empty()) continue;
@@ -111,8 +111,9 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
 
 namespace {
 
-// A communicator is on a rail if all its members are, and they are on several hosts. Returns null unless nearly all
-// stuck communicators are on one rail, on at least three hosts, and (nearly) no working communicator is on this rail.
+// Returns the rail with nearly all stuck communicators, on at least three hosts, and with (nearly) no working
+// communicator; null if there is none. A communicator is on a rail if all its members are, and they are on several
+// hosts.
 const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
@@ -160,7 +161,8 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     for (int32_t r : ranks) ++good_of[r];
   }
   const auto all_bad = static_cast<int32_t>(bad.size());
-  // A communicator crosses a thing if it has members on both sides. A stuck communicator may also lie inside the thing.
+  // A communicator crosses a thing if it has members inside and outside. A stuck communicator may also lie inside the
+  // thing.
   std::vector<int32_t> bad_here(things.things.size()), good_out(things.things.size());
   std::vector<size_t> inside(things.things.size());
   const auto count = [&](const std::vector<std::vector<int32_t>>& lists, bool outwards, std::vector<int32_t>* counts) {
@@ -180,7 +182,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   };
   count(bad, false, &bad_here);
   count(good, true, &good_out);
-  // Finds one rank that is in all stuck communicators, and in few working ones that span hosts.
+  // Finds one rank that is in all stuck communicators, and in few working ones.
   std::vector<int32_t> common;
   for (size_t r = 0; r < bad_of.size(); ++r) {
     if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
@@ -195,7 +197,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.certain = true;
     return out;
   }
-  // Finds the smallest thing that all stuck communicators cross and (nearly) no working ones do.
+  // Finds the smallest thing that nearly all stuck communicators touch and nearly no working ones cross.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {
@@ -266,7 +268,7 @@ std::vector<std::vector<int32_t>> Together(const std::vector<Cause*>& stuck) {
   return sets;
 }
 
-// If one host or switch explains all operations that every member entered but none finishes, makes one finding of them.
+// If one rank, host, switch, rack or rail explains all stuck operations, makes one finding of them.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<std::vector<int32_t>> bad;
   std::vector<Cause*> stuck;
@@ -279,8 +281,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
   // There is no evidence of working communicators here, and two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
-  // If one operation of a batch is blocked, all are. So a host or switch that is not the only explanation for the
-  // batches is not a finding either.
+  // If one operation of a batch is blocked, all are. So only an explanation for whole batches counts.
   if (const auto batches = Together(stuck); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
     if (!again.certain || again.thing != crossing.thing) return;
@@ -304,9 +305,9 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// Handles several communicators of one size that hang at once, without a known explanation. A fault of something that
-// they share, like a switch or the network, is likelier than several separate faults. The recording does not show which
-// side is at fault, so all their ranks become one set.
+// Joins the causes of communicators of one size that hang at once, without a known explanation. A fault of something
+// that they share, like a switch or the network, is likelier than several separate faults. The recording does not show
+// which side is at fault, so all their ranks become one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
   std::map<std::pair<int32_t, bool>, size_t> holder;  // maps (size, point to point) to the cause to keep
   for (size_t i = 0; i < causes->size(); ++i) {

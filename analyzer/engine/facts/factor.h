@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// The ranks behind each host, switch, rack and rail of the job. Includes only things with at least two ranks, but not
-// all ranks.
+// The ranks of each host, switch, rack and rail of the job. Includes only things with at least two ranks but not all,
+// switches and racks of several hosts, and rails if the job has three hosts.
 class Things {
  public:
   explicit Things(const Bundle& bundle);
@@ -28,26 +28,26 @@ class Things {
   std::vector<Thing> things;                   // smaller kinds first
   std::vector<std::vector<uint32_t>> of_rank;  // indexes of the things that a rank belongs to
 
-  // Returns the smallest thing that contains nearly all culprits and whose members are nearly all culprits. Null if
-  // there is none, or more than one. `culprits` are indexes into Bundle::ranks.
+  // Returns the smallest thing that contains nearly all culprits, and in which nearly all ranks are culprits. Null if
+  // there is none, or fewer than two culprits. `culprits` are indexes into Bundle::ranks.
   const Thing* CommonTo(const std::vector<int32_t>& culprits) const;
 };
 
-// What stuck (or slow) communicators cross and working ones do not: the smallest set of ranks that explains them. Each
-// entry has the ranks of one communicator or pair.
+// What stuck (or slow) communicators cross and working ones do not: the smallest set of ranks that explains them.
 struct Crossing {
   std::vector<int32_t>
-      ranks;  // indexes into Bundle::ranks, ascending: all ranks of the suspect thing in stuck communicators
+      ranks;  // the suspects: indexes into Bundle::ranks, ascending. Of a thing, only ranks in stuck communicators.
   const Things::Thing* thing = nullptr;  // null for a single rank or a plain set
   bool certain = false;                  // nothing else explains the stuck communicators
 };
+// Each entry of `bad` (stuck or slow) and `good` has the ranks (indexes) of one communicator or pair.
 Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                       const std::vector<std::vector<int32_t>>& good);
 
-// Sets Cause::factor to this thing and this number of culprits.
 void SetFactor(const Things::Thing& thing, size_t culprits, Cause* cause);
 
-// Combines causes of one kind whose culprits share a thing, and sets Cause::factor.
+// Combines stuck operations if one thing explains all, or if communicators of one size hang at once. Sets Cause::factor
+// of causes if the culprits share a thing.
 void FoldByFactor(const Model& model, std::vector<Cause>* causes);
 
 }  // namespace lockstep

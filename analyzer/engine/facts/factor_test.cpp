@@ -130,7 +130,7 @@ TEST(Factor, ASwitchIsNamedIfItsHostsShareNothingElse) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-// Operations that cross two switches are stuck at both. At one switch, one rank less left data, which does not make
+// Operations that cross two switches are stuck at both. At one switch, one rank fewer left data, which does not make
 // that switch a likelier cause.
 TEST(Factor, MissingDataDoesNotDecideBetweenTwoSwitches) {
   Bundle bundle = Cluster();
@@ -220,8 +220,8 @@ TEST(Factor, StuckPairsOfParallelPipelinesAreOneSet) {
   EXPECT_LE(causes[0].grade, GRADE_OPEN);
 }
 
-// A batch of sends and receives ends as a whole. A host that is in every pair is not at fault if the neighbors' hosts
-// are in every batch, too.
+// A batch of sends and receives ends as a whole. A host in every pair is not at fault if the neighbors' hosts are in
+// every batch, too.
 TEST(Factor, AHostInEveryBatchIsNotNamedIfItsNeighborsAreToo) {
   Bundle bundle = Cluster();
   bundle.comms.resize(5);

@@ -17,7 +17,7 @@ using ring::CallKind;
 constexpr size_t kMostFrames = 256;
 
 struct WaitName {
-  std::string_view begin;  // the name after "cuda", "cu" or "hip"
+  std::string_view begin;  // begin of the name after "cuda", "cu" or "hip"
   CallKind kind;
 };
 // Functions that wait for the device, and functions that put work on a stream and wait if the launch queue is full.

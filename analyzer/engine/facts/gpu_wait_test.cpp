@@ -48,8 +48,8 @@ TEST(GpuWait, IsRecognizedByTheNamesOfCudaAndHip) {
   for (const auto& each : kCases) EXPECT_EQ(GpuWaitOf(each.function), each.kind) << each.function;
 }
 
-// Eight ranks; rank 3 stops before a data-parallel operation. Its peers wait for their GPUs after that operation, and
-// no record shows this wait. They have not reached their next tensor-parallel operation.
+// Eight ranks; rank 3 stops before a data-parallel operation. The other ranks wait for their GPUs after that operation,
+// and no record shows this wait. They have not reached their next tensor-parallel operation.
 Bundle Unseen() {
   Job job(2, 1, 4, 6);
   job.ranks[3].host_fault = HostFault::kStall;
@@ -96,7 +96,7 @@ TEST(GpuWait, AFullLaunchQueueMakesARankAVictim) {
   EXPECT_EQ(Culprits(verdict.findings(0)), std::vector<int32_t>{3});
 }
 
-TEST(GpuWait, IsTheSameAtTheSecondLook) {
+TEST(GpuWait, MustBeTheSameInBothSamples) {
   Bundle bundle = Unseen();
   LetWait(&bundle, "__sched_yield");
   Rank& rank = bundle.ranks[0];

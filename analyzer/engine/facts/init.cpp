@@ -44,7 +44,7 @@ class Finder {
     }
     JoinStrays(&found);
     // A partly read file may have lost later operations of the communicator. So an unfinished creation counts only if a
-    // thread is inside it, or a complete record shows it as well.
+    // thread is inside it, or an undamaged file shows it.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::ranges::none_of(p.waiting, [&](int32_t r) {
         const Rank& rank = bundle_.ranks[r];
@@ -59,7 +59,7 @@ class Finder {
   }
 
  private:
-  // There is one creation for each root communicator, and one for each (parent, ordinal) of splits with any color.
+  // (communicator, 0) for a root communicator; (parent, ordinal) for a split, which is one creation for all colors.
   using Key = std::pair<uint32_t, uint32_t>;
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
@@ -150,8 +150,8 @@ class Finder {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       const int32_t r = members[m].rank_index;
       if (entered.contains(r)) continue;
-      // A rank that passed no color gets no communicator, so the record may not show which communicator it is
-      // splitting. Any call of this kind counts.
+      // A rank that passed no color gets no communicator, so its record may not show the parent. Then any call of this
+      // kind counts.
       const bool inside =
           r >= 0 && std::ranges::any_of(
                         bundle_.ranks[r].threads, [&, &memberships = bundle_.ranks[r].memberships](const auto& t) {
@@ -180,8 +180,8 @@ class Finder {
     return std::ranges::none_of(p.waiting, [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
-  // Joins two creations of one size whose members would fill each other's free places. They are one communicator,
-  // created with two unique ids. The larger part counts as the right one.
+  // Joins two creations of one name and size if the members of one fit the free places of the other. Both are one
+  // communicator, created with two unique ids. The larger part counts as the right one.
   void JoinStrays(std::vector<PendingCreation>* found) const {
     std::map<std::pair<int32_t, std::string>, std::vector<size_t>> alike;
     for (size_t i = 0; i < found->size(); ++i) {
@@ -205,8 +205,7 @@ class Finder {
           if (place != home) home = SIZE_MAX;
           if (home == SIZE_MAX) break;
         }
-        // If these two creations are the only ones of their kind, it does not matter whether the missing ranks are
-        // known.
+        // If these two creations are the only ones of their kind, the missing ranks need not be known.
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
           PendingCreation& right = (*found)[home];

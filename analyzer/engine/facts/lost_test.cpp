@@ -38,7 +38,7 @@ void OwnStreamForTensorParallelism(Job* job) {
   }
 }
 
-// Adds tickets of each stream, as rings have them. Only each rank's newest `keep` calls are still recorded.
+// Adds tickets of each stream, as in rings. Keeps only each rank's newest `keep` calls.
 void Overwrite(size_t keep, Bundle* b) {
   for (Rank& rank : b->ranks) {
     std::map<uint32_t, int64_t> issued;
@@ -57,8 +57,7 @@ void Overwrite(size_t keep, Bundle* b) {
   }
 }
 
-// All tensor-parallel peers except one have begun an operation. The GPU of the remaining one has completed everything
-// that it began.
+// One GPU completed everything that it began, and did not begin an operation that its tensor-parallel peer has begun.
 TEST(Lost, AGpuThatDidNotStartItsPeersOperationIsNamedWithoutARecord) {
   for (int rank : {0, 2, 5}) {
     for (const bool one : {true, false}) {
@@ -135,7 +134,7 @@ Bundle PeerThatGaveUp() {
 
 TEST(Lost, ARankThatGaveUpWaitingForADeadRankIsNotACauseWithoutTheCallsRecord) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";  // times do not show which of the two ended first; only the wait does
+  b.ranks[4].host = "another";  // only the wait shows which process ended first, not the times of two hosts
   const Model model(b, {});
   EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end must count";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);
@@ -347,7 +346,7 @@ TEST(Lost, ACompletedCallWithoutARecordMayHaveBeenAnotherCall) {
 }
 
 // All four ranks reduce together. Rank 1, whose file is truncated, counts the others' current reduction as completed
-// and is in the next. So it made another call. The others are not stuck by themselves and do not keep rank 1 waiting.
+// and is in the next. So rank 1 made another call, and the other ranks are not at fault.
 TEST(Lost, TheOnlyRankThatCompletedTheOthersCallIsNamedDespiteATruncatedFile) {
   auto dump_of = [](int rank) {
     const int64_t done = rank == 1 ? 8 : 7;

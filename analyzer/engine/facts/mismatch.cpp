@@ -19,8 +19,8 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
-// Returns true if a call is wrong in any case, because its kind cannot have these sizes in that communicator. Returns
-// false if not all members of the communicator are known, because its size is then unknown, too.
+// Returns whether the call is wrong by itself, because its kind cannot have these sizes in that communicator. False if
+// the communicator may have unknown members.
 bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
   const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
@@ -42,7 +42,7 @@ bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std
 
 struct Seen {
   int64_t seq;
-  int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share one)
+  int32_t nth;  // index among the rank's calls with this number (calls of a framework's batch share a number)
   int32_t rank;
   const Op* op;
 };
@@ -58,7 +58,7 @@ bool Identical(const Op& a, const Op& b) {
 }
 
 // A class of calls that agree with each other. Sources record different facts about a call, so a call with few known
-// facts may agree with calls that differ from each other. So a call is added only if it agrees with every form in the
+// facts may agree with calls that differ from each other. A call is added only if it agrees with every form in the
 // class.
 class Alike {
  public:
@@ -72,7 +72,7 @@ class Alike {
     calls_.push_back(&s);
     return true;
   }
-  // Returns one form of this class and one of another class that differ. There is such a pair, because otherwise the
+  // Returns a form of this class and a form of another class that differ. There is such a pair, because otherwise the
   // later class would not have been created.
   std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
     for (const Seen* own : forms_) {

@@ -41,19 +41,18 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     stalled |= s.stalled;
     set_back_ |= s.set_back;
   }
-  // If a rank's clock was set back, the age of its operations is unknown, but the ages on ranks that wait for it are
-  // known. If no rank moves, the rank may have been stuck for long.
+  // If a rank's clock was set back, the age of its operations is unknown. If no rank moves, the rank may have been
+  // stuck for long.
   stalled |= set_back_ && std::ranges::none_of(ranks, &RankView::seen_moving);
-  // A process that ended because of another one is judged by its last activity. A text reports such a process as ended
-  // because its peers missed it.
+  // A process that ended because of another process counts as running, in the state of its last activity.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
   }
 }
 
-// Names of communicators of one class differ only in their numbers ("tp_0", "tp_3"), even if nothing is known about
-// their creation.
+// Communicators of equal size whose names differ only in numbers ("tp_0", "tp_3") form a class. Without a name, the
+// order of creation defines the class.
 void Model::Classify(const Communicator& comm, CommView* view) const {
   std::string pattern, names;
   bool numbered = false;
@@ -68,7 +67,7 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
     }
   }
   if (pattern.empty() || pattern == "#") {
-    // If members are inferred from use, their number does not separate classes.
+    // If members are inferred from use, sizes do not separate classes.
     const bool sized = comm.ordinal == 0 || !sizes_inferred_;
     view->klass =
         absl::StrCat(sized ? comm.size : 0, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
@@ -78,8 +77,8 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
   if (numbered) view->names = std::move(names);
 }
 
-// Infers members that no source names. The communicator of all ranks is numbered like the job, and groups of a regular
-// layout have equal steps.
+// Infers the global ranks of members that no source contains. In the communicator of all ranks, they equal the member
+// ranks. Other groups are assumed to have equal steps, unless the known members contradict this.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
   if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
@@ -126,7 +125,7 @@ void Model::BuildComms() {
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
   }
-  // Facts about each of a rank's communicators, from one pass over the operations.
+  // Sequence numbers of each membership's recorded collectives.
   struct Recorded {
     int64_t newest = kNone, oldest = kUnknown;
   };
@@ -167,8 +166,8 @@ void Model::BuildComms() {
       member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
-  // A member that has data but no record of this communicator yet. If only a stack shows that a rank waits, the
-  // operation is unknown.
+  // For a member without a record of the communicator: returns the rank's index. -1 if the rank has no data, or only a
+  // log that omits groups, or a stack that does not show in which operation the rank waits.
   auto index_of = [&](int32_t number) {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
@@ -190,7 +189,7 @@ void Model::BuildComms() {
 
 bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
   if (IsCollective(op.kind)) return NeedsEveryMember(op.kind) && comms[CommOf(rank, op)].least_arrived < op.seq;
-  // A small send may complete before it is received, but not while the process waits for the GPU after it.
+  // A small send may complete before its receive is issued, but not if the process has waited for the GPU since.
   const RankView& view = ranks[&rank - bundle.ranks.data()];
   if (op.kind == CallKind::kSend && (view.host != HostState::kInWait || view.thread->wait_since_ns < op.enter_ns))
     return false;
@@ -241,8 +240,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // A process that was ended with the job does not reveal the cause, and neither does a process found gone like all
-  // others. It is judged by its last activity.
+  // A process that was ended with the job, or is gone like all others, does not count as dead: that would hide its last
+  // activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled || EndedWell(rank) ||
                      (rank.process.life == Life::kGone && (anyone_runs_ || IsFramework(rank)));
   SetHost(index, ended && !rank.process.consequence);
@@ -276,7 +275,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
     bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
-    // No rank waits for an operation that was given up on purpose. A watchdog that gives up also ends the process.
+    // No rank waits in a communicator that the program aborted or destroyed. A watchdog that aborts also ends the
+    // process.
     const CommState state = rank.memberships[op.membership].state;
     if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);
@@ -314,8 +314,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may have no capture time or no clock. An operation of unknown age does not count as old if other
-    // members know its age.
+    // A damaged file may have no capture time or no clock. The rank's operations do not count as old if other ranks
+    // know ages.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
@@ -425,8 +425,8 @@ size_t CountBefore(const Model::Exchanges::Lane& lane, uint32_t index) {
 }
 
 // Finds the last collective that both ranks completed before the operation, and returns how many entries of each lane
-// precede it. Both must have exchanged equally often since the first collective that both recorded: then all earlier
-// ones have matched. `sure`: there are at least two such collectives.
+// precede it. Returns nullopt if there is none, or if one rank has exchanged more often than the other since the first
+// such collective of a communicator. Sets `sure` if a communicator has two such collectives.
 std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t rank, uint32_t index,
                                                    const Model::Exchanges::Lane& lane, int32_t peer,
                                                    const Model::Exchanges::Lane& other, bool* sure) {
@@ -460,10 +460,10 @@ std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t r
 
 }  // namespace
 
-// A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
-// its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
-// were overwritten, both sides count from the last collective that they completed together. If no such collective is
-// recorded, the oldest unfinished operations of both sides are assumed to match.
+// A framework counts the sends and receives of a rank over all peers, so the numbers of the two sides differ. But the
+// n-th send still matches the n-th receive. If older records were overwritten, both sides count from the last
+// collective that they completed together. If no such collective is recorded, the oldest unfinished operations of both
+// sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
@@ -510,7 +510,7 @@ bool Model::WaitsForCall(const Member& member, CallKind kind, int32_t peer) cons
       return op.membership == member.membership && op.kind == OtherSideOf(kind) && op.root_or_peer == peer && holds(op);
     });
   };
-  // The peer may have issued later calls, which match the earlier ones of the member.
+  // The peer may have issued the counterpart of the oldest operation, but not that of a later one.
   return !units.empty() && any(units[0], [](const Op&) { return true; }) &&
          std::ranges::any_of(units, [&](const Unit& unit) {
            return any(unit, [&](const Op& op) { return Met(member.rank_index, op) != true; });
@@ -526,7 +526,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
   for (const PeerCount& p : ms.peers) {
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
-  // Operations queued in a group that is still open are counted but not launched.
+  // The counts include operations in a group that is still open, which are not launched.
   const bool open = std::ranges::any_of(rank.threads, [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
@@ -584,7 +584,7 @@ std::string NumberedName(const Bundle& bundle, const Op& op) {
   std::string name = OpName(bundle, op);
   if (IsPointToPoint(op.kind) && (name.find("->") != std::string::npos || name.find("<-") != std::string::npos))
     name = op.kind == CallKind::kSend ? "send" : "recv";
-  // Calls that are not operations are not counted.
+  // Only operations can have sequence number 0.
   const bool counted = op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)));
   return counted ? absl::StrCat(name, " #", op.seq) : name;
 }

@@ -1,7 +1,7 @@
-// The bundle in the form that the analysis needs. Shows how far each rank is in each communicator, and what it has in
-// flight, in order. Built once and read by every later stage. Holds references into the bundle, which must outlive it.
-// Several threads may read it. Only one thread may look up counterparts of sends and receives, because those tables are
-// built on first use.
+// The bundle in the form that the analysis needs. Shows how far each rank is in each communicator, and the rank's
+// operations in flight, in order. Built once and read by every later stage. Holds references into the bundle, which
+// must outlive it. Several threads may read it. But only one thread may look up roles or counterparts of sends and
+// receives, because those tables are built on first use.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-// Returns whether the data is a framework's, or a log's. It does not show where the process is.
+// Returns whether the data is from a framework's dump or a log. Such data does not show where the process is.
 inline bool IsFramework(const Rank& rank) { return rank.source == Source::kFlightRecorder; }
 
 // What is known about a member of a communicator.
@@ -40,10 +40,10 @@ struct Member {
 
 // A member's part in an operation, as far as its data shows.
 struct MemberState {
-  const Op* op = nullptr;    // its own record of the operation
+  const Op* op = nullptr;    // the member's record of the operation; null if none
   uint32_t unit = kNoIndex;  // index into RankView::in_flight
   bool issued = false;
-  bool completed = false;  // by its record, or by its counters if there is no record
+  bool completed = false;  // according to the record, or to counters if there is no record
   bool InFlight() const { return unit != kNoIndex; }
 };
 
@@ -52,22 +52,22 @@ struct CommView {
   int64_t least_arrived = INT64_MAX;  // minimum over the members that have data
   int64_t most_arrived = kNone;       // maximum over all members
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
-  // Class of the communicator. Equal for all communicators created at the same place of the program on other ranks.
+  // Equal for communicators that ranks created at the same place of the program, according to names or order.
   std::string klass;
   uint32_t kind = 0;           // number of the class: an index into Model::kinds
-  uint32_t parent = kNoIndex;  // the communicator that it was split or shrunk from, if known
+  uint32_t parent = kNoIndex;  // the communicator that was split or shrunk; kNoIndex if none or unknown
   bool used_for_p2p = false;
 };
 
-// Operations that start together: a single call, an explicit group, or a framework's coalesced batch. Its operations
-// are unordered.
+// Operations that start together, in any order: a single call, an explicit group, or a framework's coalesced batch.
 struct Unit {
   std::vector<uint32_t> ops;  // indexes into Rank::ops in program order
   int64_t enter_ns = 0;
 };
 
+// Where the CPU threads of a rank's process are.
 enum class HostState : uint8_t {
-  kUnknown,    // the source does not contain this fact
+  kUnknown,    // not recorded by the source
   kElsewhere,  // in no NCCL call and no CUDA wait
   kInCall,     // inside an NCCL call
   kInWait,     // waits for the GPU
@@ -111,12 +111,12 @@ inline bool EndedWell(const Rank& rank) {
   return rank.recorder_state == ring::RecorderState::kCleanExit &&
          (process.life == Life::kGone || process.life == Life::kUnknown);
 }
-// The same, and the process did not end because the job was being ended.
+// Like EndedWell, but false if the process ended because the job was being ended.
 inline bool EndedByItself(const Rank& rank) { return EndedWell(rank) && !rank.process.consequence; }
 
-// Returns whether the rank's record shows which operations completed, so that its other operations are known to be
-// unfinished. Some recorders never see a completion and report every operation as scheduled; a log of calls contains no
-// completions. `op` is one of the rank's operations, or null.
+// Returns whether the rank's record shows which operations completed. If so, all other operations are unfinished. Some
+// recorders never see a completion and report every operation as scheduled; a log of calls contains no completions.
+// `op` is one of the rank's operations, or null.
 bool CompletionsAreRecorded(const Rank& rank, const Op* op);
 
 class Model {
@@ -147,7 +147,6 @@ class Model {
   const Op* FindCollective(const Member& member, int64_t seq) const;
   // Returns the member's records with that number, as indexes into Rank::ops. A framework's batch has several.
   std::span<const uint32_t> CollectivesAt(const Member& member, int64_t seq) const;
-  // Returns the member's part in collective `seq`.
   MemberState StateOf(const Member& member, int64_t seq) const;
   // Returns the peer's part in a rank's send or receive.
   MemberState StateOf(int32_t rank_index, const Op& op, const Member& peer) const;
@@ -156,27 +155,29 @@ class Model {
   const Roles& roles() const;
   // The sends and receives of a rank, except those that failed.
   struct Exchanges {
-    using Lane = std::vector<uint32_t>;  // indexes into Rank::ops, by number; a framework's in the order of its records
+    using Lane = std::vector<uint32_t>;  // indexes into Rank::ops; frameworks: in record order, otherwise by number
     absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>, Lane> lanes;  // by membership, kind and peer
-    std::vector<bool> whole;  // by membership: a framework's records contain all of them
+    std::vector<bool> whole;  // by membership: whether a framework's records contain all of these operations
     const Lane* Find(const std::tuple<uint32_t, ring::CallKind, int32_t>& of) const {
       const auto at = lanes.find(of);
       return at == lanes.end() ? nullptr : &at->second;
     }
   };
   const Exchanges& ExchangesOf(int32_t rank_index) const;
-  // Returns send or receive number `seq` between the member and `peer`, or null if it is not recorded.
+  // Returns the member's send or receive number `seq` with `peer`, or null if not recorded. Frameworks do not number by
+  // peer: for them, returns the oldest such operation in flight.
   const Op* FindPointToPoint(const Member& member, ring::CallKind kind, int32_t peer, int64_t seq) const;
-  // Returns how many operations of this direction the member has issued with `peer`, or kUnknown if the source does not
-  // count.
+  // Returns how many operations of this direction the member has issued with `peer`, without those in open groups.
+  // kUnknown if not counted.
   int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
-  // Returns the peer's counterpart of a rank's send or receive. `counted` is true if both records contain all sends and
-  // receives between the two, so null means not issued.
+  // Returns the peer's counterpart of a rank's send or receive, or null. `counted` is set to true if a framework's
+  // records suffice to match the two sides by counting. Null then means that the peer has not issued it.
   const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
   // Returns whether the peer issued the counterpart of a rank's send or receive, or nullopt if the calls are not
   // counted.
   std::optional<bool> Met(int32_t rank_index, const Op& op) const;
-  // Returns whether the member waits for a call of this kind by `peer`, which is not known to have issued all of them.
+  // Returns whether the member's oldest unit in flight waits for a call of this kind by `peer`, and the peer may not
+  // have issued all such calls that the member needs.
   bool WaitsForCall(const Member& member, ring::CallKind kind, int32_t peer) const;
   // Returns the operation's index in RankView::in_flight of that rank, or kNoIndex.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
@@ -188,8 +189,8 @@ class Model {
       for (const uint32_t i : unit.ops) look(bundle.ranks[rank_index].ops[i]);
     }
   }
-  // Returns how long before its data was taken the rank entered or completed the operation. kUnknown if the time of the
-  // data is unknown, or if a wall clock was set back in between.
+  // Returns the time from the operation's entry to the capture of the rank's data. kUnknown if the capture time is
+  // unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
     if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
@@ -197,12 +198,12 @@ class Model {
   }
   // Returns true if the operation was issued so shortly before the rank's data was taken that its absence on other
   // ranks proves nothing yet. A framework records an operation when it is enqueued, so its age includes time in the
-  // queue. An operation also counts as young if two earlier ones of its communicator took as long.
+  // queue. An operation also counts as young if two earlier operations of its communicator took as long.
   bool Young(const Rank& rank, const Op& op) const {
     const int64_t age = Age(rank, op);
     if (bundle.known_stalled || age == kUnknown) return false;
     const RankView& view = ranks[&rank - bundle.ranks.data()];
-    // A GPU works through its queue: an operation cannot have been stuck for longer than since the one before it ended.
+    // A GPU runs a stream in order: an operation cannot have been stuck since before the previous one ended.
     const int64_t before = op.stream < view.finished_ns.size() ? view.finished_ns[op.stream] : 0;
     if (std::min(age, rank.captured_ns - std::max(before, op.started_ns)) < options_.late_after_ns) return true;
     const std::vector<int64_t>& longest = view.longest_ns;
@@ -236,7 +237,7 @@ class Model {
   std::vector<bool> shares_process_;  // for each rank: whether another rank is in the same process
   bool anyone_runs_ = false;
   bool sizes_inferred_ = false;  // some communicator has only the members that were seen to use it
-  bool ages_told_ = false;       // the capture time of some completely read rank is known
+  bool ages_told_ = false;       // the capture time of some rank without damage is known
   bool set_back_ = false;        // some operation is in flight on a clock that was set back later
 };
 
@@ -246,15 +247,16 @@ std::map<int32_t, std::vector<std::pair<uint32_t, int32_t>>> UnseenMembers(const
 // Returns the first `most` global ranks of the job that left no data, ascending.
 std::vector<int32_t> RanksWithoutData(const Bundle& bundle, size_t most);
 
-// Without GPU progress markers, it is unknown which operation a process waits for. Returns how long such a process has
-// waited for its GPU; -1 if it does not, or if the time is unknown.
+// Returns how long the process has waited for its GPU, if there are no GPU progress markers to show in which operation.
+// -1 if it does not wait, or if the time is unknown.
 inline int64_t WaitedForUnseenWork(const Rank& rank, const RankView& view) {
   const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
                      rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
   return waits ? rank.captured_ns - view.thread->wait_since_ns : -1;
 }
 
-// Returns the number of the rank's first collective on the communicator, and of the one after those that it completed.
+// Return the number of the rank's first collective on the communicator, and of the first one that it has not completed.
+// NextOf requires that `completed` is not kUnknown.
 inline int64_t FirstOf(const Membership& ms) { return ms.first_seq >= 0 ? ms.first_seq : 1; }
 inline int64_t NextOf(const Membership& ms) { return ms.completed != kNone ? ms.completed + 1 : FirstOf(ms); }
 

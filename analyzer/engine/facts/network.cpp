@@ -27,7 +27,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
       steps.push_back(step);
     }
   }
-  // Sorts by how long each has been stuck, because clocks of different hosts are not comparable.
+  // Sorts by duration, because times of different hosts are not comparable.
   auto waited = [&](const StuckStep& step) {
     return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
   };
@@ -41,7 +41,7 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
     if (receive.op->send || receive.op->state != ProxyState::kRecvWait || receive.peer_index < 0) continue;
     for (const StuckStep& send : steps) {
       if (!send.op->send || send.rank_index != receive.peer_index || send.peer_index != receive.rank_index) continue;
-      // The sender has handed over the receiver's step, or does not know that the waiting receiver has space.
+      // The sender waits in the receiver's step, or in an older step.
       if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
       const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
       if (!Contains(links, link)) links.push_back(link);

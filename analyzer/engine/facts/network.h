@@ -18,12 +18,12 @@ struct StuckStep {
   const NetworkOp* op = nullptr;
 };
 
-// Returns the network steps that wait in collective `seq` of the communicator, longest wait first. kUnknown means any
-// collective; for a send or receive, `seq` is ignored.
+// Returns the network steps that wait in collective `seq` of this kind, longest wait first. kUnknown means any number.
+// If `kind` is a send or receive, returns those of all sends and receives.
 std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallKind kind, int64_t seq);
 
-// Returns pairs of ranks (sender, receiver; as indexes) whose data was sent but not received: both ends wait only for
-// the network.
+// Returns pairs of ranks (sender, receiver; as indexes) between which data does not arrive: both ends wait only for the
+// network.
 std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>& steps);
 
 // Returns evidence of kind NETWORK_STEP.

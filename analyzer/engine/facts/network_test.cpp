@@ -71,7 +71,7 @@ TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {
   ASSERT_NE(stuck.world, kNoIndex);
   stuck.Wait(2, 6, true, ProxyState::kSendWait, 13);
   stuck.Wait(6, 2, false, ProxyState::kRecvWait, 13);
-  // Others wait because of the two ranks: their senders have nothing to send yet.
+  // Other steps wait because of ranks 2 and 6: rank 6 has nothing to send yet.
   stuck.Wait(0, 6, false, ProxyState::kRecvWait, 14);
   stuck.Wait(6, 0, true, ProxyState::kSendGpuWait, 14);
   const Verdict verdict = Analyze(stuck.bundle);

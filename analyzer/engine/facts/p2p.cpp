@@ -21,7 +21,7 @@ struct Place {
 
 using Arguments = std::pair<int64_t, uint8_t>;  // count, datatype
 
-// What members at the same place of the class's communicators passed: how many members, and what most of them passed.
+// How many corresponding members of communicators of the class made a call, and the arguments that most of them passed.
 struct Vote {
   int total = 0, for_usual = 0;
   Arguments usual = {-1, 0};
@@ -31,8 +31,7 @@ class Siblings {
  public:
   explicit Siblings(const Model& model) : model_(model) {}
 
-  // Returns whether only the rank at this place passes these arguments, while the corresponding ranks agree on
-  // different ones.
+  // Returns whether more than half of the corresponding ranks (three or more, with this one) agree on other arguments.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&

@@ -20,7 +20,8 @@ constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
 bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// If the results for two samples are equal, the process is in the same wait.
+// Returns the outermost wait and its callers. If the results for two samples are equal, the process is in the same
+// wait.
 std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
   return OutermostAndCallers(stack, IsPeerWait);
 }
@@ -95,7 +96,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
     out.where = Whereabouts::kStopped;
     return out;
   }
-  // If reading the stack was refused, it contains only a sentence about the kernel function.
+  // If reading the stack was refused, `stack` contains only the kernel function.
   const bool refused = !process.stack_refused.empty() || OnlyKernel(process.stack);
   const std::vector<std::string>& stack = refused ? process.python_stack : process.stack;
   if (stack.empty()) return out;
@@ -105,7 +106,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   const bool in_main = !wait.empty();
   if (!in_main) wait = WaitInBackward(process, stack);
   if (wait.empty()) {
-    // Python frames do not show whether the backward pass, or a split or replicated module, waits for other ranks.
+    // Python frames do not show whether the backward pass, or a sharded or replicated module, waits for other ranks.
     const auto may_wait = [](const std::string& frame) {
       return IsBackward(frame) || Holds(frame, "torch/nn/parallel/") || Holds(frame, "torch/distributed/fsdp/") ||
              Holds(frame, "torch/distributed/tensor/");
@@ -129,7 +130,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
 
 namespace {
 
-// Returns whether something took evidence from the process. A kernel log beside other logs is no such evidence.
+// Returns whether evidence was taken from the process itself. A kernel log alone does not count.
 bool LookedAt(const Process& process) {
   const ProcessEvidence* const evidence = process.evidence.get();
   return evidence != nullptr &&

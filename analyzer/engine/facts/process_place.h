@@ -30,29 +30,26 @@ struct ProcessPlace {
   std::string wait;  // for kWaits: the function in which it waits
 };
 
-// Returns the outermost of these frames and its callers; empty if there is none.
+// Returns the outermost frame that `is` accepts, and its callers; empty if there is none.
 std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& stack, bool (*is)(std::string_view frame));
 
 // Returns whether a stack frame is a wait for other ranks or for a GPU.
 bool IsPeerWait(std::string_view frame);
 
-// Returns whether the process is no longer there.
+// Returns whether the process ended or disappeared.
 inline bool HasEnded(const Process& process) {
   return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
 }
 
-// Parses the frames of a stack.
 google::protobuf::RepeatedPtrField<Frame> ParseFrames(const std::vector<std::string>& stack);
 
-// Returns whether any call of the rank is known.
 bool HasCalls(const Rank& rank);
 
 ProcessPlace PlaceOfProcess(const Process& process);
 
-// Returns whether no calls of these ranks are known, and the data contains only stacks, or the reasons why there are
-// none.
+// Returns whether no calls are known, and the data contains a stack or other evidence from a process.
 bool OnlyProcessesKnown(const Bundle& bundle);
-// Returns whether the process of each rank was examined while it ran, and none had the recorder.
+// Returns whether each rank's process was examined or has ended, at least one was examined, and none had the recorder.
 bool ProcessesLookedAt(const Bundle& bundle);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ constexpr size_t kAnchorTries = 256;
 // Number of ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// The number of differences that are checked against other ranks of the role, and the approximate number of those
+// For each role: the number of differences that are checked against other ranks, and the approximate number of these
 // ranks.
 constexpr size_t kMostAsked = 512, kSample = 64;
 // For this many differences, all ranks of the role are counted, because a sentence states the number.
@@ -60,7 +60,7 @@ class Aligner {
   // Returns whether both are the same call from the same place in the code. An unknown place counts as the same.
   bool SamePlace(const Token& a, const Token& b) const { return SameCall(a, b) && SameSite(*a.op, *b.op); }
 
-  // Returns how many consecutive calls agree from here on. The end of a record agrees with everything.
+  // Returns how many consecutive calls agree from here on, at most kLookAhead. Stops at the end of a record.
   size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
     size_t n = 0;
     while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
@@ -69,8 +69,8 @@ class Aligner {
     return n;
   }
 
-  // Like Run, for a call that `late` issues later than `early`. Returns how many consecutive calls agree from there on,
-  // or 0 if `late` never issues the call.
+  // Like Run, if `late` issues the call `early[i]` some calls later. Also counts that call and those in between.
+  // Returns 0 if these calls differ, or if `late` does not issue the call soon.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -104,8 +104,9 @@ class Aligner {
     return {};
   }
 
-  // Fills in the divergence of two differing programs in cases where only the members of communicators show it. The
-  // rank's call is an extra one if the program is known to continue differently after the sibling's call.
+  // If the two programs alone did not show the divergence, asks the members of communicators. If others wait for the
+  // rank in the sibling's call, its own call is an extra one if the sibling's record continues after that call.
+  // Otherwise, the rank skipped that call.
   void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
     if (c->same || c->divergence || !WentElsewhere(rank, *c->b, c->j, (*c->a)[c->i])) return;
     const bool known = Continuation(*c->a, c->i) + 1 < c->a->size();
@@ -158,8 +159,7 @@ class Aligner {
         ++i, ++j, ++agreed;
         continue;
       }
-      // Compares how both continue if the other rank's next call was skipped, a call was added, or this call was
-      // changed.
+      // Compares how both continue if `b` skipped, added or changed a call.
       const size_t ahead = Continuation(a, i);
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
@@ -177,7 +177,7 @@ class Aligner {
       d.sibling = a[i].op;
       d.own = b[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
-      // Calls on the same communicator with different arguments.
+      // Both are collectives of one kind of communicator, or both are sends or receives.
       const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
       // NOLINTBEGIN(bugprone-branch-clone): the order matters
       if (moved > skipped && moved > extra && moved > changed + 1) {
@@ -220,8 +220,8 @@ class Aligner {
     return like_first == like_second ? -1 : like_second;
   }
 
-  // Returns whether others wait for the rank in the call that its siblings made. The rank itself must wait in a later
-  // call that most of those concerned are not in.
+  // Returns whether others wait for the rank in `sibling`, the call of ranks with its role. The rank itself must wait
+  // in a call that most members are not in.
   bool WentElsewhere(int32_t rank_index, const Segment& own, size_t at, const Token& sibling) const {
     const Member* missing = model_.MemberOfKind(rank_index, sibling.klass);
     const auto waits = std::find_if(own.begin() + static_cast<std::ptrdiff_t>(at), own.end(),
@@ -260,7 +260,7 @@ class Aligner {
     return 2 * std::ranges::count_if(members, is_in) < static_cast<ptrdiff_t>(members.size());
   }
 
-  // Returns whether `a` also makes the remaining calls of `b`, only some of them later.
+  // Returns whether `a` also makes the next calls of `b`, but some calls later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
     const size_t whole = std::min(kLookAhead, b.size() - j);
@@ -285,8 +285,8 @@ class Aligner {
     return false;
   }
 
-  // Returns the position after which `a` shows how it continues. Usually that is i. If the record ends there because
-  // the rank waits there, returns the last earlier position at this place of the program.
+  // Returns a position after which `a` shows how the program continues. Usually that is i. If the record ends at i,
+  // returns the last earlier position with an equal call and predecessor, if any.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -299,8 +299,7 @@ class Aligner {
   const bool hung_;
 };
 
-// Returns the call that most members of a communicator made at that number, and sets whether others differ. Null if
-// unknown.
+// Returns the call that most members of a communicator made at that number, or null. Sets whether members differ.
 const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* differ) {
   constexpr size_t kMostCalls = 8;  // if there are more different calls, there is no majority
   std::vector<std::pair<const Op*, size_t>> calls;
@@ -335,8 +334,8 @@ uint32_t CommOfKind(const Model& model, int32_t rank_index, uint32_t kind) {
   return member == nullptr ? kNoIndex : model.CommOf(*member);
 }
 
-// Returns the program from the call that is `back` calls before `like` in its lane. Contains at least two calls; empty
-// if they are not recorded.
+// Returns the program from the call that is `back` numbers before `like`. Contains at least two calls; empty if they
+// are not recorded.
 std::span<const Token> From(const Model& model, const Program& program, const Token& like, int64_t back) {
   const int64_t seq = like.op->seq - back;
   const bool collective = IsCollective(like.op->kind);
@@ -358,12 +357,12 @@ std::span<const Token> From(const Model& model, const Program& program, const To
 
 // How the other ranks of a role continued after the last call before a difference. Members of its communicator made
 // that call together. Ranks of other communicators count only if they also continued like this rank after the earlier
-// calls, because the rest have their own numbers of rounds. The members of such a communicator make its calls together,
-// so they count as one vote.
+// calls, because the others may repeat calls a different number of times. The members of such a communicator make its
+// calls together, so they count as one vote.
 struct Votes {
   size_t own = 1, reference = 0;                         // votes for the rank that differs, and for the reference
-  size_t fellows_own = 0, fellows_reference = 0;         // how many of them are members
-  const Program* fellow = nullptr;                       // a member that continued like the rank that differs
+  size_t fellows_own = 0, fellows_reference = 0;         // votes of members only
+  const Program* fellow = nullptr;                       // a member that continued like the differing rank
   std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
 
@@ -375,8 +374,9 @@ int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
   return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
 }
 
-// The fellows are the members with which this rank would have made its sibling's call. Returns whether most of them
-// made the rank's own call after the same number of those calls. If so, they have their own number of rounds.
+// The fellows are the members with which this rank would have made its sibling's call. Returns whether most fellows
+// made the rank's own call after the same number of calls on that communicator. If so, they repeat calls a different
+// number of times by design.
 bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
     return false;
@@ -397,7 +397,7 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   return 2 * alike > others;
 }
 
-// The call that the rank added, changed or moved, or that it skipped although its siblings made it.
+// The call that the rank added, changed or moved, or the sibling's call that the rank skipped.
 struct AtIssue {
   AtIssue(const Model& model, const Divergence& d)
       : own(d.type != Divergence::Type::kSkipped), op(own ? d.own : d.sibling) {
@@ -429,7 +429,7 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
 }
 
 // Returns whether the rank is the only member with data of the communicator in which it skipped or added a call. If so,
-// it is unknown whether that communicator has its own number of rounds.
+// the other members may do the same by design.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
   const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
@@ -462,8 +462,8 @@ class Family {
     found_.push_back(d);
   }
 
-  // If only two ranks differ, each is evidence against the other. In that case, the ranks that wait for one of them
-  // decide, otherwise their earlier calls.
+  // Of only two ranks, each is evidence against the other. The ranks that wait for one of the two decide; otherwise,
+  // the earlier calls of both.
   void ComparePair() {
     const Aligner::Comparison c = aligner_.Compare(programs_[0], programs_[1]);
     if (c.same) return;
@@ -504,8 +504,7 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If all members continued in the same way, they have their own number of rounds or their own sizes. In that
-      // case, one of them shows the program.
+      // If all members continued in the same way, they do so by design, and one of them shows the program.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();
@@ -518,18 +517,18 @@ class Family {
       if (c.divergence && 2 * agreeing_ > programs_.size()) Add(*c.divergence, agreeing_, c.divergence->by_history);
       return;
     }
+    // If both sides have equally many votes, the earlier calls of both decide.
     const int keeps = aligner_.Precedent(c);
     const bool by_history = votes.own == votes.reference;
     if (votes.own > votes.reference || (by_history && keeps == 1)) {
       AddThoseWhoTurned(own, c, by_history);
     } else if (c.divergence && (keeps == 0 || (votes.own < votes.reference && !IsAlone(model_, *c.divergence)))) {
-      // If the evidence is equal on both sides, the earlier calls of both decide.
       if (step_ > 1 && counted_++ < kMostCounted) votes = Ask(1, own, c);
       Add(*c.divergence, votes.like_reference.size(), by_history);
     }
   }
 
-  // This rank followed the program. The ranks that continued like the reference left the program.
+  // For a rank that followed the program: adds the ranks that continued like the reference, because they left it.
   void AddThoseWhoTurned(const Program& own, const Aligner::Comparison& c, bool by_history) {
     const Votes votes = Ask(0, own, c);
     // A communicator with ranks on both sides is evidence for both, but a few ranks do not outvote many.
@@ -563,7 +562,7 @@ class Family {
     return by_arguments ? aligner_.SamePlace(a, b) : SameKindOfCall(a, b);
   }
 
-  // Asks every `step`-th rank; with 0, all ranks, even those that differed earlier.
+  // Asks every `step`-th rank and all fellow members; with 0, all ranks, even those that differed earlier.
   Votes Ask(size_t step, const Program& rank, const Aligner::Comparison& c) const {
     const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
     const bool by_arguments = SameKindOfCall(own, reference);
@@ -593,7 +592,7 @@ class Family {
     return votes;
   }
 
-  // Returns whether both ranks continued with the same kind of call after the last calls like `before`.
+  // Returns whether both ranks continued with the same kind of call after each of the recent calls like `before`.
   bool WereAlike(const Program& a, const Program& b, const Token& before) const {
     constexpr int64_t kEarlier = 3;
     bool any = false;
@@ -625,7 +624,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   for (const auto& [key, programs] : ReadPrograms(model)) {
     for (const Divergence& d : Family(model, aligner, programs).Find()) found.push_back(d);
   }
-  // If several threads of a rank left their program, the first one to leave is used.
+  // If several threads of a rank left their program, the first divergence is used.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::ranges::stable_sort(found, [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);

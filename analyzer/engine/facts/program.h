@@ -15,12 +15,12 @@ struct Divergence {
   enum class Type { kSkipped, kExtra, kChanged, kReordered };
   Type type = Type::kSkipped;
   int32_t rank = -1;  // index into Bundle::ranks
-  // kExtra, kChanged: the call that differs; kSkipped: the call made instead, which may be null.
+  // The call that differs; kSkipped: the call made instead.
   const Op* own = nullptr;
   const Op* sibling = nullptr;  // the call that ranks with the same role issued there
   int32_t sibling_rank = -1;
   int32_t siblings_agreeing = 0;  // number of ranks with the role that followed the reference
-  int32_t family_size = 0;
+  int32_t family_size = 0;        // number of ranks with the role
   // Both sides have equally many ranks, and this rank left the sequence that both followed in earlier steps.
   bool by_history = false;
 };
@@ -32,8 +32,8 @@ inline int Agreed(const int (&votes)[2]) {
 }
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
-// If there are only two such ranks, the reference is the one that continued as both did there earlier. If the job did
-// not hang, swapped calls of two communicators are a divergence, too.
+// Of only two such ranks, the ranks that wait for one of them decide, otherwise the earlier calls of both. Unless
+// `hung` is set, swapped calls of two communicators are a divergence, too.
 std::vector<Divergence> FindDivergences(const Model& model, bool hung = true);
 
 }  // namespace lockstep

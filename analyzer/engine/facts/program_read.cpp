@@ -13,9 +13,8 @@
 namespace lockstep {
 namespace {
 
-// Identifies operations that are numbered together: a communicator's collectives, or its sends to (or receives from)
-// one peer.
-using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
+// Identifies a rank's sends to (or receives from) one peer, which are numbered together.
+using LaneKey = std::tuple<uint32_t, int, int32_t>;  // membership, kind, peer
 
 // A value for each lane of a rank. Collectives, the most frequent operations, are indexed by communicator alone.
 template <typename Value>
@@ -106,7 +105,8 @@ class Reader {
     return IsOfProgram(op) && !given_up_[rank.memberships[op.membership].comm];
   }
 
-  // Returns how often the thread makes each kind of call; empty if there is only one thread.
+  // Fills in the thread's calls. Returns how often the thread makes each kind of call; empty if there is only one
+  // thread.
   CallKinds Fill(const Rank& rank, uint32_t thread, bool several, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};

@@ -23,7 +23,7 @@ using Segment = std::vector<Token>;
 
 struct Program {
   int32_t rank = -1;
-  std::string role;  // same kinds of communicators, same place in the pipeline
+  std::string role;  // see Roles
   std::vector<Segment> segments;
   size_t calls = 0;
 };
@@ -35,8 +35,8 @@ inline bool IsOfProgram(const Op& op) {
          op.state != OpState::kCaptured && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind));
 }
 
-// Programs by role: same kinds of communicators, same place in the pipeline, and a thread with the same calls. A rank
-// has one program for each thread that issues operations. Threads are identified by their calls, not by their number.
+// Returns the programs by role and thread. A rank has one program for each thread that issues operations. Threads are
+// identified by their calls, not by their number.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);
 
 // For each communicator: whether a rank aborted it before creating others. Such a communicator belongs to an earlier

@@ -153,8 +153,8 @@ TEST(Program, RanksThatLeaveACallOutBesideTheirOwnRoundsAreNamed) {
   EXPECT_EQ(Find(texts), (std::vector<Told>{{2, kSkipped, 5}, {4, kSkipped, 5}, {5, kSkipped, 5}}));
 }
 
-// Ranks 1 and 2 skipped the first w. Only ranks 0 to 2 have records complete enough to compare programs, and rank 0 is
-// in the minority. But most members of the world made rank 0's call at that number.
+// Ranks 1 and 2 skipped the first w. Only ranks 0 to 2 have complete records, and rank 0 is in the minority. But most
+// members of the world made rank 0's call at that number.
 TEST(Program, MembersOfTheGroupDecideAgainstRanksWithTheSameRole) {
   const std::string with = "aabwvaabwv", without = "aabvaabwv";
   const std::vector<std::string> texts = {with, without, without, with, with, with, with, with};

@@ -12,11 +12,10 @@ namespace lockstep {
 namespace {
 
 // A group of sends and receives with at least this many peers on one communicator is an exchange among its members. A
-// rank of a pipeline has two peers, no matter how many calls a group contains (for example, one that it never ended).
+// rank of a pipeline has two peers, no matter how many calls a group contains (for example, a group left open).
 constexpr size_t kPeersOfExchange = 3;
 
-// Finds communicators whose members all exchange with each other in groups. Looks only at the newest groups of each
-// rank.
+// Finds communicators with groups of at least kPeersOfExchange peers. Looks only at the newest groups of each rank.
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {
@@ -36,7 +35,7 @@ std::vector<bool> FindExchanges(const Model& model) {
 
 using Neighbors = std::set<std::pair<int, int32_t>>;
 
-// Returns direction and distance of each peer with which the rank exchanges at least that often.
+// Returns direction and distance of each peer with which the rank has at least `least` operations.
 Neighbors NeighborsOf(const Model& model, const Roles& roles, int32_t rank_index, uint32_t membership, size_t least) {
   Neighbors neighbors;
   const Membership& ms = model.bundle.ranks[rank_index].memberships[membership];
@@ -49,7 +48,7 @@ Neighbors NeighborsOf(const Model& model, const Roles& roles, int32_t rank_index
   return neighbors;
 }
 
-// Returns how many members have the most common neighbors.
+// Returns how many members have the most common set of neighbors.
 size_t MostAlike(const Model& model, const Roles& roles, const std::vector<Member>& members) {
   std::map<Neighbors, size_t> alike;
   size_t most = 0;
@@ -84,10 +83,10 @@ Roles FindRoles(const Model& model) {
       const Membership& ms = rank.memberships[m];
       const CommView& view = model.comms[ms.comm];
       const bool pipeline = view.used_for_p2p && !roles.exchanges[ms.comm];
-      // If several communicators of one kind carry sends and receives, a rank's role includes its place in its own.
+      // If several communicators of one kind carry sends and receives, a rank's role includes its member rank.
       const bool place = pipeline && model.kinds[view.kind].size() > 1;
       role.insert({view.kind, -1, place ? ms.member_rank : -1});
-      // Otherwise the rank's role is defined by its neighbors.
+      // Otherwise, its neighbors define the rank's role.
       if (!pipeline || place) continue;
       for (const auto& [kind, distance] : NeighborsOf(model, roles, static_cast<int32_t>(r), m, kRepeated))
         role.insert({view.kind, kind, distance});

@@ -11,10 +11,10 @@ class Model;
 
 struct Roles {
   std::vector<uint32_t> of_rank;  // by rank index: ranks with equal numbers have the same role
-  std::vector<bool> exchanges;    // by communicator: its members all exchange with each other in groups
-  std::vector<bool> rings;        // by communicator: its members have the same peers, counted around it
+  std::vector<bool> exchanges;    // by communicator: groups exchange with many members
+  std::vector<bool> rings;        // by communicator: most members have the same peers, if distances wrap around
 
-  // Returns the distance to the peer, as the programs of that communicator count it.
+  // Returns the distance from the member to the peer. In a ring, it is never negative.
   int32_t Distance(uint32_t comm, int32_t member, int32_t peer, size_t members) const {
     const auto size = static_cast<int32_t>(members);
     return rings[comm] && peer < member ? peer - member + size : peer - member;

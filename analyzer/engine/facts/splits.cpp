@@ -18,7 +18,7 @@ using ring::CommState;
 // Patterns tried per split; the shape of most communicators is among the first few.
 constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
-// Confidence if a whole group, or the rank itself, left no data.
+// The highest grade if a whole group, or the rank itself, left no data.
 constexpr Grade kUnseen = GRADE_GOOD;
 
 // One parent member's part in a split.
@@ -29,6 +29,7 @@ struct Entry {
   int32_t color = 0;
 };
 
+// A regular layout: each communicator (class) has `size` members, `stride` places apart.
 struct Pattern {
   int64_t stride = 1, size = 1;
   int64_t ClassOf(int64_t place) const { return place / (stride * size) * stride + place % stride; }
@@ -162,8 +163,8 @@ class Split {
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
     }
-    // If a member moved into every second communicator, no communicator is exact. In that case, uses sizes between
-    // those seen.
+    // If a member moved into every second communicator, no communicator has the right size. So also tries the mean
+    // size.
     if (!sizes.empty()) {
       const auto middle = static_cast<int64_t>((entries_.size() + children_.size() / 2) / children_.size());
       for (const auto& [stride, count] : strides) {
@@ -226,8 +227,8 @@ class Split {
     return -1;
   }
 
-  // If two communicators claim the same class, the right one is the one whose color follows the rule of the other
-  // classes. Needs such a rule.
+  // If several communicators claim a class, the right one has the color that follows from the other classes: the
+  // class's number, or the lowest place. Does nothing unless exactly one of these rules holds.
   void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
     bool by_order = true, by_place = true;
     int32_t order = 0;
@@ -319,7 +320,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Checks groups with one description in a framework's dumps, if each rank is in one of them: the slices of a layout.
+// Checks groups with one description in a framework's dumps, if no rank is in two of them: the slices of a layout.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;

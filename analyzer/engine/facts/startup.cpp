@@ -20,12 +20,12 @@ namespace {
 constexpr int kMaxCreations = 200;
 constexpr size_t kMaxRanks = 256;
 constexpr size_t kMostNames = 3;
-// A creation that begins more than this long after the previous one belongs to training, not to the start.
+// A pause of at least this length between two creations is training, not part of the start.
 constexpr int64_t kPause = 60'000'000'000;
 // A rank that trails the median member by less than this is not late.
 constexpr int64_t kWorthSaying = 1'000'000'000;
 
-// One member's part in a creation. Times are on its host's clock and are converted to the common clock later.
+// One member's part in a creation. Times are first on its host's clock, and after Align since the job's first entry.
 struct Part {
   int32_t rank = -1;  // index into Bundle::ranks
   uint32_t membership = 0;
@@ -38,7 +38,7 @@ struct Call {
   int32_t made = 0;             // number of created communicators
   int32_t size = 0;             // size of the largest one
   std::vector<Part> parts;
-  int64_t begin = 0, last_in = 0, end = 0;
+  int64_t begin = 0, last_in = 0, end = 0;  // first and last entry, last return; `end` is 0 if not complete
   int32_t last_rank = -1;
   int64_t last_by = 0;
   bool serial = false;
@@ -58,8 +58,8 @@ struct RankPhases {
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };
 
-// Returns how long the CPU thread was in the first operation of each communicator, which creates its connections. An
-// operation in an explicit group returns before its work is done, so it does not count.
+// Returns how long the CPU thread was in the first operations of communicators, which create connections; kNotRecorded
+// if there are none. An operation in an explicit group returns before its work is done, so it does not count.
 int64_t InFirstOperations(const Rank& rank) {
   size_t open = 0;
   std::vector<bool> wanted(rank.memberships.size());
@@ -123,7 +123,7 @@ class StartUpStory {
     return std::ranges::any_of(calls_, [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Finds the offset of each host to the job's time. A host whose clock was not aligned uses its wall clock.
+  // Converts all times to nanoseconds since the job's first entry. Without alignment, uses the host's wall clock.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
@@ -270,7 +270,7 @@ class StartUpStory {
       for (const Place& at : mine) {
         const Part& part = At(at);
         const Call& call = calls_[at.first];
-        // The rank is still inside, so its wait is known only up to the arrival of the last member.
+        // If the rank is still inside, its wait is known only up to the arrival of the last member.
         const int64_t leave = part.leave != 0 ? part.leave : std::max(part.enter, call.last_in);
         const int64_t worked_from = std::clamp(call.last_in, part.enter, leave);
         p.ns[kWaiting] += worked_from - part.enter;

@@ -3,7 +3,7 @@
 //
 // One creation is one call that members must make together: the creation of one root communicator, or one split of a
 // parent. A split creates a child for every color at once, and ranks without a color take part, too. A member waits
-// until the last member has entered, and only then does its own work. The clocks are those of Verdict::clocks.
+// until the last member has entered, and only then does its own work. Times use Verdict::clocks, which must be set.
 #pragma once
 
 #include "analyzer/engine/facts/model.h"
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Fills verdict->start_up if creations were recorded; otherwise adds the reason to not_measured.
+// Fills verdict->start_up if creations were recorded; otherwise adds CREATIONS to `unmeasured`.
 void ExplainStartUp(const Model& model, Verdict* verdict);
 
 }  // namespace lockstep

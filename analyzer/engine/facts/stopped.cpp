@@ -12,9 +12,9 @@ namespace {
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// A single rank that continued (a witness) may itself be the rank that left the program. If others stopped at the same
-// place, processes may only run ahead of their GPUs by different numbers of calls. So kManyPassed times as many ranks
-// must have passed that place.
+// A single rank that continued (a witness) may itself be the rank that left the program, so kWitnessed are needed. If
+// others stopped at the same place, processes may only run ahead of their GPUs by different numbers of calls. So more
+// than kManyPassed times as many ranks must have passed that place.
 constexpr int32_t kWitnessed = 2, kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
@@ -23,8 +23,8 @@ class Comparer {
  public:
   explicit Comparer(const Model& model) : model_(model) {}
 
-  // Returns whether the rank's place in the program can be compared with that of others. Only frameworks' dumps count
-  // sends and receives in the same way and do not record where the process waits.
+  // Returns whether the rank's place in the program can be compared with that of others. Only for frameworks' dumps,
+  // because rings record where the process waits. A rank in two communicators of one kind is not comparable.
   bool Usable(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
     if (!IsFramework(rank) || rank.damaged) return false;
@@ -35,12 +35,12 @@ class Comparer {
 
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
   // if there is none. Earlier calls of the witness prove nothing, because the rank may have taken another path to that
-  // work. A call that no member of the rank's own communicator made proves nothing either, because that communicator
-  // has its own number of rounds. Sets `same` to whether both have the same unfinished work.
+  // work. A call that no member of the rank's own communicator made proves nothing either, because its members may
+  // repeat calls less often. Sets `same` to whether both have the same unfinished work.
   const Op* WentPast(size_t witness, size_t rank, bool* same) const {
     *same = false;
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;
-    size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued
+    size_t after = 1;  // the witness waits in `units[0]`, so it did not continue with that call
     if (!NumberAlike(witness, rank)) return nullptr;
     for (const Unit& unit : own) {
       for (uint32_t i : unit.ops) {

@@ -16,7 +16,7 @@ namespace {
 
 using ring::CallKind;
 
-// Limit for all ranks together. The newest operations show how the job runs now.
+// Limit for all ranks together. Only the newest operations are used.
 constexpr size_t kTimedOps = size_t{4} << 20;
 constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
 constexpr int64_t kMillisecond = 1'000'000;
@@ -121,7 +121,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
 void Timing::FindMeetings() {
   struct Numbers {
     int64_t low = INT64_MAX, high = 0;
-    uint32_t count = 0, begin = 0, end = 0;  // at first, range in `attendance`
+    uint32_t count = 0, begin = 0, end = 0;  // the range in `attendance` before meetings overwrite it
     bool dense() const { return static_cast<uint64_t>(high - low) <= 4 * uint64_t{count}; }
   };
   std::vector<Numbers> comms(model.comms.size());
@@ -145,8 +145,8 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // Sorted by communicator, then by rank. The communicator's first number is the base of a table, because sorting with
-  // a table is faster than comparing.
+  // First sorted by communicator and rank. Then each communicator's entries are sorted by number, if possible by
+  // counting, which is faster than comparing.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
   each([&](Numbers* of, int64_t seq, Attendance who) {

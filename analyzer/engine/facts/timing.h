@@ -1,6 +1,6 @@
-// When operations ran, if that was measured: the newest timed operations of each rank, and the collectives in which
-// timed ranks met. All times are on the ranks' own clocks. The sample is bounded, so later stages take time linear in
-// the number of ranks.
+// Finds when operations ran, if that was measured: the newest timed operations of each rank, and the collectives in
+// which timed ranks met. All times are on the ranks' own clocks. The sample is bounded, so later stages take time
+// linear in the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace lockstep {
 struct TimedOp {
   uint32_t op = 0;  // index into Rank::ops
   uint32_t comm = kNoIndex;
-  int64_t start_ns = 0;  // when the GPU reached the operation; 0 if unknown
+  int64_t start_ns = 0;  // when the operation was reached (see Arrivals); 0 if unknown
   int64_t end_ns = 0;
   int64_t Duration() const { return end_ns - start_ns; }
 };
@@ -26,7 +26,7 @@ struct Attendance {
   uint32_t rank = 0, timed = 0;
 };
 
-// One collective that needs every member, if some members recorded its end: entries [first, first + count) of
+// One collective that needs every member, if at least two members recorded its end: entries [first, first + count) of
 // Timing::attendance.
 struct Meeting {
   uint32_t comm = kNoIndex;
@@ -45,7 +45,7 @@ struct Handover {
 enum class Arrivals : uint8_t {
   kNone,  // nothing: no start times are recorded, and the CPU thread runs ahead of the GPU, or its steps are unknown
   kGpu,   // start times
-  kHost,  // the CPU thread enters each operation only after the previous one has ended, so its entry is the arrival
+  kHost,  // the CPU thread enters each operation only after the previous one has ended, so the entry is the arrival
 };
 
 struct TimedRank {
@@ -68,7 +68,7 @@ class Timing {
   std::vector<TimedRank> ranks;  // indexed as Bundle::ranks
   std::vector<Attendance> attendance;
   std::vector<Meeting> meetings;              // sorted by communicator, then sequence
-  std::vector<Handover> handovers;            // indexed by communicator
+  std::vector<Handover> handovers;            // sorted by communicator
   std::vector<std::string> clock_names;       // host name, or "rank 5" if the host is unknown
   std::vector<uint32_t> first_rank_of_clock;  // index into Bundle::ranks
 
@@ -85,7 +85,8 @@ class Timing {
   void FindHandovers();
 };
 
-// Returns "gpu marks", "events", "profiler" or "framework"; "host" if arrivals are the process's own steps.
+// Returns "gpu marks", "events", "profiler" or "framework"; "host" if arrivals are entries of the CPU thread; empty if
+// there are none.
 std::string ClockText(const Rank& rank, const TimedRank& timed);
 
 // False for times that no clock reports: 0 (not recorded), negative, or so large that sums would overflow.

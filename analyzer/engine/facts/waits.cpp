@@ -14,6 +14,7 @@ constexpr int32_t kBetweenLooks = 2;
 // After this time, the watchdog has noticed a completion.
 constexpr int64_t kNoticed = 2'000'000'000;
 
+// Returns whether the rank is creating a communicator without blocking its CPU thread.
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::ranges::any_of(rank.memberships, [](const Membership& ms) {
     return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
@@ -129,7 +130,7 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // With both kinds of calls in one group, a number up to the last collective's may be a collective's.
+        // If collectives and sends or receives share a group, a number up to `issued` may be a collective's.
         const bool told = !mixed || ms.p2p_completed > ms.issued;
         if (gone && told && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
@@ -138,9 +139,8 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
-          // Sends and receives complete out of order, so records are certainly lost only if they are older than all
-          // remaining ones. A truncated file is missing the last operations, so any operation issued after its end may
-          // be in flight.
+          // Sends and receives complete out of order, so only operations older than all recorded ones are certainly
+          // lost. A truncated file lacks the newest operations, and any of them may be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
@@ -179,7 +179,7 @@ bool WaitGraph::Build(bool forgive) {
   }
   HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
-    // Nothing blocks the rest, so the unnoticed completions explain everything.
+    // If nothing blocks later operations, the operation that peers completed is the cause after all.
     if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
   }
   HoldByFaultyGpus();
@@ -249,9 +249,8 @@ std::vector<bool> WaitGraph::WaitingFor(const std::vector<int32_t>& rank_indexes
   return waits;
 }
 
-// The record does not show which process the rank waits for. If some stuck ranks do not wait outside NCCL, the process
-// belongs to one of those. It owns the store's key, or is missing from the barrier. Otherwise all stuck ranks are
-// named.
+// The record does not show which process the rank waits for. If some stuck ranks do not wait outside NCCL, one of these
+// must set the store's key or enter the barrier. Otherwise all stuck ranks are named.
 bool WaitGraph::HoldFromOutside() {
   constexpr size_t kEnough = 64;  // maximum number of candidates; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
@@ -397,7 +396,7 @@ std::vector<Edge> WaitGraph::WaitsOf(uint32_t index) {
     const bool in_order = queue.stream != kNoIndex || IsFramework(rank);
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
-  // If a GPU did not reach the next operation, the end of the previous one did not merely go unnoticed.
+  // If the GPU did not reach the next operation, the previous one is not merely an unnoticed completion.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   return out;
 }
@@ -455,8 +454,8 @@ void WaitGraph::HoldByFaultyGpus() {
 }
 
 // Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
-// another rank in that counterpart, the two ranks would have finished their part. So the true counterpart is a later
-// one. In that case, returns the node of the peer's queue.
+// another rank there, it would have finished its part with this rank, so the true counterpart comes later. In that
+// case, returns the node of the peer's queue.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
@@ -544,9 +543,9 @@ void WaitGraph::AddCreations() {
     }
     for (int32_t r : creation.waiting) {
       const RankView& view = model_.ranks[r];
-      // A rank that waits for its GPU is not in such a call, even if a damaged record says so.
+      // A rank that waits for its GPU is not in a creation, even if a damaged record says so.
       if (view.host == HostState::kInWait) continue;
-      // The program only polls a non-blocking call.
+      // A process outside NCCL waits only for a non-blocking creation, which it polls.
       if (view.host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
       if (!view.Gone()) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }

@@ -35,7 +35,8 @@ enum class Why : uint8_t {
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  // The operation that the waiting rank is in; null for kOwnGpu, kInit, and the edges of a collective.
+  // The operation that the waiting rank or its GPU is in. Null for creations, kOutside, edges of a collective, and if
+  // the record was lost.
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
   int64_t lost_seq = kNone;  // number of the collective if nobody's record still contains it (`op` is null)
@@ -69,19 +70,19 @@ struct GpuFront {
   bool InExchange() const { return op != nullptr && ring::IsPointToPoint(op->kind); }
 };
 
-// An in-order queue of a GPU: one stream. If the record does not show what each stream started, it is all
-// work that a rank has in flight.
+// An in-order queue of a GPU: one stream. If the record does not show what each stream started, the queue is all work
+// that a rank has in flight.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
   // Overwritten operations that are older than the units. Only counters show them: the communicator and number of the
-  // collectives. At least one of these is in flight. If `overwritten` is set and this is empty, other operations were
+  // collectives. At least one of these is in flight. If `overwritten` is set and `lost` is empty, other operations were
   // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
-  bool overwritten = false, lost_started = false;
-  uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
+  bool overwritten = false, lost_started = false;  // lost_started: the GPU started a lost operation (rings only)
+  uint32_t lost_exchange = kNoIndex;               // communicator of lost sends or receives
   // The watchdog had no time to notice completions before the dump, so operations that peers completed count as
   // complete here, too. `noticed_late` is the number of these units, which are the oldest.
   bool late_to_notice = false;
@@ -98,10 +99,11 @@ struct StoppedHost {
   const Op* next = nullptr;  // the first call of that rank that the stopped rank did not make
 };
 
-// Returns, for each rank index, where similar ranks continued although this rank stopped. Ranks in `distrusted` are not
-// evidence, because their records do not show what their GPUs completed.
+// Returns, for each rank index, where ranks with the same role continued although this rank stopped. Ranks in
+// `distrusted` are ignored, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
+// The model and the mismatches must outlive the graph.
 class WaitGraph {
  public:
   WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches);
@@ -123,13 +125,13 @@ class WaitGraph {
     const auto& ops = model_.bundle.ranks[queue.rank].ops;
     return queue.units.empty() ? nullptr : &ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
   }
-  // -1 for a node of a rank without data and for a collective.
+  // Returns the node's rank index; -1 for a rank without data and for a collective.
   int32_t RankOf(uint32_t node) const {
     return node < hosts_ ? static_cast<int32_t>(node) : node < fixed_ ? queues[node - hosts_].rank : -1;
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
-  // Returns the rank's process and queues.
+  // Returns the nodes of the rank's process and queues.
   std::vector<uint32_t> NodesOf(size_t rank_index) const;
   // Returns the ranks of these nodes, as indexes into Bundle::ranks.
   std::set<int32_t> RanksOf(const std::vector<uint32_t>& nodes) const;
@@ -138,7 +140,7 @@ class WaitGraph {
     return place_of_unit_[first_unit_[rank_index] + unit];
   }
 
-  // Returns for each node whether it waits, directly or through others, for one of these ranks' processes.
+  // Returns for each node whether it waits, directly or through others, for a process or queue of these ranks.
   std::vector<bool> WaitingFor(const std::vector<int32_t>& rank_indexes) const;
 
   // Returns the only member that completed the collective at this front, by its record or counters, as an index into
@@ -150,8 +152,8 @@ class WaitGraph {
   std::vector<std::vector<uint32_t>> back;  // reversed edges
   std::vector<Queue> queues;                // sorted by rank, then by first use
   std::vector<StoppedHost> stopped;         // indexed by rank index
-  // The ends of the graph: others wait for them, and they wait for nobody outside. These are the strongly connected
-  // components that have no outgoing edges and contain a waiting node. Each is ascending.
+  // The ends of the graph: strongly connected components without outgoing edges, if they have several nodes, or others
+  // wait for them, or the process or GPU is stuck by itself. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
   std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
 
@@ -169,7 +171,7 @@ class WaitGraph {
     kBehind,   // its queue still executes something older
     kReached,  // the operation is at the front of its queue
   };
-  // The members of one collective, taken together.
+  // The state of a collective over all members.
   struct Collective {
     uint32_t node = kNoIndex;  // set only if a member has not issued the operation
     // Used only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
@@ -180,8 +182,8 @@ class WaitGraph {
   };
 
   // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
-  // by now. A completion is noticed if the collective is older than a watchdog's interval. It is also noticed if more
-  // operations are in flight behind the collective than can go unnoticed.
+  // by now. That is so if the collective is older than a watchdog's interval, or if more operations are in flight than
+  // can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   void MakeQueues();
   void FindLost(size_t rank_index);
@@ -225,7 +227,8 @@ class WaitGraph {
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
-  // Also sets what the others wait for: `edge` then leads to it. `absent_only`: only a missing rank is evidence.
+  // If the others wait for something, sets the edge's target and reason. `absent_only`: only a rank that has not issued
+  // the operation is evidence.
   Standing StandingOf(const Member& member, const MemberState& state, bool absent_only, Edge* edge);
   bool RecordEnds(const Member& member) const;
   bool LogIsSilent(const Member& member) const;

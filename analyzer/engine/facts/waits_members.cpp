@@ -11,7 +11,7 @@ using ring::CallKind;
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
-  // A group completes as a whole, so an operation that its counterpart has completed does not block it.
+  // A group completes as a whole, so an operation that the peer has completed does not block the group.
   const auto done_there = [&](const Op& op) {
     const Member* peer = IsPointToPoint(op.kind) ? model_.PeerOf(rank, op) : nullptr;
     return peer != nullptr && model_.StateOf(static_cast<int32_t>(rank_index), op, *peer).completed;
@@ -52,8 +52,8 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
-// A log names only the groups whose operations timed out before the process ended. The rank may be in an operation of
-// another group.
+// Returns whether the rank may be in an operation of a group that its log does not name. A log names only groups with
+// operations that timed out before the process ended.
 bool WaitGraph::LogIsSilent(const Member& member) const {
   const auto r = static_cast<size_t>(member.rank_index);
   return model_.bundle.ranks[r].only_active && member.membership == kNoIndex && !model_.ranks[r].in_flight.empty();
@@ -229,7 +229,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
 int32_t WaitGraph::AloneDone(const GpuFront& front) const {
   constexpr int kOthers = 2;
   if (!front.InCollective() || front.comm == kNoIndex) return -1;
-  // Visits the members once per operation, not once for each of them.
+  // Visits the members once per operation, not once per waiting member.
   const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
   if (!fresh) return it->second;
   int32_t alone = -1;

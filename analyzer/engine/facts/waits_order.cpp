@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-// For a queue that did not start its oldest operation. Adds edges to the streams of the same GPU that the queue was
-// made to wait for. If such a wait leads through unrecorded streams, adds what was issued earlier on another stream
-// instead.
+// For a queue that did not start its oldest operation: adds edges to the streams of the same GPU that the queue was
+// made to wait for. If there are none, adds streams with older operations, because the wait may lead through unrecorded
+// streams. Returns whether there are any; `out` may be null.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];

@@ -16,14 +16,13 @@ bool SameName(const Op& a, const Op& b) {
   return a.name == kNoIndex || b.name == kNoIndex ? a.kind == b.kind : a.name == b.name;
 }
 
-// Returns whether the calls are equal in everything that CompareCalls checks, including shapes that are allowed to
-// differ.
+// Returns whether CompareCalls finds no difference, and the names are equal.
 bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && SameName(a, b);
 }
 
-// Returns whether equal sequence numbers mean equal calls in two communicators. This requires that the calls just
-// before `seq` are equal, as far as both members recorded them. Those calls differ in replicas with different numbers
+// Returns whether equal sequence numbers mean equal calls in two communicators. This requires that the last calls
+// before `seq` are equal, as far as both members recorded them. These calls differ in replicas with different numbers
 // of micro-batches or sequence lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
@@ -37,7 +36,7 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return compared;
 }
 
-// Calls `look` with each communicator of this one's class, and with a member's rank and its collectives there.
+// Calls `look` for each recorded member of each communicator in this class, with communicator, rank and collectives.
 template <typename Look>
 void EachOfKind(const Model& model, uint32_t comm, Look look) {
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
@@ -91,8 +90,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const Bundle& bundle = model.bundle;
   const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
   const auto other_than = [](int usual) { return usual < 0 ? -1 : 1 - usual; };
-  // Compares the calls at this number in other communicators of the class, if ranks with the same program number them
-  // equally.
+  // Compares the calls at this number in other communicators of the class, if their preceding calls are equal.
   int at_place[2] = {0, 0};
   for (const uint32_t c : model.kinds[model.comms[comm].kind]) {
     if (c == comm) continue;
@@ -110,8 +108,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     if (usual >= 0) return other_than(usual);
   }
   // As a last resort, counts occurrences anywhere in communicators of this class. Calls with different names are
-  // counted by name, others by their arguments. Sizes prove nothing if nearly every call has its own, or if a record
-  // contains only the newest calls.
+  // counted by name, others by their arguments. Sizes prove nothing if few calls have equal sizes. Names are not
+  // counted in dumps with only unfinished calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};

@@ -10,7 +10,7 @@
 namespace lockstep::replay {
 namespace {
 
-// Returns the position of the communicator's collective `number`; the end of the program if it has fewer.
+// Returns the position of the communicator's collective `number`, from 0; the end of the program if there are fewer.
 std::vector<Call>::iterator FindNumber(Program* program, uint32_t comm, int64_t number) {
   return std::find_if(program->calls.begin(), program->calls.end(),
                       [&](const Call& call) { return call.comm == comm && call.peer < 0 && number-- == 0; });

@@ -30,7 +30,7 @@ Place PlaceOfFinding(const Model& model, const Finding& finding);
 // Returns the changes to try at another rank, if `remedy` helps at a suspect.
 std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
 
-// `variant` is one of `recorded.job`.
+// Corrects the program in `variant`, a variant of `recorded.job`.
 void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant);
 
 // Returns whether the programs make two collectives in opposite orders.
@@ -38,11 +38,12 @@ bool OrdersDiffer(const Program& a, const Program& b);
 
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
 
-// Compares a call with those at the same place of similar communicators.
+// Compares a call with those that corresponding members of communicators of the class made.
 class Siblings {
  public:
   explicit Siblings(const Model& model);
-  // Returns whether most of these passed different arguments. Adds the number of calls looked up to `work`.
+  // Returns whether most of at least three such calls have different arguments. Adds the number of calls looked up to
+  // `work`.
   bool Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const;
 
  private:

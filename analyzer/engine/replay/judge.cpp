@@ -60,7 +60,8 @@ class Trial {
       answer_.proof.set_ranks(static_cast<int64_t>(view_.model.bundle.ranks.size()));
       return Set(Proof::NOT_TRIED, Proof::TOO_MANY_RANKS);
     }
-    // Differing calls need not block any rank, and a rank that creates a communicator may be in no call on one.
+    // The view has no graph if no operation is stuck, even if a rank waits in the creation of a communicator. Differing
+    // calls need no graph.
     std::optional<WaitGraph> own;
     graph_ = view_.graph;
     if (graph_ == nullptr && !IsMismatch(finding.kind())) graph_ = &own.emplace(view_.model, view_.mismatches);
@@ -199,7 +200,7 @@ class Trial {
     next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
-    // Corrects the suspects, first together and then one by one. The number of skipped or added calls is unknown.
+    // Corrects the suspects together. The number of skipped or added calls is unknown, so tries one call, then more.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
     for (;; ++remedy.calls) {
       const Outcome outcome = PlayCounted(Corrected(remedy, suspects, kNoIndex, recorded));
@@ -258,8 +259,8 @@ class Trial {
     return true;
   }
 
-  // Adds ranks that may have kept a suspect without data waiting. Only such a rank and the suspect take part in a call,
-  // and ranks at the same place of similar communicators passed different arguments.
+  // Adds ranks that may have kept a suspect without data waiting: ranks that make a call with the suspect alone, and
+  // pass other arguments than most corresponding ranks.
   void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
     const Siblings siblings(view_.model);
     const auto suspect = [&](int32_t program) {
@@ -280,7 +281,7 @@ class Trial {
     }
   }
 
-  // Returns the job with each of these programs corrected, except one.
+  // Returns the job with each of these programs corrected, except `except`.
   static Variant Corrected(const Remedy& remedy, const std::vector<uint32_t>& programs, uint32_t except,
                            const Recorded& recorded) {
     Variant variant(recorded.job);
@@ -290,7 +291,7 @@ class Trial {
     return variant;
   }
 
-  // The result is in ascending order.
+  // Returns the indexes of the ranks' programs, ascending.
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
     const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
@@ -313,7 +314,8 @@ class Trial {
     return given;
   }
 
-  // With several suspects, either all corrections are needed, or each one alone is enough.
+  // Of several suspects, either all corrections must be needed, or each one alone must be enough. Returns why this is
+  // not so; otherwise WHY_UNSPECIFIED.
   Proof::Why NotAllNeeded(const Remedy& remedy, const std::vector<uint32_t>& suspects, const Recorded& recorded,
                           Proof* proof, Ranks* spared) const {
     if (suspects.size() < 2) return Proof::WHY_UNSPECIFIED;
@@ -351,7 +353,7 @@ class Trial {
       const bool halted = recorded.job.programs[p].host == Host::kHalted;
       (halted ? first : others).push_back(p);
     }
-    // Takes the rest evenly from all remaining ranks.
+    // Takes the other candidates evenly from all remaining ranks.
     const size_t room = options_.most_candidates - std::min(options_.most_candidates, first.size());
     const size_t step = room == 0 ? 1 : (others.size() + room - 1) / room;
     for (size_t i = 0; i < others.size() && room > 0; i += std::max<size_t>(step, 1)) first.push_back(others[i]);
@@ -361,7 +363,7 @@ class Trial {
 
   // Returns whether ranks with the same role made the candidate's calls rather than those of the suspects.
   bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate, const Job& job) {
-    // Few ranks issued calls in the same order as the ranks that the finding names.
+    // The finding names ranks because their order is unusual. A candidate with another order is excluded.
     if (view_.verdict.findings(0).reason() == REASON_OUT_OF_ORDER && !answer_.instead)
       return std::all_of(suspects.begin(), suspects.end(),
                          [&](uint32_t s) { return OrdersDiffer(job.programs[s], job.programs[candidate]); });

@@ -1,6 +1,6 @@
 // Judges a verdict by replay. The verdict is proved under three conditions. First, the recorded calls alone hang in the
-// simulator. Second, the job completes if the suspect is corrected. Third, the same correction of any other rank does
-// not help.
+// simulator. Second, the job completes if the suspect is corrected. Third, correcting another rank instead does not
+// help.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Answer {
   Proof proof;
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> suspects;  // global ranks, ascending
-  bool instead = false;           // the caller chose the suspects, and the finding names others
+  bool instead = false;           // the caller chose the suspects, not the finding
   std::vector<std::string> assumed;
 };
 

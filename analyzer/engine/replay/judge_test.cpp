@@ -240,8 +240,8 @@ TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
   EXPECT_THAT(Ask(bundle).proof.excluded(), ::testing::ElementsAre(0));
 }
 
-// The hosts call in the same order, but one GPU starts the second operation first.
-TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
+// The processes call in the same order, but one GPU starts the second operation first.
+TEST(JudgeTest, GpusThatStartOperationsInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};
   const auto on = [](int comm, int stream) {
@@ -325,7 +325,7 @@ TEST(JudgeTest, ARankWithoutDataMakesTheCallsThatItsPeersWaitFor) {
   EXPECT_THAT(answer.proof.rivals(), ::testing::ElementsAre(4));
 }
 
-// Four pairs exchange. Rank 1 left no data: it has stopped, or rank 0 has sent it more than the other pairs send.
+// Four pairs exchange. Rank 1 left no data. It stopped, or rank 0 sent more than the other pairs do.
 TEST(JudgeTest, ARankThatPassedOddArgumentsToARankWithoutDataIsARival) {
   for (const int64_t sent : {64, 96}) {
     testing::Job job(1, 1, 8, 0);
@@ -360,7 +360,7 @@ TEST(JudgeTest, ARankThatPassedOddArgumentsToARankWithoutDataIsARival) {
   }
 }
 
-// The program of rank 3 is added while that of the first rank that receives is read.
+// The program of rank 3, without data, is added while another program is read.
 TEST(JudgeTest, APeerOfReceivesMayBeWithoutData) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"pp", {0, 1, 2, 3}}};
@@ -425,7 +425,6 @@ TEST(JudgeTest, ReportsInTextAndJson) {
   EXPECT_FALSE(absl::StrContains(AnswerReport(answer), "corrected")) << AnswerReport(answer);
 }
 
-// No matter what a replay finds, the rest of the verdict is the same.
 TEST(JudgeTest, AProofChangesNothingElse) {
   const Bundle bundle = WithFault(HostFault::kStall).Run();
   Verdict verdict = AnalyzeAndProve(bundle, {});
@@ -435,8 +434,8 @@ TEST(JudgeTest, AProofChangesNothingElse) {
   EXPECT_EQ(verdict.SerializeAsString(), Analyze(bundle).SerializeAsString());
 }
 
-// Judges a communicator that claims to have many members. Only its last two left data: they have sent to all others,
-// and wait for each other. Returns the CPU time for judging two ranks that send to all members.
+// Returns the CPU time for judging a communicator that claims to have many members. Only the last two left data: they
+// have sends to all others in flight.
 double SecondsForExchanges(int32_t members) {
   testing::Job job(1, 1, 2, 0);
   job.comms = {JobComm{"pp", {0, 1}}};

@@ -117,7 +117,7 @@ class Reader {
     return out_.job_comms[comm] = static_cast<uint32_t>(out_.job.comms.size() - 1);
   }
 
-  // The program of a rank without data makes every call that its peers need.
+  // Returns the program of a rank without data, which makes every call that its peers need; -1 if the rank is unknown.
   int32_t Unseen(int32_t global_rank) {
     if (global_rank < 0) return -1;
     const auto [it, fresh] = unseen_.try_emplace(global_rank, static_cast<int32_t>(out_.ranks.size()));
@@ -149,7 +149,7 @@ class Reader {
     }
   }
 
-  // Adds sends and receives that this rank has completed and the other rank has not.
+  // Adds the peers' completed sends and receives that match operations which this rank has in flight.
   void AddOtherSides(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     for (const Unit& unit : model_.ranks[r].in_flight) {
@@ -175,7 +175,7 @@ class Reader {
   void AddInFlight(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     Program& program = out_.job.programs[r];
-    // The missing calls precede the oldest recorded call.
+    // Calls with lost records precede the oldest recorded call.
     for (const Queue& queue : graph_->QueuesOf(r)) {
       const auto q = static_cast<uint32_t>(&queue - graph_->queues.data());
       for (const auto& [comm, seq] : queue.lost) {

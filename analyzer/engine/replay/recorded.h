@@ -30,15 +30,15 @@ struct Recorded {
   Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
   size_t calls = 0;  // number of calls in all programs
   std::vector<int32_t> ranks;       // global rank of each program
-  std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is in flight
+  std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is replayed
   size_t unseen() const { return ranks.size() - seen; }
   size_t seen = 0;          // number of programs of ranks with data
   std::vector<bool> blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation
-  bool too_large = false;
+  bool too_large = false;   // too many calls or members: the job is not complete
 };
 
-// `from`: places from which completed calls are replayed, too, up to the communicator's last call. Without a graph, all
-// completed calls are replayed.
+// `from`: collectives from which completed calls are replayed, too, up to the communicator's last call. Without a
+// graph, replays only these calls, and calls in flight like completed ones.
 Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
 
 }  // namespace lockstep::replay

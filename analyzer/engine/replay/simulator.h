@@ -72,7 +72,7 @@ struct Job {
 // Assigns the indexes that every replay of the job uses. Takes time linear in calls and members.
 void Arrange(Job* job);
 
-// A job with changes to some programs. Copies only these.
+// A job with changes to some programs. Copies only the changed programs.
 class Variant {
  public:
   explicit Variant(const Job& of) : job(of) {}
@@ -80,7 +80,7 @@ class Variant {
     const auto it = changed_.find(program);
     return it == changed_.end() ? job.programs[program] : it->second;
   }
-  // The reference is valid until the next call.
+  // The reference is valid until the next call of Change.
   Program& Change(uint32_t program) { return changed_.try_emplace(program, Of(program)).first->second; }
   void WriteTo(Job* to) {
     for (auto& [program, changed] : changed_) to->programs[program] = std::move(changed);
@@ -114,9 +114,8 @@ struct Outcome {
   bool completes() const { return !too_large && open == 0; }
 };
 
-inline constexpr size_t kMostParts = size_t{1} << 21;  // maximum number of members in all meetings
+inline constexpr size_t kMostParts = size_t{1} << 21;  // maximum of Outcome::parts
 
-// Returns whether the arguments of two matching calls agree.
 using Agree = std::function<bool(const Op&, const Op&)>;
 
 // `variant.job` must be arranged.

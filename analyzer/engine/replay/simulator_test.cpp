@@ -125,7 +125,7 @@ TEST(SimulatorTest, AGroupEndsAsAWhole) {
   EXPECT_EQ(Played(job).open, 2u);
 }
 
-// The transfers of two groups have arrived at both ends, but a GPU may run them after one that has not.
+// A GPU runs a group's transfers in any order, so an unmatched receive may hold up matched ones.
 TEST(SimulatorTest, AStuckGroupMayHoldTheGroupsThatExchangeWithIt) {
   Job job = JobOf(4, 1);
   for (int r = 0; r < 3; ++r) {
