@@ -240,7 +240,7 @@ TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
   EXPECT_THAT(Ask(bundle).proof.excluded(), ::testing::ElementsAre(0));
 }
 
-// The hosts call in the same order, but one GPU starts the second operation first.
+// The processes issue the operations in the same order, but one GPU starts the second operation first.
 TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};

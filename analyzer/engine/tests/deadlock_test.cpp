@@ -487,8 +487,8 @@ TEST(Deadlock, ReplicasThatEndedAreNotToBlameForAnExtraCall) {
   Expect(Analyze(b), RANK_AHEAD, {1});
 }
 
-// A pair of which one rank exited does not show which of the two made a wrong number of calls. That all other ranks
-// ended makes an extra call likelier.
+// If one rank of a pair exited, the pair does not show which of the two made a wrong number of calls. If all other
+// ranks ended as well, an extra call is likelier.
 TEST(Deadlock, IfAllOthersEndedTheLastRankOfAPairMadeAnExtraCall) {
   for (const bool ended : {true, false}) {
     Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"ends", {0, 3}}});

@@ -514,8 +514,8 @@ TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {
-  // Half of the ranks reduce over data before they broadcast over tensor. Four ranks wait in a cycle. In earlier steps,
-  // all had the order of the other half.
+  // Half of the ranks reduce on dp before they broadcast on tp. Four ranks wait in a cycle. In earlier steps, all had
+  // the order of the other half.
   Job job(2, 1, 2, kSteps);
   for (int r : {0, 3}) {
     auto& p = job.ranks[r].program;

@@ -632,7 +632,7 @@ TEST(FlightRecorderBeyond, TheGpuMayBeInACallWithoutARecord) {
 }
 
 // Replicas of two ranks, whose leaders meet between rounds. Rank 3 makes its replica's broadcast on the group of all
-// ranks, so its leader never gets to the others.
+// ranks, so its leader never reaches the leaders' call.
 TEST(FlightRecorderBeyond, ACallOnTheWrongGroupIsFoundByTheCounts) {
   constexpr int32_t kOdd = 3;
   std::vector<std::optional<FrDump>> dumps;
@@ -698,7 +698,7 @@ TEST(FlightRecorderBeyond, AnIdleRankMayWaitForOneWithoutData) {
   }
 }
 
-// A GPU stalls alone. If most have not started an operation, they may all compute.
+// A faulty GPU stalls alone. If most GPUs have not started an operation, they may all be computing.
 TEST(FlightRecorderBeyond, MostGpusAreNotSurelyStuckBecauseTheyMayCompute) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 8; ++rank) {

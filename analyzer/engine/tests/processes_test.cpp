@@ -37,7 +37,7 @@ Process At(const std::vector<std::string>& stack) {
   return process;
 }
 
-// Ranks from 0 on, in different waits.
+// A job whose ranks all wait, in one of two ways.
 Bundle Waiting(int ranks) {
   Bundle bundle;
   for (int i = 0; i < ranks; ++i) {
@@ -80,7 +80,7 @@ TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
   EXPECT_FALSE(Analyze(bundle, {}).findings(0).hypothesis());
 }
 
-// As py-spy prints them, without native frames.
+// A job with these Python stacks, as py-spy prints them, without native frames.
 Bundle Printed(const std::vector<std::vector<std::string>>& stacks) {
   Bundle bundle = Waiting(static_cast<int>(stacks.size()));
   for (size_t i = 0; i < stacks.size(); ++i) {

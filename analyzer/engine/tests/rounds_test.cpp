@@ -1,4 +1,4 @@
-// Tests which rank is named when ranks stand at different calls of several groups. The Flight Recorder dumps contain
+// Tests which rank is named when ranks are at different calls of several groups. The Flight Recorder dumps contain
 // completed calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ class RoundDumps {
     Record(rank, g, "coalesced", done);
     dumps_[rank].entries.back().input = dumps_[rank].entries.back().output = {};
   }
-  // The watchdog saw that call of the group start.
+  // Records that the watchdog saw this call of the group start.
   void Start(size_t rank, size_t group, int64_t number) { dumps_[rank].groups[group].started = number; }
   // The GPU is in the rank's last call.
   void Enter(size_t rank) {
@@ -247,8 +247,8 @@ TEST(Rounds, SendsAndReceivesAreCountedFromTheLastCallOfBoth) {
   EXPECT_TRUE(counted);
 }
 
-// Rank 0 collects from the others and answers them, twice. Rank `late` leaves out its second call, and the calls up to
-// number `done` of each rank are complete.
+// Rank 0 collects from the others and answers them, twice. Rank `late` leaves out its second call, and the first
+// `done[r]` exchanges of rank r are complete.
 RoundDumps Hub(int late, const std::vector<int>& done) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"hub", {0, 1, 2, 3}}});
   for (size_t r = 0; r < 4; ++r) {

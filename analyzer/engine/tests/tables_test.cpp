@@ -1,5 +1,5 @@
-// Tables of numbers find mismatches and matching calls. They must find the same as comparing all calls with the same
-// number, even with the numbers of a hostile record.
+// Tests the tables that find mismatches and matching calls by number. They must find the same as a comparison of all
+// calls, even if a record contains hostile numbers.
 #include <algorithm>
 #include <map>
 #include <random>
