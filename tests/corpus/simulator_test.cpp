@@ -57,7 +57,7 @@ void CheckRules(const Simulator& run) {
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
-    // The GPU starts everything that the CPU thread enqueued, and completes everything that it started.
+    // The GPU starts an operation after its call began, and completes it after its start.
     if (e.record.start != kNever) {
       EXPECT_GE(e.record.start, e.record.enter);
     }
