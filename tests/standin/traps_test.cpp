@@ -134,7 +134,7 @@ TEST(Arguments, AreCheckedAsInNccl) {
 
 TEST(Config, ShortStructuresOfOldCallersAreReadOnlyToTheirEnd) {
   const auto statuses = RunRanks(1, [](int) {
-    // Places the 20-byte structure of 2.14 (8 bytes may be padding) at the very end of a page.
+    // Places the structure of 2.14 (20 bytes, padded to 24) at the very end of a page.
     const long page = sysconf(_SC_PAGESIZE);
     auto* memory = static_cast<char*>(
         mmap(nullptr, static_cast<size_t>(2 * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

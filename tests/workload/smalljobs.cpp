@@ -54,7 +54,7 @@ class Job {
   char* out() const { return memory_.data() + kBytes; }
 
   bool Is(const char* name) const { return std::strcmp(case_.name, name) == 0; }
-  // Return whether this rank ever has that bug, and whether it has it in this step.
+  // Returns whether this rank has the bug `name`. BugNow: only in step kBadStep.
   bool Bug(const char* name) const {
     return Is(name) && std::find(case_.culprits.begin(), case_.culprits.end(), rank) != case_.culprits.end();
   }

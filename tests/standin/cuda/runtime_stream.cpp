@@ -16,7 +16,7 @@ namespace {
 
 bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
-// Returns the error that ended the stream's context. Every later call for the stream returns that error.
+// Returns the error that ended the stream's context, or cudaSuccess.
 cudaError_t Sticky(const standin::Stream& stream) {
   return Report(static_cast<cudaError_t>(standin::StickyError(standin::StreamDevice(stream))));
 }

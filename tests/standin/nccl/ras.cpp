@@ -259,7 +259,8 @@ bool Detailed(size_t count, size_t total, bool verbose) {
   return verbose ? 2 * count < total : count <= kMostDetailed && 4 * count <= total;
 }
 
-// Returns the classes of ranks with equal values, largest first. `told` is what such ranks have in common.
+// Returns the classes of ranks with equal values, largest first. `told_one` and `told_many` describe a value of one
+// rank or of several ranks.
 std::string Classes(const std::map<uint64_t, std::vector<int>>& classes, const CommState& comm, bool verbose,
                     const std::function<std::string(uint64_t)>& told_one,
                     const std::function<std::string(uint64_t)>& told_many) {
