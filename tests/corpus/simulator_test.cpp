@@ -186,7 +186,7 @@ size_t Put(Job* job, int32_t rank, Act act, Slot slot, uint64_t step, uint64_t c
   return 0;
 }
 
-TEST(SimulatorTest, NothingCanMoveAfterTheStop) {
+TEST(SimulatorTest, AStalledJobCompletesAllThatItCan) {
   Job job = MakeJobOf("tp2-pp2-dp2", 8, 4, 3);
   Put(&job, 5, Act::kStall, kTp, 2);
   Simulator run(job, WholeHistory());

@@ -241,7 +241,7 @@ TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
 }
 
 // The processes issue the operations in the same order, but one GPU starts the second operation first.
-TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
+TEST(JudgeTest, GpusThatStartOperationsInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};
   const auto on = [](int comm, int stream) {
@@ -269,7 +269,7 @@ TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
                                                   "started first"));
 }
 
-TEST(JudgeTest, AnInnocentRankTooManyIsNotProved) {
+TEST(JudgeTest, AFindingWithAnInnocentRankIsNotProved) {
   const Answer answer = Ask(WithFault(HostFault::kStall).Run(), {.suspects = {2, 5}});
   EXPECT_EQ(answer.proof.result(), Proof::NOT_PROVED);
   EXPECT_EQ(answer.proof.why(), Proof::NOT_ALL_NEEDED) << answer.proof.text();

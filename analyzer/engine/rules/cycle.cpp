@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kMaxOrders = 8;             // maximum number of orders that are compared
 using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
-// Ranks that are in a cycle's operations in the same order. Communicators of one class count as one unless a rank is in
+// Ranks that issued a cycle's operations in the same order. Communicators of one class count as one unless a rank is in
 // two of them.
 struct Order {
   std::vector<OpKey> keys;     // class or index of the communicator, number of the operation

@@ -1,4 +1,4 @@
-// Hangs whose records were overwritten: what the counters of calls show, which outlive the records.
+// Finds the cause of hangs whose records were overwritten. The counters of calls outlive the records.
 #include <algorithm>
 #include <map>
 #include <set>

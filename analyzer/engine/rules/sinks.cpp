@@ -123,7 +123,7 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   const bool framework = IsFramework(rank);
   const bool stuck = all_in && front.InCollective(), exchange = front.InExchange();
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
-  // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
+  // Starts are recorded, but none for this operation, so no GPU is in it. A graph capture that a framework records as a
   // call is not a stuck operation.
   if (!begun && (front.op->graph != 0 || framework)) return {};
   if (stuck && facts.bundle.comms[front.comm].may_have_more) return {};

@@ -27,7 +27,7 @@ std::string FrameAt(const Rank& rank, size_t depth) {
   return depth < stack.size() ? std::string(WithoutOffset(stack[stack.size() - 1 - depth])) : "";
 }
 
-// "qkv_proj (model.py:245) < forward (model.py:300)".
+// Returns text like "qkv_proj (model.py:245) < forward (model.py:300)".
 std::string CodeAt(const Rank& rank, size_t depth) {
   const std::string outer = depth == 0 ? "" : FrameAt(rank, depth - 1);
   const std::string inner = FrameAt(rank, depth);
@@ -75,7 +75,7 @@ std::string CodePlaceOf(const Process& process) {
   return place.empty() ? "not waiting for a peer" : absl::StrCat("in ", PlaceText(place));
 }
 
-// "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".
+// Returns text like "in barrier, called from save_checkpoint() at trainer.py:140" or "in load() at data.py:12".
 std::string InnermostOf(const Rank& rank) {
   const auto frames = ParseFrames(rank.process.python_stack);
   const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));

@@ -45,7 +45,7 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
     for (int64_t ns : uses[i].transfers_ns) others += ns > bar(uses[i]);
     others_all += uses[i].transfers_ns.size();
   }
-  // Compares the share of slow transfers on the others with a tenth of its own.
+  // The others' share of slow transfers must be at most a tenth of its own.
   if (others * 10 * use.transfers_ns.size() > slow.size() * others_all) return out;
   out.times = slow.size();
   for (int64_t ns : slow) out.lost_ns += ns - use.usual_ns;

@@ -48,7 +48,7 @@ Bundle InOperation(const std::vector<int64_t>& seconds) {
   return b;
 }
 
-TEST(Age, OtherRanksTellTheAgeIfAClockWasSetBack) {
+TEST(Age, OtherRanksShowTheAgeIfAClockWasSetBack) {
   struct Case {
     std::vector<int64_t> seconds;
     bool stalled;

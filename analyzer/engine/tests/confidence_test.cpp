@@ -41,7 +41,7 @@ TEST(ConfidenceTest, ConfidencesAreInRange) {
   }
 }
 
-TEST(ConfidenceTest, FindingsThatWereOftenWrongStateLess) {
+TEST(ConfidenceTest, FindingsThatWereOftenWrongHaveLowConfidence) {
   // Two of three ranks without data were not at fault, although others waited for them (confidence_table.inc).
   EXPECT_LT(ConfidenceOf(GRADE_OPEN, REASON_NO_DATA_OTHERS_WAIT, false, false),
             ConfidenceOf(GRADE_OPEN, REASON_TWO_STREAMS_STUCK, true, false));

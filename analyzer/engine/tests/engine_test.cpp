@@ -201,7 +201,7 @@ TEST(Engine, HealthyJobHasNoFinding) {
   }
 }
 
-TEST(Engine, AJobThatStandsStillIsNotCalledHealthy) {
+TEST(Engine, AStalledJobWithoutAFindingIsNotCalledHealthy) {
   for (bool marks : {true, false}) {
     Job job(2, 2, 2, kSteps);
     job.full_marks = marks;
@@ -484,7 +484,7 @@ TEST(Engine, ARankThatSkipsARareCallIsNamedBesideARankStuckBeforeIt) {
   }
 }
 
-TEST(Engine, DoneMarkersAloneNameASetAndNoWrongRank) {
+TEST(Engine, WithoutStartMarkersAStuckGpuIsNotDistinguishedFromItsPeer) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", kFaultStep);

@@ -699,7 +699,7 @@ TEST(FlightRecorderBeyond, AnIdleRankMayWaitForOneWithoutData) {
 }
 
 // A faulty GPU stalls alone. If most GPUs have not started an operation, they may all be computing.
-TEST(FlightRecorderBeyond, MostGpusAreNotSurelyStuckBecauseTheyMayCompute) {
+TEST(FlightRecorderBeyond, IfMostGpusHaveNotStartedTheyMayBeComputing) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 8; ++rank) {
     FrDump dump;
@@ -720,7 +720,7 @@ TEST(FlightRecorderBeyond, MostGpusAreNotSurelyStuckBecauseTheyMayCompute) {
 }
 
 // Ranks pass data around a ring. The oldest send of each is overwritten, so the receives seem to wait for later ones.
-TEST(FlightRecorderBeyond, ABatchOfWhichOnlyTheEndIsRecordedProvesNoCycle) {
+TEST(FlightRecorderBeyond, ABatchWithoutItsBeginningProvesNoCycle) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 4; ++rank) {
     FrDump dump;

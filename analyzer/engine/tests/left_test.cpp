@@ -241,7 +241,7 @@ TEST(Left, ARecentOperationProvesNoAbsence) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
 }
 
-TEST(Left, ATruncatedDumpIsNotHeldAgainstItsRank) {
+TEST(Left, ATruncatedDumpDoesNotBlameItsRank) {
   FourRanks cut;
   for (int r = 0; r < 4; ++r) {
     cut.Add(r, 0, 1);

@@ -54,7 +54,7 @@ Bundle Waiting(int ranks) {
   return bundle;
 }
 
-TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
+TEST(Processes, TheOnlyRankThatDoesNotWaitIsNamed) {
   Bundle bundle = Waiting(8);
   bundle.ranks[3].process = At(kInLoader);
   const Verdict verdict = Analyze(bundle, {});

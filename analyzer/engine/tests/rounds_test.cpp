@@ -115,7 +115,7 @@ std::string NamedBy(const Verdict& v) {
 
 // Ranks 0 to 3 decode in pairs, each pair for as long as its answers take. Ranks 0 and 2 then share a call with rank 4.
 // Ranks 4 and 5 train.
-TEST(Rounds, APairWithItsOwnNumberOfRoundsLeftNoProgram) {
+TEST(Rounds, APairWithItsOwnNumberOfRoundsIsNotNamed) {
   RoundDumps job(
       6, {{"world", {0, 1, 2, 3, 4, 5}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"lead", {0, 2, 4}}, {"train", {4, 5}}});
   constexpr int kRounds[2][5] = {{20, 26, 12, 24, 20}, {20, 18, 18, 12, 26}};
@@ -302,7 +302,7 @@ TEST(Rounds, RanksOfARingHaveOneRole) {
 
 // Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
 // Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
-TEST(Rounds, OfTwoRanksWithARoleTheOneThatOthersWaitForLeft) {
+TEST(Rounds, OfTwoRanksWithOneRoleTheAwaitedRankLeft) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pipe", {0, 1}}, {"pipe", {2, 3}}});
   for (size_t r = 0; r < 4; ++r) {
     const std::vector<std::string> calls = r % 2 == 0 ? std::vector<std::string>{"send 0->1", "recv 0<-1"}

@@ -71,7 +71,8 @@ std::vector<std::pair<int64_t, FindingKind>> MismatchesOf(const Bundle& bundle) 
   return found;
 }
 
-// Returns the first number at which two calls of the same place differ, by comparing all calls with each other.
+// Returns the first number, and the kind, of calls at one place that differ; empty if none do. Compares all calls with
+// each other.
 std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle) {
   std::map<std::pair<int64_t, int>, std::vector<const Op*>> at;
   for (const Rank& rank : bundle.ranks) {
