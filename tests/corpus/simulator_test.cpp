@@ -57,7 +57,6 @@ void CheckRules(const Simulator& run) {
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
-    // The GPU starts an operation after its call began, and completes it after its start.
     if (e.record.start != kNever) {
       EXPECT_GE(e.record.start, e.record.enter);
     }
@@ -289,7 +288,6 @@ TEST(SimulatorTest, DifferentCountsHangButDifferentReductionsDoNot) {
   }
 }
 
-// Checks that a later capture never shows smaller counters.
 void CountersOnlyIncrease(bool shared_stream) {
   const Job job = MakeJobOf("interleaved", 8, 3, 8, shared_stream);
   Simulator run(job, WholeHistory());

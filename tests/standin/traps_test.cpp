@@ -71,7 +71,6 @@ TEST(Groups, AnErrorIsRepeatedAtTheEndAndDropsEverything) {
     RANK_NCCL(ncclAllReduce(from, to, 8, ncclFloat, ncclSum, comm, stream));
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(ToHost(to, 8) == std::vector<float>(8, 7.0f));
-    // Simulating a group ends it and launches nothing.
     RANK_NCCL(ncclGroupStart());
     RANK_NCCL(ncclAllReduce(to, from, 8, ncclFloat, ncclSum, comm, stream));
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
@@ -267,7 +266,6 @@ TEST(NonBlocking, CommunicatorsAreUsableOnlyOnceReady) {
     RANK_CHECK(child.load() == nullptr);
     RANK_CHECK(Eventually([&] { return AsyncState(comm) == ncclSuccess; }));
     RANK_CHECK(child.load() != nullptr);
-    // The group mixes this communicator with a blocking one.
     ncclComm_t blocking = nullptr;
     RANK_NCCL(ncclCommInitAll(&blocking, 1, &rank));
     RANK_NCCL(ncclGroupStart());

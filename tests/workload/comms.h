@@ -16,7 +16,6 @@ namespace trainsim {
 using lockstep::jobmodel::Group;
 using lockstep::jobmodel::Place;
 Place PlaceOf(const Options& options, int rank);
-// Returns the group of `kind` that contains `rank`.
 Group GroupOf(const Options& options, CommKind kind, int rank);
 
 // One communicator and its stream. `handle` is null for groups of one rank, except for world. These groups issue no

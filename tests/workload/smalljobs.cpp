@@ -598,7 +598,6 @@ void Checkpoint(Job& job) {
   }
 }
 
-// Two threads, each with its communicator.
 void TwoThreads(Job& job) {
   const Comm main = job.New("main", {0, 1, 2, 3}), side = job.New("side", {0, 1, 2, 3});
   std::thread thread([&] {

@@ -22,8 +22,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Queues step `step` (from 1), waits for its loss and verifies every result, unless a fault causes wrong data. Exits
-  // with status 3 on a wrong result, and 2 if the step had no place for a fault. A fault may throw LeaveLoop.
+  // Queues step `step` (from 1), waits for its loss and verifies every result. Ends the process on a wrong result or an
+  // unplayed fault. A fault may throw LeaveLoop.
   void Step(int step);
 
   // Returns the mean loss of the last step over all ranks.

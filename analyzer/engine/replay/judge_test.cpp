@@ -425,7 +425,6 @@ TEST(JudgeTest, ReportsInTextAndJson) {
   EXPECT_FALSE(absl::StrContains(AnswerReport(answer), "corrected")) << AnswerReport(answer);
 }
 
-// No matter what a replay finds, the rest of the verdict is the same.
 TEST(JudgeTest, AProofChangesNothingElse) {
   const Bundle bundle = WithFault(HostFault::kStall).Run();
   Verdict verdict = AnalyzeAndProve(bundle, {});
@@ -502,7 +501,6 @@ TEST(JudgeTest, TheLargestNumbersCauseNoLoop) {
   EXPECT_NE(Ask(bundle, {.suspects = {5}}).proof.result(), Proof::PROVED);
 }
 
-// Files are not trusted: they may contain any number, but the work stays bounded.
 TEST(JudgeTest, HostileNumbersAreHarmless) {
   // Readers reject larger numbers (analyzer/formats/bounds.h).
   constexpr int64_t kOdd[] = {-3, -1, 0, 1, int64_t{1} << 32, (int64_t{1} << 60) - 1, int64_t{1} << 60};

@@ -116,7 +116,6 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
   return member == nullptr ? nullptr : model.FindCollective(*member, seq);
 }
 
-// Returns whether `holds` is true for any two of the orders.
 template <typename Holds>
 bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
   const size_t end = std::min(kMaxOrders, orders.size());
@@ -258,8 +257,8 @@ bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   });
 }
 
-// Handles GPUs that run operations in an order other than that of issue. If only one GPU does so, and no collective of
-// the cycle is next on another GPU, work outside NCCL blocks that GPU's stream.
+// Handles GPUs that run operations out of issue order. If only one GPU does so, and no collective of the cycle is next
+// on another GPU, work outside NCCL blocks that GPU's stream.
 Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
   const uint32_t node = circle.launch_order.front();
   const int32_t r = facts.graph->RankOf(node);

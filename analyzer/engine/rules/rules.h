@@ -84,8 +84,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
 
 Finding ToFinding(const Facts& facts, const Cause& cause);
 // Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link represents all
-// ranks that wait in the same kind of operation on communicators of one class. So the ranks of sixteen pipelines need
-// one link.
+// ranks that wait in the same kind of operation on communicators of one class.
 void AddChain(const Facts& facts, const Cause& cause, Finding* finding);
 
 }  // namespace lockstep

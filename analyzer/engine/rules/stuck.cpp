@@ -186,7 +186,7 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
   }
 }
 
-// Calls LookAt for all members, and sets the ranks of the cause.
+// Also sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};
@@ -219,7 +219,6 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   return inside;
 }
 
-// Adds the queues of the ranks that wait in the communicator.
 void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
   for (int32_t m : c->ranks) {
     for (const Queue& queue : facts.graph->QueuesOf(m)) {

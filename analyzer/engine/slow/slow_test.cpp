@@ -176,7 +176,7 @@ TEST(Slow, ChanceDelaysInFewStepsMakeNoRankSlow) {
     };
     Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
-    // The delay occurs at the same place in each step.
+    // The delay occurs in each step.
     each = 1;
     v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
@@ -341,8 +341,7 @@ TEST(Slow, AGroupWithOneMeasuredMemberDoesNotCountAsSlow) {
   }
 }
 
-// Slow transfers between many ranks that point to no link may be waits for another rank. A rank that is late because of
-// its own work is reported first.
+// Slow transfers between many ranks that point to no link may be waits for another rank.
 TEST(Slow, SlowTransfersWithoutALinkAreReportedAfterAStraggler) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
@@ -382,7 +381,6 @@ TEST(Slow, NoiseHasNoCulprit) {
   }
 }
 
-// If a different rank is late each time, but always on the same host, the host is named.
 TEST(Slow, RandomLatenessWithinAHostNamesTheHost) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
@@ -420,7 +418,6 @@ TEST(Slow, ALinkThatIsSlowNowAndThenIsRandom) {
   EXPECT_NEAR(v.findings(0).slowdown(), 5.0, 0.5);
 }
 
-// Arrivals show which rank came last, and whether that is a habit.
 TEST(Slow, ArrivalsShowWhetherARankIsUsuallyLast) {
   TimedJob job;
   job.tp = 4, job.dp = 4, job.steps = 16;
@@ -459,7 +456,7 @@ TEST(Slow, InFewStepsOnlyARankThatIsLastRepeatedlyIsNamed) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
 }
 
-// With few steps, chance makes the ranks of a role differ by a few percent. The last of them is not a straggler.
+// With few steps, chance makes the ranks of a role differ by a few percent.
 TEST(Slow, InFewStepsASmallSpreadMakesNoRankSlow) {
   TimedJob job;
   job.tp = 1, job.dp = 16, job.steps = 10, job.jitter = 0.001;

@@ -320,13 +320,11 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     // case, there must be evidence that others wait for the rank.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // A rank with slow work arrives last again and again. A few long waits do not have this effect, although they may
-    // occur in each of a few steps. Examples are a communicator that is created again, or another job on the host. With
-    // enough steps, arriving last once per step is evidence on its own. A straggler must arrive last in at least half
-    // of its slow steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like
-    // a long step, but it delays no other rank.
+    // occur in each of a few steps. With enough steps, arriving last once per step is evidence on its own. A straggler
+    // must arrive last in at least half of its slow steps, by more than the error of its times. Work that overlaps the
+    // rank's own waiting also looks like a long step, but it delays no other rank.
     const bool few = pace.own_ns.size() < kFewSteps;
     const Among& among = among_others[s.rank];
-    // All its steps, or those since it became slow.
     const auto slow_steps = std::count_if(pace.first_op.begin(), pace.first_op.end(),
                                           [&](uint32_t op) { return static_cast<int64_t>(op) >= s.since_op; });
     const bool seldom = few ? among.last * 5 < among.compared : among.last * 2 < slow_steps;

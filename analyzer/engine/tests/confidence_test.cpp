@@ -47,7 +47,6 @@ TEST(ConfidenceTest, FindingsThatWereOftenWrongHaveLowConfidence) {
             ConfidenceOf(GRADE_OPEN, REASON_TWO_STREAMS_STUCK, true, false));
 }
 
-// Calls `see` with each line of each source of the engine.
 void EachLine(const std::function<void(const std::string& path, const std::string& line)>& see) {
   size_t files = 0;
   for (const char* folder : {"", "facts", "rules", "slow"}) {

@@ -84,7 +84,7 @@ class Start {
   }
   CallKind origin_call(uint32_t comm) const { return b.comms[comm].origin; }
 
-  // Creates the world, which all ranks enter at once.
+  // All ranks enter at once.
   void World(int64_t at = kSecond) {
     const uint32_t world = Comm("world", static_cast<int>(b.ranks.size()), CallKind::kCommInitRankConfig);
     for (int r = 0; r < static_cast<int>(b.ranks.size()); ++r) Enter(r, world, r, at, at + kSecond);
@@ -554,7 +554,6 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
   EXPECT_EQ(six, (std::vector<int64_t>{40 * kSecond, 4 * kSecond, 5 * kSecond, 2 * kSecond, kSecond, kSecond}));
   EXPECT_EQ(s.ranks(1).rank(), 5);
   EXPECT_EQ(s.ranks(1).last_by_ns(), 4 * kSecond);
-  // The phases of each rank add up to the whole.
   for (const StartUpRank& rank : s.ranks()) {
     int64_t sum = 0;
     for (int i = 0; i < 5; ++i) sum += rank.phases_ns(i);

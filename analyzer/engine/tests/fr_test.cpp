@@ -570,7 +570,6 @@ TEST_P(RecordedTrace, NamesTheInjectedRanks) {
     EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), GetParam().culprits) << v.DebugString();
     EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
   }
-  // Reads the files in a different order.
   std::reverse(files.begin(), files.end());
   Bundle reversed;
   LoadFlightRecorder(files, &reversed);
@@ -698,7 +697,7 @@ TEST(FlightRecorderBeyond, AnIdleRankMayWaitForOneWithoutData) {
   }
 }
 
-// A faulty GPU stalls alone. If most GPUs have not started an operation, they may all be computing.
+// A faulty GPU stalls alone.
 TEST(FlightRecorderBeyond, IfMostGpusHaveNotStartedTheyMayBeComputing) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 8; ++rank) {

@@ -199,7 +199,6 @@ TEST(Processes, AMovingJobHasNoCulprit) {
   EXPECT_THAT(verdict.blind(0) + verdict.blind(1), HasSubstr("whether the job hangs"));
 }
 
-// One rank computes while the others sleep. It is late, but not reported as stuck.
 TEST(Processes, ARankThatComputesIsLate) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process = At(kInLoader);

@@ -147,7 +147,6 @@ STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-// The thread does not remember "not ready" as an error.
 STANDIN_CUDART cudaEventQuery(cudaEvent_t event) {
   const auto result = static_cast<cudaError_t>(standin::QueryEvent(event));
   return result == cudaErrorNotReady ? result : Report(result);

@@ -166,7 +166,6 @@ struct Job {
   std::function<void()> drop = {};  // runs instead of `finish` if the group never ran the job
 };
 
-// Begins or ends the calling thread's group.
 ncclResult_t GroupStart();
 ncclResult_t GroupEnd(bool simulate);
 int GroupDepth();
