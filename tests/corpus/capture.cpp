@@ -178,7 +178,7 @@ class Capturer {
     return op.start != kNever ? Stage::kStarted : Stage::kEnqueued;
   }
 
-  // Lists operations newest first. Operations after the capture are subtracted from the counters.
+  // Reads the ring from the newest record to the oldest. Subtracts what happened after the capture from the counters.
   void Ring() {
     std::array<uint32_t, kSlots> launch{}, group_launch{}, group_number{};
     for (uint8_t s = 0; s < kSlots; ++s) launch[s] = rank_.progress[s].launches;
@@ -218,7 +218,7 @@ class Capturer {
       if (taken >= options_.depth) break;
       OpView op = Make(record, in);
       op.launch = mine;
-      // The stream of a graph launch has no ticket of its own.
+      // The ticket of a replayed operation is the number of its launch.
       const uint32_t ticket = record.replay != 0 ? record.replay : record.ticket;
       op.ticket = options_.marks == Marks::kOff || !operation ? 0 : ticket;
       op.index = index[in.thread];

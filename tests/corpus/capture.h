@@ -98,7 +98,7 @@ struct StreamView {
   std::vector<Wait> depends;
 };
 
-// The rank's graph, and its `launches` so far according to the stream's markers.
+// The rank's CUDA graph and its launches. `started` and `completed` come from markers on the stream.
 struct GraphView {
   uint32_t operations = 0;  // 0: no graph
   uint32_t launches = 0, started = 0, completed = 0;
@@ -120,7 +120,7 @@ struct RankView {
 
 struct CaptureOptions {
   int64_t at = 0;         // time on the shared clock
-  int64_t jitter = 0;     // each rank is read up to this much later
+  int64_t jitter = 0;     // each rank is read up to this many ns later
   uint32_t depth = 1024;  // number of records a rank keeps
   Marks marks = Marks::kFull;
   bool expand = true;  // writes an all-to-all with sizes as its sends and receives

@@ -1,5 +1,5 @@
-// The engine on one case of every scenario and form, so that a change that loses a scenario does not pass. How often it
-// is right over many cases: tests/bench/accuracy.
+// Runs the engine on one case of each scenario and format, so that no change loses a scenario. tests/bench/accuracy
+// measures its accuracy over many cases.
 #include <gtest/gtest.h>
 
 #include <algorithm>

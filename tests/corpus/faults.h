@@ -43,13 +43,14 @@ class FaultMaker {
   bool LikeFirst(Second second) const;
   bool MakeScenario(std::string* error);
   int32_t PickRank(const std::function<bool(int32_t)>& fits = nullptr);
-  // Returns the program index of a fitting instruction in step `step`, chosen by the seed; SIZE_MAX: none.
+  // Returns the program index of a fitting instruction in step `step`: the last, the first, or one chosen by the seed.
+  // Returns SIZE_MAX if there is none.
   size_t Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last = false,
               bool first = false);
   size_t StepBegin(int32_t rank, int32_t step) const;
   void Insert(int32_t rank, size_t at, std::vector<Instr> instrs);
   void EditAll(const std::function<void(Program*)>& edit);
-  // Inserts the instructions into every program, before the instruction after the n-th kStep.
+  // Inserts the instructions into every program, at the beginning of the step.
   void InsertEverywhere(int32_t step, const std::vector<Instr>& instrs);
   int32_t AddComm(Slot slot, std::vector<int32_t> members, uint32_t ordinal);
   Instr Faulty(Act act, uint64_t count = 0, int64_t ns = 0);

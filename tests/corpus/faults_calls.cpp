@@ -147,22 +147,22 @@ bool FaultMaker::EndsEarly(std::string*) {
   program->push_back({.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize});
   plan_->facts[rank] = TeardownFacts();
   if (job_.layout.shape == Shape::kDdp) {
-    // The rank's last AllReduce is number n of the only communicator, on which the others average gradients. Its call
-    // is a sum of one element instead of a million, so both kinds of mismatch are right. A Flight Recorder dump
+    // On the only communicator, the rank's last AllReduce has the number of a call in which the others average
+    // gradients. It sums one element instead of a million, so both kinds of mismatch are right. A Flight Recorder dump
     // contains no reductions.
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT"});
     if (!request_.fr) plan_->truth.kinds_allowed.push_back("MISMATCH_REDUCTION");
   } else {
-    // Its last AllReduce matches the others' next call on the world communicator, where it waits for them. They wait
-    // for it on the shard communicator, so it is behind there and ahead here. This is not a cycle: the others never
-    // make the missing calls in any order.
+    // The rank's last AllReduce matches the others' next call on the world communicator, so the rank is ahead there and
+    // waits. The others wait for the rank on the shard communicator, where it is behind. This is not a cycle: the
+    // others never make the missing calls in any order.
     Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "RANK_AHEAD"});
   }
   plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and calls the final AllReduce";
   return true;
 }
 
-// Two communicators that share two ranks, in opposite orders.
+// Two ranks use two common communicators in opposite orders.
 bool FaultMaker::Inverted(std::string*) {
   const int32_t rank = PickRank([&](int32_t r) {
     return job_.comm_of[static_cast<size_t>(r)][kEmb] >= 0 && job_.comm_of[static_cast<size_t>(r)][kMp] >= 0;
@@ -235,7 +235,7 @@ bool FaultMaker::SendSend(std::string*) {
     list[0].fault = static_cast<uint8_t>(plan_->faults + 1);
     return list;
   };
-  // The exchange is at the end of a step, when the pipeline has nothing else in flight.
+  // The exchange is between two steps, when the pipeline has nothing else in flight.
   const size_t mine = StepBegin(rank, step_), theirs = StepBegin(other, step_);
   Insert(rank, mine, exchange(peer, true));
   Insert(other, theirs, exchange(me, true));
@@ -287,7 +287,7 @@ bool FaultMaker::OpenGroup(std::string*) {
   (*program)[at].fault = static_cast<uint8_t>(plan_->faults + 1);
   const size_t end = StepBegin(rank, step_ + 1);
   if (end != SIZE_MAX) program->resize(end - 1);
-  program->push_back({.act = Act::kLeave});  // waits on the CPU thread for what the others never send
+  program->push_back({.act = Act::kLeave});  // waits for data that the others never send
   plan_->facts[rank] = ElsewhereFacts();
   Blame({rank}, {"DESYNC", "HUNG"}, {"GROUP_LEFT_OPEN"});
   plan_->truth.what =

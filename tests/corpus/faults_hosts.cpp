@@ -136,7 +136,7 @@ bool FaultMaker::Death(std::string*) {
     Blame({rank}, {"CRASHED", "HUNG"}, {"RANK_DEAD"});
     plan_->truth.what = "rank " + std::to_string(rank) + " is killed by signal " + std::to_string(signal);
     if (scenario == 14) {
-      // The other ranks of the host abort soon afterwards, because their watchdogs notice.
+      // Some other ranks of the host abort soon afterwards, because their watchdogs notice.
       for (int32_t r : HostRanks(rank)) {
         if (r != rank && random_.Chance(0.5))
           plan_->dump.later_deaths[r] = {6, random_.Between(300 * kMilli, 4 * kSecond), random_.Chance(0.5)};
@@ -218,7 +218,7 @@ bool FaultMaker::Network(std::string* error) {
   // before it. NCCL reports no error before its own time limit, which is longer than any observer here waits.
   const std::vector<std::string> stuck{"COLLECTIVE_STUCK"};
   if (scenario == 18) {
-    // The rank's next ring neighbor on another host.
+    // A ring neighbor of the rank on another host.
     int32_t peer = -1;
     for (int32_t c : job_.comm_of[static_cast<size_t>(rank)]) {
       if (c < 0 || !job_.comms[static_cast<size_t>(c)].inter_host) continue;
@@ -381,10 +381,9 @@ bool FaultMaker::Slow(std::string*) {
       Unidentified("longer rings, which contain two steps");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // These dumps contain only the durations of operations, rounded up to the watchdog's next poll, ten times a
-      // second.
-      // Operations that overlap computation end when the slowest rank is done, so no duration shows how long the others
-      // computed.
+      // These dumps contain the durations of operations, but their start and end times only as the watchdog notices
+      // them, every 100 ms. Operations that overlap computation end when the slowest rank is done, so no duration shows
+      // how long the others computed.
       Unidentified("times of the GPUs' computation itself: if all operations overlap it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     }

@@ -26,7 +26,7 @@ class Held {
 
   bool Tells(int32_t culprit) {
     if (unreadable_.count(culprit) > 0) return false;
-    // The group's ring has its own depth, and the group's calls are its newest ones.
+    // The state of a thread in Lockstep's own dumps shows the open group.
     if (request_.scenario == 26 && !request_.fr) return true;
     if (request_.scenario == 26) return HasQueued(View(culprit));
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
@@ -94,8 +94,8 @@ class Held {
     }
     if (mine == nullptr) return false;
     if (in.act == Act::kCall && !ring::IsCollective(in.kind)) {
-      // For each call that went to the wrong peer, the culprit's own program has a counterpart. Comparison with another
-      // pipeline shows which call is wrong.
+      // Only the same call of a rank with the same role in another pipeline shows that a send went to the wrong peer
+      // (25).
       for (int32_t s : Siblings(culprit)) {
         const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
         if (Holds(s, in.slot, [&](const OpView& op) { return op.instr == same; })) return true;
@@ -129,8 +129,8 @@ class Held {
     return holders >= kAgree;  // with only two ranks in a role, either rank may be wrong
   }
 
-  // Returns whether only this rank has a peer that exchanged nothing with it. The counts for each pair are never
-  // overwritten.
+  // Returns whether only this rank made a single send or receive with a peer that made none with it. The counts for
+  // each pair are never overwritten.
   bool OnlyStranger(int32_t culprit) {
     std::set<int32_t> strangers;
     for (int32_t r = 0; r < job_.ranks; ++r) {
@@ -183,7 +183,8 @@ class Held {
     return true;
   }
 
-  // Compares the rolling argument hash at a sequence number that two others also reached and on which they agree.
+  // Returns whether the rolling argument hash differs at a sequence number that two others also reached and on which
+  // they agree.
   bool HashDiffers(int32_t culprit, const CommView& c) {
     auto at = [](const CommView& view) {
       std::map<int64_t, uint64_t> known{{view.issued, view.hash}};
@@ -265,8 +266,8 @@ class Held {
 
 void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                        Outcome* outcome) {
-  // A rank that ended its epoch early (12) waits in its newest call. Two ranks in a mutual exchange (24) are identified
-  // by the counters of their streams.
+  // Without 12 and 24: a rank that ended its epoch early (12) waits in its newest call, and the counters of their
+  // streams identify two ranks in a mutual exchange (24).
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 22, 25, 26, 31};
   Truth& truth = outcome->truth;
   if (!truth.identifiable || truth.healthy || kOfProgram.count(request.scenario) == 0) return;

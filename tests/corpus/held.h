@@ -10,7 +10,7 @@
 namespace lockstep::corpus {
 
 // Marks the truth of a program fault "not identifiable" if the short rings keep no record or counter that decides.
-// `base` contains the programs before the fault. Other faults stay identifiable: a stuck rank is just after its newest
+// `base` contains the programs before the fault. Other faults stay identifiable: a rank is stuck just after its newest
 // records, and its process is observed directly.
 void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                        Outcome* outcome);

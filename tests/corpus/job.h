@@ -151,7 +151,7 @@ struct Job {
     const int32_t c = comm_of[static_cast<size_t>(rank)][slot];
     return c < 0 ? nullptr : &comms[static_cast<size_t>(c)];
   }
-  // Returns a copy of the rank's program that only this rank runs.
+  // Replaces the rank's program by a copy that only this rank runs, and returns the copy.
   Program* Own(int32_t rank);
   // Creates the communicators' identities, once members, colors and order are final.
   void NameComms();

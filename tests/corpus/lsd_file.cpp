@@ -285,7 +285,7 @@ class LsdFile {
     out->set_ticket(marked ? g.launches : 0);
     out->set_captured_ns(Mono(g.captured_at));
     out->set_last_launch_ns(Mono(g.last_launch));
-    // Replaces operations by launches; launch n is at n - 1.
+    // Replayed operations refer to their launch by its index here: number - 1.
     for (uint32_t number = 1; number <= g.launches; ++number) {
       h->add_replay_graph(0);
       h->add_replay_number(number);

@@ -92,7 +92,7 @@ class Builder {
     }
   }
 
-  // Adds a layer of one micro-batch; with `backward`, in reverse order.
+  // Adds a layer of one micro-batch. With `backward`, computations take twice as long, and calls have other sites.
   void Layer(bool backward) {
     const uint64_t shard = kTokens * kHidden / SizeOf(kTp);
     const uint32_t attention = backward ? kSiteBackwardAttention : kSiteForwardAttention;

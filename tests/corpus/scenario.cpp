@@ -119,7 +119,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
                   ": no rank is stuck because of it";
     return;
   }
-  // The culprit reached the others' operation. Its arguments there are unreadable.
+  // If the culprit reached the others' operation, its arguments there are unreadable.
   const std::vector<Standing> standing = outcome->run->StandingStill();
   const int32_t culprit = truth.culprit_ranks[0];
   const auto waits_for = [&](const Standing& s) {

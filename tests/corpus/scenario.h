@@ -47,8 +47,8 @@ struct Truth {
   bool identifiable = true;                       // the written data identifies the culprit
   std::string needs;                              // what else the data must contain to identify the culprit
   std::vector<int32_t> unseen_ranks;  // the ranks without readable data that are either in an operation with others or
-                                      // missing from it. The others cannot tell which: the rank never arrived, or the
-                                      // operation does not end for another reason
+                                      // missing from it. The other records do not show whether the rank never arrived,
+                                      // or the operation does not end for another reason
   std::vector<std::string> activity_allowed,
       moving_allowed;              // expected Finding::activity and Finding::moving; empty: not checked
   bool healthy = false;            // no culprit

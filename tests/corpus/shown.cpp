@@ -67,7 +67,8 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
   return false;
 }
 
-// Different, missing or extra calls show only next to the calls of a rank that got as far.
+// Returns whether a rank with the same program got past the fault. Only its calls show that the culprits' calls are
+// different, missing or extra.
 bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base,
                        const std::vector<int32_t>& culprits, int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {

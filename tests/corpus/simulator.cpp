@@ -117,8 +117,8 @@ void Simulator::Host(int32_t r) {
   stop_time_ = std::max(stop_time_, std::min(rank.now, options_.horizon));
 }
 
-// Returns false if the CPU thread stops here. If the thread continues later, the program counter is already past the
-// instruction.
+// Returns false if the CPU thread pauses or stops here. If a wait or a creation pauses the thread, the program counter
+// is already past the instruction. A paused abort runs again.
 bool Simulator::Step(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   auto stop = [&](HostStatus status) {

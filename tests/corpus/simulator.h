@@ -105,15 +105,15 @@ struct RankRun {
   int64_t group_since = 0;
   std::array<uint32_t, 2> calls{};  // number of records of each thread
   std::array<int64_t, 2> last_call{};
-  std::array<Wait, 4> waits{};  // the CPU thread's last waits; wait n is at n % 4
+  std::array<Wait, 4> waits{};  // the CPU thread's last waits; wait n (from 0) is at n % 4
   uint32_t wait_count = 0;
   uint32_t step = 0;
-  std::vector<Record> ring;  // record n at n % size
+  std::vector<Record> ring;  // record n (from 0) at n % size
   uint64_t records = 0;
   std::array<Progress, kSlots> progress;
   std::vector<PeerProgress> peers;
   std::array<StreamRun, kStreams> streams;
-  std::array<uint32_t, kSlots> joined_at{};     // program index of that wait
+  std::array<uint32_t, kSlots> joined_at{};     // 1 + program index of that wait; 0: none
   std::array<uint32_t, kSlots> joined{};        // ticket of the slot's stream that the compute stream last waited for
   std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before the wait
   std::vector<Launch> launches;                 // launches of the graph

@@ -340,7 +340,7 @@ void Simulator::Arrive(int32_t r, Slot slot, int32_t item, int64_t at) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
   Progress& progress = rank.progress[slot];
-  const bool again = it.latest == kNever;  // the group was held back after its stream had reached it
+  const bool again = it.latest == kNever;  // the operation was held back after its stream had reached it
   if (!again && it.record != 0) {
     ++progress.launches_started;
     ++rank.streams[it.stream].started;

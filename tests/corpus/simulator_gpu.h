@@ -27,7 +27,7 @@ struct Simulator::Item {
   std::array<uint32_t, 8> seqs{};
   uint8_t ops = 0, open = 0;  // number of operations; number of incomplete ones
   uint8_t stream = 0;
-  uint8_t held_by = 0;  // 1 + slot
+  uint8_t held_by = 0;  // 1 + slot whose next completion releases the item; 0: none
   Work work = Work::kCompute;
   Slot slot = kWorld;
   bool waits = false, arrived = false;

@@ -57,7 +57,6 @@ void CheckRules(const Simulator& run) {
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
-    // The GPU starts everything that the CPU thread enqueued, and completes everything that it started.
     if (e.record.start != kNever) {
       EXPECT_GE(e.record.start, e.record.enter);
     }
@@ -186,7 +185,7 @@ size_t Put(Job* job, int32_t rank, Act act, Slot slot, uint64_t step, uint64_t c
   return 0;
 }
 
-TEST(SimulatorTest, NothingCanMoveAfterTheStop) {
+TEST(SimulatorTest, AStalledJobCompletesAllThatItCan) {
   Job job = MakeJobOf("tp2-pp2-dp2", 8, 4, 3);
   Put(&job, 5, Act::kStall, kTp, 2);
   Simulator run(job, WholeHistory());
@@ -289,7 +288,6 @@ TEST(SimulatorTest, DifferentCountsHangButDifferentReductionsDoNot) {
   }
 }
 
-// Checks that a later capture never shows smaller counters.
 void CountersOnlyIncrease(bool shared_stream) {
   const Job job = MakeJobOf("interleaved", 8, 3, 8, shared_stream);
   Simulator run(job, WholeHistory());

@@ -21,7 +21,8 @@ except ImportError:
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 ANALYZE = os.path.join(BUILD, "bin/lockstep-analyze")
 CORPUS = os.path.join(BUILD, "bin/lockstep-corpus")
-# A process in a lock, a dead rank, a skipped call, other counts, a cycle, a stuck GPU, a slow rank, a healthy job.
+# A skipped call, another kind of call, another reduction, a checkpoint, a dead rank, a GPU error, a stuck process, a
+# cycle, damaged files, a slow host.
 SCENARIOS = (1, 3, 5, 8, 14, 17, 21, 23, 30, 42)
 
 

@@ -30,7 +30,6 @@ struct StageProgram {
   // Returns the number of the lane's calls before the position.
   int64_t Count(int64_t position, int lane) const;
 };
-// Returns one program for each stage.
 std::vector<StageProgram> LargeJobPrograms(int stages, int micro_batches);
 
 // The number of calls that complete in the step, by stage, if a rank of stage `culprit` never reaches its call `stop`:

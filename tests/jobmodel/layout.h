@@ -54,7 +54,6 @@ struct Group {
   std::array<Axis, 5> axes;
 };
 
-// Returns the family's group that contains the rank.
 Group GroupOf(const Layout& layout, Family family, int32_t rank);
 // Returns all groups of a family, by number.
 std::vector<Group> Groups(const Layout& layout, Family family);

@@ -20,7 +20,7 @@ enum class Schedule {
 struct Turn {
   enum Kind { kForward, kBackward, kExchange };
   Kind kind = kForward;
-  // For an exchange, which issues these in this order. "Forward" means activations, "backward" means gradients.
+  // The sends and receives of an exchange, in issue order. "Forward" means activations, "backward" means gradients.
   bool send_backward = false, recv_forward = false, send_forward = false, recv_backward = false;
 };
 // `chunks` is for kInterleaved, which also needs a multiple of `stages` micro-batches.

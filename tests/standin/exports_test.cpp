@@ -90,7 +90,7 @@ TEST(Exports, AreWeakAndHaveAStrongTwin) {
       EXPECT_EQ(name.rfind("pnccl", 0), 0u) << name << " must not be exported";
     }
   }
-  // This counts NCCL 2.30's public functions and the host side of its device interface.
+  // NCCL 2.30 has this many public functions, with the host side of its device interface.
   EXPECT_GE(functions, 80);
 }
 

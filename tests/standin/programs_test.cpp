@@ -122,7 +122,6 @@ TEST(Programs, OneProcessDrivesEachDevice) {
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(8, [&](int rank) {
     Rank me(id, 8, rank);
-    // Runs many small operations, as a training step does.
     float* data = ToDevice(std::vector<float>(100, 1.0f));
     for (int i = 0; i < 200; ++i) {
       RANK_NCCL(ncclAllReduce(data, data, 100, ncclFloat, ncclAvg, me.comm, me.stream));

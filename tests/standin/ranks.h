@@ -111,7 +111,6 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
 
 inline std::vector<int> AllWell(int count) { return std::vector<int>(static_cast<size_t>(count), 0); }
 
-// Returns device memory that holds `values`.
 template <class T>
 T* ToDevice(const std::vector<T>& values) {
   T* pointer = nullptr;
@@ -127,7 +126,6 @@ std::vector<T> ToHost(const T* pointer, size_t count) {
   return values;
 }
 
-// A rank with its communicator and one stream.
 struct Rank {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;

@@ -256,7 +256,6 @@ TEST_P(Results, EveryReductionEqualsASerialOne) {
       RANK_NCCL(ncclReduce(send, recv, kCount * kRanks, format.type, handle, 1, me.comm, me.stream));
       RANK_CUDA(cudaStreamSynchronize(me.stream));
       RANK_CHECK(rank != 1 || ToHost(recv, block * kRanks) == expected);
-      // Computes in place.
       RANK_NCCL(ncclAllReduce(send, send, kCount * kRanks, format.type, handle, me.comm, me.stream));
       RANK_CUDA(cudaStreamSynchronize(me.stream));
       RANK_CHECK(ToHost(send, block * kRanks) == expected);

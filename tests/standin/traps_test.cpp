@@ -71,7 +71,6 @@ TEST(Groups, AnErrorIsRepeatedAtTheEndAndDropsEverything) {
     RANK_NCCL(ncclAllReduce(from, to, 8, ncclFloat, ncclSum, comm, stream));
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(ToHost(to, 8) == std::vector<float>(8, 7.0f));
-    // Simulating a group ends it and launches nothing.
     RANK_NCCL(ncclGroupStart());
     RANK_NCCL(ncclAllReduce(to, from, 8, ncclFloat, ncclSum, comm, stream));
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
@@ -134,7 +133,7 @@ TEST(Arguments, AreCheckedAsInNccl) {
 
 TEST(Config, ShortStructuresOfOldCallersAreReadOnlyToTheirEnd) {
   const auto statuses = RunRanks(1, [](int) {
-    // Places the 20-byte structure of 2.14 (8 bytes may be padding) at the very end of a page.
+    // Places the structure of 2.14 (20 bytes, padded to 24) at the very end of a page.
     const long page = sysconf(_SC_PAGESIZE);
     auto* memory = static_cast<char*>(
         mmap(nullptr, static_cast<size_t>(2 * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -267,7 +266,6 @@ TEST(NonBlocking, CommunicatorsAreUsableOnlyOnceReady) {
     RANK_CHECK(child.load() == nullptr);
     RANK_CHECK(Eventually([&] { return AsyncState(comm) == ncclSuccess; }));
     RANK_CHECK(child.load() != nullptr);
-    // The group mixes this communicator with a blocking one.
     ncclComm_t blocking = nullptr;
     RANK_NCCL(ncclCommInitAll(&blocking, 1, &rank));
     RANK_NCCL(ncclGroupStart());

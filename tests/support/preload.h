@@ -23,7 +23,6 @@ struct Outcome {
 
 class PreloadRuns : public FolderTest {
  protected:
-  // Runs a shell command line.
   Outcome Shell(const std::string& command) const {
     Outcome outcome;
     outcome.status = std::system(("(" + command + ") >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());

@@ -16,10 +16,10 @@ namespace trainsim {
 using lockstep::jobmodel::Group;
 using lockstep::jobmodel::Place;
 Place PlaceOf(const Options& options, int rank);
-// Returns the group of `kind` that contains `rank`.
 Group GroupOf(const Options& options, CommKind kind, int rank);
 
-// One communicator and its stream. `handle` is null for groups of one rank, which issue no operations.
+// One communicator and its stream. `handle` is null for groups of one rank, except for world. These groups issue no
+// operations.
 struct Comm {
   CommKind kind = CommKind::kWorld;
   std::string name;  // "world", "tp_3"
@@ -27,8 +27,8 @@ struct Comm {
   std::vector<int32_t> ranks;  // the members' ranks
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  cudaEvent_t ready = nullptr;  // after the computation whose results the operation reads
-  cudaEvent_t done = nullptr;   // after the operation
+  cudaEvent_t ready = nullptr;  // recorded after the computation that the operation needs
+  cudaEvent_t done = nullptr;   // recorded after the operation
 
   int size() const { return group.size; }
   int index() const { return group.index; }
@@ -48,7 +48,7 @@ class Communicators {
   // Collective over the job. Aborts one split communicator with all queued work, and splits it from world again.
   void Recreate(CommKind kind);
 
-  // Finalizes and destroys all communicators, children first, and then the streams.
+  // Finalizes all communicators, children first. Then destroys them with their events and streams.
   void Destroy();
 
  private:

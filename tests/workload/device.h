@@ -46,17 +46,16 @@ class Memory {
 };
 
 size_t SizeOf(ncclDataType_t type);
-// Encodes a value. Whole numbers of a few hundred are exact in every type except the 8-bit floats, which trainsim does
-// not use.
+// Encodes a value. Whole numbers from 0 to 255 are exact in every type that trainsim uses.
 void Encode(ncclDataType_t type, double value, void* out);
 double Decode(ncclDataType_t type, const void* in);
 // Returns the allowed difference between a reduction's result and the exact result. It is 0 for integers, and for
-// 16-bit floats up to the last of the consecutive whole numbers that they represent exactly.
+// 16-bit floats as long as they represent every whole number up to `expected`.
 double Tolerance(ncclDataType_t type, double expected);
 
-// Returns a rank's value in a step: 1, 2 or 3, so that sums identify ranks and steps.
+// Returns a rank's pseudo-random value in a step: 1, 2 or 3. Data of another rank or step often has another value.
 double BaseValue(uint64_t seed, int step, int rank);
-// Buffers hold a different value for each member's share, so that results identify shares.
+// Neighboring shares of a buffer hold different values, so that a check notices a misplaced share.
 inline double ShareValue(double base, int64_t share) { return base + static_cast<double>(share % 4); }
 
 }  // namespace trainsim

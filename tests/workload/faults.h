@@ -30,7 +30,7 @@ struct LeaveLoop {
 
 class FaultPlan {
  public:
-  // Keeps only the faults of `rank`; on other ranks the plan is empty.
+  // Keeps the faults of `rank`, except those that strike at the start.
   FaultPlan(const Options& options, int rank);
 
   void BeginStep(int step);
@@ -64,7 +64,7 @@ class FaultPlan {
 bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm);
 
 [[noreturn]] void SleepForEver();
-// Reads from a pipe without a writer, as a loader does whose workers hang.
+// Reads from a pipe that stays empty, like a data loader with hung workers.
 [[noreturn]] void WaitForBatchForEver();
 
 }  // namespace trainsim

@@ -14,7 +14,7 @@ POLL_S = 0.02
 # A job hangs if, for this long, it prints no step, does not exit and uses almost no CPU. A step takes milliseconds.
 QUIET_S = 1.5
 QUIET_TICKS = 3
-# So CPU threads must not spin, as they do by default, while they wait for the stand-in's device.
+# A CPU thread that waits for the stand-in's device spins by default, which would look busy.
 QUIET_WAITS = {"STANDIN_WAIT": "block"}
 
 

@@ -94,7 +94,7 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
-// Returns whether the fault is in the CPU thread or in work before the graph, not in an operation's arguments.
+// Returns whether the fault can occur with --graph: in the CPU thread, on the stream before the graph, or at the start.
 bool InGraph(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallHost:
@@ -145,7 +145,8 @@ OpKind DefaultOp(FaultKind kind, CommKind comm) {
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
 
-// Returns the default communicator of a fault: the tensor group, otherwise the innermost group with more than one rank.
+// Returns the default communicator of a fault. For most kinds, that is the innermost group with more than one rank, or
+// world.
 CommKind DefaultComm(const Options& options, FaultKind kind) {
   if (kind == FaultKind::kSwapOrder) return CommKind::kDp;
   if (kind == FaultKind::kNoGroup || kind == FaultKind::kWrongPeer) return CommKind::kPp;
@@ -279,7 +280,7 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   return CheckPlace(options, *fault, static_cast<bool>(op), error) && CheckValue(options, *fault, error);
 }
 
-// `kind` is for a preparation, otherwise null.
+// Also reads how=HOW into *kind for a preparation; otherwise `kind` is null.
 bool ParsePause(const Options& options, const std::string& text, bool has_rank, PrepareKind* kind, Pause* pause,
                 std::string* error) {
   static constexpr std::array<const char*, 5> kKinds = {"compile", "thread", "read", "lock", "service"};

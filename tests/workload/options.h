@@ -26,11 +26,11 @@ enum class FaultKind {
   kSpinHost,
   kOpenGroup,
   kWrongPeer,
-  // These kinds have a fixed position in the step and ignore `op` and `nth`.
+  // These kinds have a fixed position in the step. Parse refuses `op` and `nth` for them.
   kStallLoader,
   kSwapOrder,
   kNoGroup,
-  // These kinds strike while communicators are created, and also ignore `step`.
+  // These kinds strike while communicators are created, and ignore `step`.
   kNeverInit,
   kWrongColor,
 };
@@ -66,7 +66,7 @@ enum class PrepareKind {
   kCompile,  // waits for child processes that compute, one after another
   kThread,   // the rank waits for a computing thread of its own
   kRead,     // reads a file in pieces
-  kLock,     // polls whether another process has finished
+  kLock,     // sleeps again and again, like a poll for a lock of another process
   kService,  // waits for a slow server
 };
 struct Prepare {
@@ -98,14 +98,14 @@ struct Options {
   std::vector<Prepare> preparations;
   int recreate_step = 0;  // after this step the data group is aborted and created again; 0: never
   Straggler straggler;
-  double jitter_ms = 0;  // in every step, another rank computes longer by this time
+  double jitter_ms = 0;  // in every step, a pseudo-random rank computes longer by this time
   uint64_t seed = 1;
   int print_every = 10;
   bool graph = false;          // from the second step on, the step is a CUDA graph
   bool shared_stream = false;  // world, tp and ep run on the computation's stream
   SyncKind sync = SyncKind::kStream;
-  int launches =
-      0;  // launches of small fills at the end of each step: more than the launch queue holds, so the CPU thread waits
+  // Number of small fills after each step's gradient norm. If the launch queue cannot hold them, the CPU thread waits.
+  int launches = 0;
   double store_timeout_s = 120;
   std::vector<Fault> faults;
 

@@ -35,7 +35,7 @@ void ComputeUntil(Clock::time_point end) {
   }
 }
 
-// Starts one compiler after another, as a build does.
+// Runs one computing child process after another, as a build runs compilers.
 void Compile(double seconds) {
   for (const auto end = After(seconds); Clock::now() < end;) {
     const auto file_end = std::min(end, After(0.7));

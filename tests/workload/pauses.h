@@ -12,7 +12,7 @@ void SlowStart(double seconds);
 // Writes to an unnamed temporary file for `seconds`.
 void WriteCheckpoint(double seconds);
 
-// Plays this rank's pauses that are due after `step` (0: before the first step).
+// Plays this rank's pauses and recreates its data group, if they are due after `step` (0: before the first step).
 void PauseAfter(const Options& options, int rank, int step, Trainer* trainer);
 
 }  // namespace trainsim

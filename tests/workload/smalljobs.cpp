@@ -54,7 +54,7 @@ class Job {
   char* out() const { return memory_.data() + kBytes; }
 
   bool Is(const char* name) const { return std::strcmp(case_.name, name) == 0; }
-  // Return whether this rank ever has that bug, and whether it has it in this step.
+  // Returns whether this rank has the bug `name`. BugNow: only in step kBadStep.
   bool Bug(const char* name) const {
     return Is(name) && std::find(case_.culprits.begin(), case_.culprits.end(), rank) != case_.culprits.end();
   }
@@ -598,7 +598,6 @@ void Checkpoint(Job& job) {
   }
 }
 
-// Two threads, each with its communicator.
 void TwoThreads(Job& job) {
   const Comm main = job.New("main", {0, 1, 2, 3}), side = job.New("side", {0, 1, 2, 3});
   std::thread thread([&] {

@@ -21,7 +21,7 @@ class TCPStoreServer {
   TCPStoreServer(const TCPStoreServer&) = delete;
   TCPStoreServer& operator=(const TCPStoreServer&) = delete;
 
-  // Listens on address:port (0: any free port, see port()). On false, sets *error, because the address is unavailable.
+  // Listens on address:port (0: any free port, see port()). Returns false with *error if that fails.
   bool Start(const std::string& address, int port, std::string* error);
   int port() const { return port_; }
 
@@ -36,7 +36,8 @@ class TCPStoreServer {
   std::thread thread_;
 };
 
-// Connects to a server. Not thread-safe. Every call gives up after timeout_s seconds and then sets *error.
+// Connects to a server. Not thread-safe. A call returns false with *error after about timeout_s seconds, or if the
+// store refuses the request.
 class TCPStore {
  public:
   TCPStore(std::string address, int port, double timeout_s)

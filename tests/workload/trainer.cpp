@@ -12,7 +12,7 @@ namespace trainsim {
 namespace {
 
 constexpr size_t kWidest = 8;
-constexpr int kNotANumber = 0xff;  // filling with this byte gives NaN or -1, which is never a result
+constexpr int kNotANumber = 0xff;  // filling with this byte gives NaN, -1 or 255, which is never a result
 
 void CUDART_CB Nap(void* nanoseconds) {
   const auto total = static_cast<int64_t>(reinterpret_cast<intptr_t>(nanoseconds));
@@ -33,7 +33,8 @@ CallArgs Args(int64_t count, ncclDataType_t type) {
   return args;
 }
 
-// Returns bytes for every operation of the communicator, even with twice the count or an AllGather in its place.
+// Returns a buffer size in bytes that fits every operation of the communicator, even with twice the count, or an
+// AllGather.
 size_t Capacity(const Options& options, const Comm& comm) {
   const int64_t count = comm.kind == CommKind::kWorld ? kSmallCount : std::max(options.elements, kSmallCount);
   return kWidest * static_cast<size_t>(count * std::max(2, comm.size()));

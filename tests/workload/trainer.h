@@ -17,19 +17,20 @@ namespace trainsim {
 
 class Trainer {
  public:
-  // All references must outlive the trainer.
+  // `options` and `comms` must outlive the trainer.
   Trainer(const Options& options, int rank, Communicators* comms);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Queues step `step` (from 1), waits for its loss and verifies every result. A fault may throw LeaveLoop.
+  // Queues step `step` (from 1), waits for its loss and verifies every result. Ends the process on a wrong result or an
+  // unplayed fault. A fault may throw LeaveLoop.
   void Step(int step);
 
   // Returns the mean loss of the last step over all ranks.
   double loss() const { return loss_; }
 
-  // Leaves an operation of the data group without its first member. Then aborts the communicator on all ranks and
-  // creates it again.
+  // Issues an operation of the data group on all members except the first. Then aborts the communicator on all ranks
+  // and creates it again.
   void Recreate();
 
   // Occupies the GPU for a while without communication, and waits for the GPU.
@@ -95,13 +96,13 @@ class Trainer {
   // Makes the communication stream wait for the computation so far, or the reverse.
   void HandOver(Comm& comm);
   void TakeBack(Comm& comm);
-  // Issues one operation. call(args) makes the NCCL call, so that each has its own call site.
+  // Issues one operation. call(args) makes the NCCL call, so that each operation has its own call site.
   template <typename Call>
   void Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call);
 
   void Poison(const Memory& memory) { Poison(memory.data(), memory.size()); }
   void Poison(char* data, size_t size);
-  // After the computation so far, *element must decode to `expected`.
+  // Copies *element after the computation so far. Verify then compares it with `expected`.
   void Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected);
   double Base(int rank) const { return BaseValue(options_.seed, step_, rank); }
   // Returns the sum of the members' values in share `share`.

@@ -81,7 +81,7 @@ class Case(unittest.TestCase):
 
 
     def check_special(self, fault, expected, expected_exits, extra=(), shape=SHAPE):
-        """Tests a fault that has its own trigger."""
+        """Tests a fault that is not in the first table of README.md."""
         rank = int(fault.split(",")[0].partition("=")[2])
         kind = fault.split("kind=")[1].split(",")[0]
         with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:
@@ -176,7 +176,7 @@ class Stall(Case):
 
 
     def test_a_spinning_cpu_thread_blocks_the_job(self):
-        # The spinning rank is never idle, so it does not settle, but its peers do.
+        # The spinning rank is never idle, so the job never counts as hung.
         fault = "rank=5,step=6,kind=spin-host,comm=dp"
         with self.start([*SHAPE, "--steps", str(STEPS), "--fault", fault]) as job:
             self.assertTrue(jobs.wait_for(lambda: "fault spin-host" in job.text(5, "err"), PATIENCE_S), job.errors())

@@ -27,10 +27,10 @@ bool IsMismatch(FindingKind kind);
 std::vector<Change> ChangesFor(const Finding& finding);
 Place PlaceOfFinding(const Model& model, const Finding& finding);
 
-// Returns the changes to try at another rank, if `remedy` helps at a suspect.
+// Returns the changes to try at another rank, whose program has this `host`, if `remedy` helps at a suspect.
 std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
 
-// Corrects the program in `variant`, a variant of `recorded.job`.
+// Applies the remedy to this program. `variant` must be a variant of `recorded.job`.
 void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant);
 
 // Returns whether the programs make two collectives in opposite orders.
@@ -42,8 +42,8 @@ bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
 class Siblings {
  public:
   explicit Siblings(const Model& model);
-  // Returns whether most of at least three such calls have different arguments. Adds the number of calls looked up to
-  // `work`.
+  // Returns whether there are at least three such calls, and most of them differ from `op`. Adds the number of
+  // communicators examined to `work`.
   bool Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const;
 
  private:

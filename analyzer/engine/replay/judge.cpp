@@ -60,8 +60,8 @@ class Trial {
       answer_.proof.set_ranks(static_cast<int64_t>(view_.model.bundle.ranks.size()));
       return Set(Proof::NOT_TRIED, Proof::TOO_MANY_RANKS);
     }
-    // The view has no graph if no operation is stuck, even if a rank waits in the creation of a communicator. Differing
-    // calls need no graph.
+    // If no operation is stuck, the view has no graph. A mismatch needs none. Other findings do, because a rank may be
+    // stuck in the creation of a communicator.
     std::optional<WaitGraph> own;
     graph_ = view_.graph;
     if (graph_ == nullptr && !IsMismatch(finding.kind())) graph_ = &own.emplace(view_.model, view_.mismatches);
@@ -259,8 +259,8 @@ class Trial {
     return true;
   }
 
-  // Adds ranks that may have kept a suspect without data waiting: ranks that make a call with the suspect alone, and
-  // pass other arguments than most corresponding ranks.
+  // Adds ranks that may have kept a suspect without data waiting. Such a rank made a call in which only it and a
+  // suspect take part. Most ranks at its place in similar communicators passed different arguments.
   void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
     const Siblings siblings(view_.model);
     const auto suspect = [&](int32_t program) {
@@ -291,7 +291,7 @@ class Trial {
     return variant;
   }
 
-  // Returns the indexes of the ranks' programs, ascending.
+  // Returns the programs of these ranks, ascending.
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
     const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
@@ -314,8 +314,8 @@ class Trial {
     return given;
   }
 
-  // Of several suspects, either all corrections must be needed, or each one alone must be enough. Returns why this is
-  // not so; otherwise WHY_UNSPECIFIED.
+  // With several suspects, either all corrections must be needed, or each one alone must be enough. Otherwise, returns
+  // why the finding is not proved, and sets `spared` to ranks that need no correction.
   Proof::Why NotAllNeeded(const Remedy& remedy, const std::vector<uint32_t>& suspects, const Recorded& recorded,
                           Proof* proof, Ranks* spared) const {
     if (suspects.size() < 2) return Proof::WHY_UNSPECIFIED;

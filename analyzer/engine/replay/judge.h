@@ -27,7 +27,7 @@ struct JudgeOptions {
   size_t most_parts = size_t{1} << 26;  // limit on calls and members of meetings over all replays; takes some seconds
 };
 
-// Judges the first finding of the verdict. The answer depends on nothing else, such as clock or machine.
+// Judges the first finding of the verdict. The answer depends only on the view and the options.
 Answer Judge(const AnalysisView& view, const JudgeOptions& options = {});
 
 // Like Analyze, but the first finding also gets its proof. A replay changes no other field.

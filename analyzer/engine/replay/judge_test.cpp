@@ -240,7 +240,7 @@ TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
   EXPECT_THAT(Ask(bundle).proof.excluded(), ::testing::ElementsAre(0));
 }
 
-// The processes call in the same order, but one GPU starts the second operation first.
+// The processes issue the operations in the same order, but one GPU starts the second operation first.
 TEST(JudgeTest, GpusThatStartOperationsInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
   job.comms = {JobComm{"a", {0, 1}}, JobComm{"b", {0, 1}}, JobComm{"world", {0, 1, 2, 3}}};
@@ -269,7 +269,7 @@ TEST(JudgeTest, GpusThatStartOperationsInDifferentOrders) {
                                                   "started first"));
 }
 
-TEST(JudgeTest, AnInnocentRankTooManyIsNotProved) {
+TEST(JudgeTest, AFindingWithAnInnocentRankIsNotProved) {
   const Answer answer = Ask(WithFault(HostFault::kStall).Run(), {.suspects = {2, 5}});
   EXPECT_EQ(answer.proof.result(), Proof::NOT_PROVED);
   EXPECT_EQ(answer.proof.why(), Proof::NOT_ALL_NEEDED) << answer.proof.text();
@@ -501,7 +501,6 @@ TEST(JudgeTest, TheLargestNumbersCauseNoLoop) {
   EXPECT_NE(Ask(bundle, {.suspects = {5}}).proof.result(), Proof::PROVED);
 }
 
-// Files are not trusted: they may contain any number, but the work stays bounded.
 TEST(JudgeTest, HostileNumbersAreHarmless) {
   // Readers reject larger numbers (analyzer/formats/bounds.h).
   constexpr int64_t kOdd[] = {-3, -1, 0, 1, int64_t{1} << 32, (int64_t{1} << 60) - 1, int64_t{1} << 60};

@@ -58,14 +58,14 @@ class Reader {
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddInFlight(r);
     AddCreations();
     for (size_t r = 0; r < out_.seen; ++r) {
-      // The rank waits for no rank and makes no call, so something other than a call halts it.
+      // The process waits in no recorded call, so something else halts it.
       if (!graph_->edges[WaitGraph::HostNode(r)].empty()) continue;
       out_.blind[r] = Blind(r);
       out_.job.programs[r].host = out_.blind[r] ? Host::kFree : Host::kHalted;
     }
   }
 
-  // The rank waits for its GPU, and no record shows in which operation.
+  // Returns whether the rank waits for its GPU, and no record shows in which operation.
   bool Blind(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
     return model_.ranks[r].host == HostState::kInWait && (rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged);
@@ -149,7 +149,8 @@ class Reader {
     }
   }
 
-  // Adds the peers' completed sends and receives that match operations which this rank has in flight.
+  // For each send or receive that this rank has in flight, adds the matching call to the peer's program, if the peer
+  // issued that call and does not have it in flight.
   void AddOtherSides(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     for (const Unit& unit : model_.ranks[r].in_flight) {
@@ -175,7 +176,7 @@ class Reader {
   void AddInFlight(size_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     Program& program = out_.job.programs[r];
-    // Calls with lost records precede the oldest recorded call.
+    // The overwritten calls precede the oldest recorded call.
     for (const Queue& queue : graph_->QueuesOf(r)) {
       const auto q = static_cast<uint32_t>(&queue - graph_->queues.data());
       for (const auto& [comm, seq] : queue.lost) {

@@ -1,6 +1,6 @@
-// Reads each rank's program from the records: its calls in flight, and its peers' calls for the same operations. Omits
-// calls that all members have completed, so that all programs begin at a consistent place, no matter what each ring
-// still contains.
+// Reads each rank's program from the records: the rank's calls in flight, and calls that match a peer's call in flight.
+// Omits calls that all members have completed, so that all programs begin at a consistent place, no matter what each
+// ring still contains.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,15 @@ struct Recorded {
   Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
   size_t calls = 0;  // number of calls in all programs
   std::vector<int32_t> ranks;       // global rank of each program
-  std::vector<uint32_t> job_comms;  // indexed by index into Bundle::comms; kNoIndex: no call on it is replayed
+  std::vector<uint32_t> job_comms;  // for each of Bundle::comms: index into Job::comms; kNoIndex if not replayed
   size_t unseen() const { return ranks.size() - seen; }
   size_t seen = 0;          // number of programs of ranks with data
   std::vector<bool> blind;  // indexed by program: the rank waits for its GPU, and no record shows in which operation
   bool too_large = false;   // too many calls or members: the job is not complete
 };
 
-// `from`: collectives from which completed calls are replayed, too, up to the communicator's last call. Without a
-// graph, replays only these calls, and calls in flight like completed ones.
+// `from`: collectives from which on completed calls are replayed, too, up to the communicator's last call. If `graph`
+// is null, only these collectives are replayed, in no queue and whether they completed or not.
 Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
 
 }  // namespace lockstep::replay

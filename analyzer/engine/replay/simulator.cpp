@@ -9,7 +9,7 @@ namespace {
 
 struct State {
   uint32_t need = 0, arrived = 0;
-  uint32_t known = 0, unfinished = 0;  // parts with a call; how many of these the record shows as unfinished
+  uint32_t known = 0, unfinished = 0;  // calls that were made; how many of these the record shows as unfinished
   const Op* first = nullptr;
   int32_t first_program = -1;
   uint32_t sized = 0;    // calls of an all-to-all with known sizes
@@ -290,8 +290,8 @@ class Player {
   const Agree& agree_;
   Outcome out_;
   std::vector<const Program*> programs_;
-  std::vector<uint32_t> done_;          // collectives, by slot
-  std::vector<uint32_t> most_, first_;  // collectives of each communicator; index of its first meeting
+  std::vector<uint32_t> done_;          // collectives made by the member at each slot
+  std::vector<uint32_t> most_, first_;  // by communicator: most collectives of a member; first meeting
   std::vector<Sides> lanes_;            // indexed like Job::lanes
   std::vector<State> states_;           // indexed like Outcome::meetings
   std::vector<Batch> units_;

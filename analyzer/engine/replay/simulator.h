@@ -80,7 +80,7 @@ class Variant {
     const auto it = changed_.find(program);
     return it == changed_.end() ? job.programs[program] : it->second;
   }
-  // The reference is valid until the next call of Change.
+  // The reference is valid until the next Change.
   Program& Change(uint32_t program) { return changed_.try_emplace(program, Of(program)).first->second; }
   void WriteTo(Job* to) {
     for (auto& [program, changed] : changed_) to->programs[program] = std::move(changed);
@@ -118,7 +118,7 @@ inline constexpr size_t kMostParts = size_t{1} << 21;  // maximum of Outcome::pa
 
 using Agree = std::function<bool(const Op&, const Op&)>;
 
-// `variant.job` must be arranged.
+// Simulates a job. `variant.job` must be arranged.
 Outcome Play(const Variant& variant, const Agree& agree);
 
 }  // namespace lockstep::replay

@@ -14,7 +14,8 @@ using ring::CallKind;
 
 namespace {
 
-// Returns whether the rank and the holder both completed an operation that the holder issued after `op`.
+// Returns whether the holder completed, on another communicator, a collective that it issued after `op`, and the rank
+// issued that collective, too.
 bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& theirs = facts.bundle.ranks[holder];
   return std::ranges::any_of(theirs.ops, [&](const Op& later) {
@@ -29,8 +30,8 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   });
 }
 
-// Returns whether the rank's records would still contain the holder's operation. They would if the holder issued the
-// operation after a call that the rank's records contain.
+// Returns whether the rank's records would contain `op` if the rank had issued it. They would if none were lost, or if
+// the holder issued `op` after a collective that the rank's records contain.
 bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& rank = facts.bundle.ranks[rank_index];
   return rank.records_lost == 0 || std::ranges::any_of(rank.memberships, [&](const auto& ms) {
@@ -43,8 +44,8 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
          });
 }
 
-// If something keeps these ranks from an operation, the other members all stop at the same later place. If they are at
-// several places, the job was running, and its data was taken at different times.
+// Returns whether all other members are at the same place. If they are at several places, the job was running, and its
+// data was taken at different times.
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {

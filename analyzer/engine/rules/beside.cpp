@@ -34,8 +34,8 @@ std::vector<const Member*> FurthestOfEach(const Facts& facts) {
   return furthest;
 }
 
-// Returns a member of one of the rank's communicators that issued a collective that the rank did not issue. If the rank
-// had continued like that member, the rank would have issued that collective, too. Null if there is no such member.
+// Returns a member of one of the rank's communicators that issued a collective that the rank did not issue. Null if
+// there is no such member.
 const Member* SomebodyAheadOf(const Facts& facts, const std::vector<const Member*>& furthest, int32_t rank_index) {
   for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     const Member* ahead = furthest[ms.comm];

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Several ranks are named only if, for each of them, there are at least this many others.
+// Several ranks are blamed only if there are at least this many other ranks for each of them.
 constexpr size_t kManyAgainstOne = 3;
 
 // Grade of a finding that others wait for a rank without data. The rank may be at fault, or only its file may be
@@ -20,17 +20,16 @@ constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 // group and in no call (sinks.cpp).
 bool LeftGroupOpen(const Rank& rank);
 
-// Nodes of the wait graph (host.cpp, stuck.cpp, no_data.cpp).
+// Causes at nodes of the wait graph (host.cpp, stuck.cpp, no_data.cpp).
 Cause HostCause(const Facts& facts, uint32_t node);
 Cause GpuCause(const Facts& facts, uint32_t node);
 Cause NotBegunCause(const Facts& facts, uint32_t node);
 // The node is a rank without data that others wait for.
 Cause WaitedForWithoutData(const Facts& facts, uint32_t node);
-// Handles ranks that wait in unknown operations of these communicators. If some members left no data, names those
-// members instead, because the ranks may wait for them.
+// If members of these communicators left no data, makes `c` name those members instead, with this grade: the ranks of
+// `c` may wait for them.
 void HoldByUnseen(const Facts& facts, const std::set<uint32_t>& comms, Grade grade, Cause* c);
-// Returns whether the operation waits for a member that no record names, although no rank without data can be this
-// member.
+// Returns whether the operation waits for a member that no record names, and that cannot be a rank without data.
 bool MissesUnknown(const Facts& facts, const GpuFront& front);
 // Returns whether the GPU of any member is known to have failed.
 bool GpuFailed(const Facts& facts, uint32_t comm);
@@ -53,11 +52,13 @@ Cause AheadCause(const Facts& facts, const Cause& at, std::vector<int32_t> ahead
 // Calls and programs that differ (disagreement.cpp).
 Cause FromDivergence(const Facts& facts, const Divergence& d);
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m);
-// Returns why the process left its program, if that is known: its last call is one on which the calls differ.
+// If a framework's dump shows that the members' calls differ at the process's last call, returns that cause; otherwise
+// empty.
 std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node);
-// If no rank is known to delay the others, returns the ranks whose record of the current operation was overwritten.
+// For a hang without another cause: returns ranks whose record of the current operation was overwritten, or ranks whose
+// counters show that they left the program of their role.
 std::vector<Cause> FromOverwritten(const Facts& facts);
-// Sinks of the wait graph that are ranks without data, and are most likely victims themselves.
+// Returns the sinks (nodes) that are ranks without data and most likely victims themselves.
 std::set<uint32_t> SilentVictims(const Facts& facts);
 // If there is a known cause, drops the ranks without data that are most likely victims of it.
 void SetSilentAside(const Facts& facts, std::vector<Cause>* causes);

@@ -104,7 +104,7 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
         }
       }
     };
-    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and the culprits that each leads to
+    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level; the ranks that each waits for
     for (uint32_t to : level) {
       if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) {
         collectives.try_emplace(to, culprits);

@@ -159,7 +159,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
     waiting.insert(p.waiting.begin(), p.waiting.end());
     waiting.insert(p.astray.begin(), p.astray.end());
   }
-  // If it is known what the waiting ranks wait for, ranks that wait for them are not causes.
+  // If some creation has a cause, ranks that wait in a creation are not causes themselves.
   std::vector<Cause> found;
   const PendingCreation* unexplained = nullptr;
   for (const PendingCreation& p : pending) {

@@ -24,10 +24,10 @@ namespace {
 constexpr size_t kMaxOrders = 8;             // maximum number of orders that are compared
 using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
-// Ranks that are in a cycle's operations in the same order. Communicators of one class count as one unless a rank is in
+// Ranks that issued a cycle's operations in the same order. Communicators of one class count as one unless a rank is in
 // two of them.
 struct Order {
-  std::vector<OpKey> keys;     // number of the kind of communicator, number of the operation
+  std::vector<OpKey> keys;     // class or index of the communicator, number of the operation
   std::vector<const Op*> ops;  // operations of ranks[0]
   std::vector<int32_t> ranks;
 };
@@ -63,17 +63,17 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// The ranks that left their program, if a few ranks cause the cycle. No other rank is in an operation on that kind of
-// communicator.
+// The few ranks that left their program and cause the cycle: all ranks of the cycle that are first in an operation on
+// one class of communicators.
 struct Left {
-  std::vector<int32_t> ranks;  // ascending; empty if equally many others would have to make those operations instead
-  size_t others = 0;           // ranks that never issued them, although ranks with the same role did
+  std::vector<int32_t> ranks;  // ascending; empty if no class has fewer of them than `others`
+  size_t others = 0;           // other members of these communicators, which are first in another operation
 };
 
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
   constexpr size_t kMostKinds = 16;
   const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
-  std::map<uint32_t, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is on it
+  std::map<uint32_t, std::set<int32_t>> in;  // by class of communicator: ranks whose first operation is on it
   for (const Order& order : orders) {
     if (!order.keys.empty()) in[model.comms[order.keys[0].first].kind].insert(order.ranks.begin(), order.ranks.end());
   }
@@ -82,7 +82,7 @@ Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const st
   for (const auto& of_kind : in) {
     const std::set<int32_t>& few = of_kind.second;
     if (!fewest.ranks.empty() && few.size() >= fewest.ranks.size()) continue;
-    std::set<int32_t> others;  // members that never issued the operations that these ranks are in first
+    std::set<int32_t> others;  // other members of these ranks' communicators
     for (const Order& order : orders) {
       if (order.keys.empty() || !few.contains(order.ranks[0])) continue;
       for (const Member& m : model.comms[order.keys[0].first].members) {
@@ -116,7 +116,6 @@ const Op* OfKind(const Model& model, int32_t rank_index, uint32_t kind, int64_t 
   return member == nullptr ? nullptr : model.FindCollective(*member, seq);
 }
 
-// Returns whether `holds` is true for any two of the orders.
 template <typename Holds>
 bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
   const size_t end = std::min(kMaxOrders, orders.size());
@@ -214,10 +213,10 @@ struct Circle {
   std::set<OpKey> collectives;         // collectives in which ranks of the cycle wait
   std::vector<uint32_t> launch_order;  // queues that wait for another stream of the same GPU; ascending
   bool sends = false, receives = false;
-  bool silent = false;  // a log does not mention some rank
+  bool silent = false;  // a log may omit a call that another rank waits for
 };
 
-// Also adds to `c` what the ranks wait in.
+// Also sets the ranks and the operation of `c`, and adds the sends and receives that ranks wait in.
 Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
   Circle circle;
   circle.ranks = facts.graph->RanksOf(sink);
@@ -245,8 +244,8 @@ Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* 
   return circle;
 }
 
-// Returns whether another rank of the cycle has issued an operation that closes the cycle, as the oldest call of a
-// queue.
+// Returns whether, on another rank of the cycle, the oldest operation of a queue is a collective of the cycle that its
+// GPU has not started.
 bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   return std::ranges::any_of(circle.ranks, [&](int32_t r) {
     const auto queues = facts.graph->QueuesOf(r);
@@ -258,8 +257,8 @@ bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
   });
 }
 
-// Handles GPUs that run operations in an order other than that of issue. If only one GPU does so, and the others have
-// not issued what it runs, work outside NCCL blocks that GPU's stream.
+// Handles GPUs that run operations out of issue order. If only one GPU does so, and no collective of the cycle is next
+// on another GPU, work outside NCCL blocks that GPU's stream.
 Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
   const uint32_t node = circle.launch_order.front();
   const int32_t r = facts.graph->RankOf(node);

@@ -18,7 +18,7 @@ namespace {
 
 // Returns the kernel log's line about the end of this process; null if there is none.
 const HardwareEvent* KernelOnEndOf(const Rank& rank) {
-  constexpr int64_t kNear = 30'000'000'000;  // writing a core dump takes time, and so does a busy log
+  constexpr int64_t kNear = 30'000'000'000;  // a core dump or a busy log delays the line
   const ProcessEvidence* evidence = rank.process.evidence.get();
   if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
   const HardwareEvent* found = nullptr;
@@ -63,7 +63,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
              rank.process.evidence->hardware_unread().empty()) {
     c.Flag(true);
   }
-  // A watchdog ends its process because of another rank. The record of the operation that this rank waited in is lost.
+  // A watchdog may have aborted the process because of another rank. The record of the operation that this rank waited
+  // in is lost.
   const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
   const bool unrecorded = rank.damaged || (IsFramework(rank) && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
@@ -108,8 +109,8 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;
-    // A text shows an exception or a crash, or that peers miss the process. Any other end may result from what a rank
-    // without data did.
+    // A log shows an exception or a crash, or that peers lost the process. Any other end may be a consequence of what a
+    // rank without data did.
     const bool crashed = p.life == Life::kKilled && p.signal != SIGABRT;
     const bool told = IsFramework(rank) && (!p.exception.empty() || p.life == Life::kGone || crashed);
     const bool ended = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);

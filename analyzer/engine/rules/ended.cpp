@@ -76,8 +76,8 @@ bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
   return true;
 }
 
-// Returns whether it is unknown when the data was taken. Either the process has ended, or it was recorded on another
-// boot or host, or the data is a framework's dump whose file lost its time.
+// Returns whether it is unknown when the data was taken. Either the process ended unobserved, or it was recorded on
+// another boot or host, or the data is a framework's dump whose file lost its time.
 bool NobodySaw(const Rank& rank) {
   if (IsFramework(rank)) return rank.captured_ns == 0 && !rank.only_active;
   return EndUnseen(rank) ||
@@ -184,8 +184,9 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (unseen > 0 && untold) continue;
     if (OthersWentOn(facts, comm, ahead, behind)) continue;
     if (!AllWaitFor(*facts.graph, waiting, ahead)) continue;
-    // If there are only two, either may be at fault; other communicators of that kind decide. If there are none, and
-    // all other ranks have ended, an extra call by one rank is a little likelier than a skipped call by the other.
+    // If both sides are equally large, either may be at fault; other communicators of that class decide. If there are
+    // none, and all other ranks have ended, an extra call by one rank is a little likelier than a skipped call by the
+    // other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
     const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, last);
     if (undecided &&
@@ -204,7 +205,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     }
     blamed.push_back(c.ranks);
   }
-  // Ranks of the same role may also show that the call is extra.
+  // A comparison with ranks of the same role may have found the same extra call.
   std::erase_if(*causes, [&](const Cause& c) { return c.reason == REASON_EXTRA && Contains(blamed, c.ranks); });
 }
 

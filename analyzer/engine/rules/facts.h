@@ -23,14 +23,15 @@ class Facts {
 
   // Where the rank's program differs from that of its role; null if it does not differ.
   const Divergence* DivergenceOf(int32_t rank_index) const;
-  // An operation that waits for a node: the one closest to the place in the program where that node stopped.
+  // The edge to a node that is closest to the place in the program where that node stopped. `edge` is null if nothing
+  // waits.
   struct Waiter {
-    const Edge* edge = nullptr;  // edge that leads out of the queue or process `from`
+    const Edge* edge = nullptr;  // leads out of the queue or process `from`
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
-  // Calls `look` with each edge to the node from a queue or process other than its own, and with the node that the edge
-  // leaves. For a collective, this is only its first member.
+  // Calls `look` with each edge to the node, except kOwnGpu and kOutside, and with the queue or process that the edge
+  // leaves. For each collective that waits for the node, this is only FirstIn().
   template <typename Look>
   void EachWaiter(uint32_t node, Look look) const {
     for (uint32_t w : graph->back[node]) {
@@ -43,6 +44,7 @@ class Facts {
       }
     }
   }
+  // FirstWaiter of a collective's node, cached.
   const Waiter& FirstIn(uint32_t collective) const;
 
   const Model& model;

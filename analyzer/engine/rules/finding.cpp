@@ -68,7 +68,7 @@ void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
                            [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
 }
 
-// Returns the newest launch that issued something on the communicator, or null.
+// Returns the newest graph launch that issued something on the communicator, or null.
 const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];

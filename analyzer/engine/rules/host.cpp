@@ -13,7 +13,8 @@ using ring::CallKind;
 
 namespace {
 
-// Returns whether the rank may wait in its last call: its end is not recorded, and no other member left data.
+// Returns whether the rank may wait in its last call: ends of calls are not recorded, and no other member of the
+// communicator is known.
 bool LastCallIsUnseen(const Bundle& bundle, const Rank& rank) {
   if (!rank.ends_untold || rank.ops.empty() || rank.ops.back().membership == kNoIndex) return false;
   const Communicator& comm = bundle.comms[rank.memberships[rank.ops.back().membership].comm];
@@ -126,7 +127,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       c.grade = GRADE_FAIR;
       c.AddRival(Rival::MEETS_OUTSIDE);
     }
-    // A framework does not record how groups are created, so the rank may be waiting there for one without data.
+    // A framework does not record how groups are created, so the rank may be waiting there for a member without data.
     const auto silent = [](const Member& m) { return m.rank_index < 0; };
     if (IsFramework(rank) && waiter.edge != nullptr &&
         std::ranges::any_of(facts.model.comms[waiter.edge->comm].members, silent)) {
@@ -134,7 +135,7 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       c.AddRival(Rival::SILENT_RANK);
     }
   }
-  // A text does not show all groups of a rank, so the rank may be in the call that others wait in. An exception or a
+  // A dump or log may omit a group of the rank, so the rank may be in the call that others wait in. An exception or a
   // differing call elsewhere is certain.
   const bool unrecorded = waiter.edge != nullptr && MembershipIn(rank, waiter.edge->comm) == nullptr;
   const bool certain = !facts.mismatches.empty() || std::ranges::any_of(facts.bundle.ranks, [](const Rank& other) {
@@ -170,8 +171,8 @@ Cause HostCause(const Facts& facts, uint32_t node) {
   for (const ring::ThreadSnapshot& t : rank.threads) {
     if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
   }
-  // A rank does not wait for calls that it never launched. Its process may simply have finished, which is not a
-  // separate cause.
+  // If a process exits with status 0 and leaves a group open, the open group is the cause, because its calls were never
+  // launched.
   const bool ended_well = EndedWell(rank);
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(facts, r);

@@ -91,7 +91,7 @@ class CircleLeavers {
     }
     // Ranks that are ahead count only if no minority missed a call that many issued.
     if (odd_.empty()) odd_ = std::move(ahead);
-    // All other ranks have issued the calls that some ranks wait for.
+    // If only a minority lacks any call, all other ranks have issued every call that some rank waits for.
     if (IsMinority(never)) odd_ = std::move(never);
   }
 
@@ -134,8 +134,8 @@ class CircleLeavers {
            });
   }
 
-  // Finds the operations that these ranks have not issued and others have. The one on the smallest communicator is the
-  // first place that they left.
+  // Returns the operation that ranks in odd_ have not issued and others have. Of several, returns the one on the
+  // smallest communicator, which is the first place that they left.
   Missed FirstMissed() const {
     Missed missed;
     const auto consider = [&](const Edge& e, uint32_t from) {
@@ -182,7 +182,8 @@ class CircleLeavers {
     return c;
   }
 
-  // The waits for a rank do not show what it should have called. Only ranks that issued the call do.
+  // Names both sides. Only the ranks that issued the call show that the others should have issued it, so either side
+  // may be wrong.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().mutable_detail()->others();
     Append(issued, &c->ranks);

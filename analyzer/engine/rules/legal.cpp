@@ -5,8 +5,8 @@
 namespace lockstep {
 namespace {
 
-// How long the members have been in a cause's collective; -1 if unknown. A damaged file may not contain its capture
-// time, so every member is tried.
+// Returns how long the members have been in a cause's collective; -1 if unknown. A damaged file may not contain its
+// capture time, so every member is tried.
 int64_t AgeOf(const Model& model, const Cause& c) {
   const auto tells = [](const Rank& rank, const Op& op) {
     return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns;
@@ -66,7 +66,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
-    // If the waiting rank's own record is lost, the operation may be one that another member recorded.
+    // Not c.op->membership: if the waiting rank's own record is lost, the operation may be another member's record.
     const Membership* m = MembershipIn(rank, c.comm);
     if (m == nullptr) return false;
     const int64_t age = AgeOf(model, c);
@@ -75,7 +75,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
       *add(NotTheCause::NOT_BEGUN)->mutable_call() = BriefCall(model.bundle, c.op_rank, *c.op);
       return true;
     }
-    // A rank that left no data may be in it as well.
+    // A rank that left no data may be in the operation as well.
     if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect)
       return false;
     Detail* detail = add(NotTheCause::CONNECTING);

@@ -33,7 +33,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
   };
-  std::set<uint32_t> used;  // communicators used by ranks with a group of the usual size
+  std::set<uint32_t> used;  // communicators of the newest calls of ranks whose newest group has the usual size
   for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[r]));
   Cause c = CauseOf(SPLIT_MISMATCH, REASON_OTHER_MEMBERS, GRADE_GOOD);
   c.evidence.push_back(made(usual->first, usual->second));
@@ -48,7 +48,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   }
   if (!c.ranks.empty() && few(c.ranks)) {
     c.Name(CommText(facts.bundle, c.comm));
-    // A rank that has not created that group waits in its creation.
+    // Ranks whose newest group has another size, and that others wait for, have not created the usual group.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::ranges::all_of(known.ranks, [&](int32_t r) {
         return facts.bundle.ranks[r].newest_group_size != usual->first;
@@ -57,7 +57,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     causes->push_back(std::move(c));
     return;
   }
-  // Groups that divide the job are created after the one of all ranks.
+  // Groups that divide the job are created after the group of all ranks.
   const auto whole = by_size.find(facts.bundle.ranks_expected);
   const bool called = std::ranges::any_of(facts.bundle.ranks, [](const Rank& r) { return !r.ops.empty(); });
   if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;

@@ -27,7 +27,7 @@ Cause NoDataCause(const Facts& facts, int32_t global_rank) {
   return c;
 }
 
-// Returns whether all that wait for the node wait in the first operation of a communicator.
+// Returns whether every rank that waits for the node waits in the first operation of a communicator.
 bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
   bool any = false, all = true;
   facts.EachWaiter(node, [&](const Edge& e, uint32_t from) {
@@ -69,7 +69,7 @@ struct Silent {
     return first != waits.end() && first->first.first == rank;
   }
   std::vector<std::pair<uint32_t, int32_t>> own;            // communicator, member rank
-  std::map<std::pair<int32_t, const Op*>, uint32_t> waits;  // rank and its operation: communicator
+  std::map<std::pair<int32_t, const Op*>, uint32_t> waits;  // (rank index, operation) to communicator
 };
 
 // A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
@@ -92,8 +92,9 @@ std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int3
   return silent;
 }
 
-// Returns whether the missing rank (member `me`) has made an exchange with `peer` that `like` corresponds to, or only
-// that exchange waits for it. `like` is in `alike`, the corresponding communicator of a rank with the same role.
+// Takes the exchange between the missing rank (member `me`) and `peer` that corresponds to `like`. Returns whether it
+// is over or waits only for the missing rank. `like` is in `alike`, the corresponding communicator of a rank with the
+// same role.
 bool ExchangeIsOver(const Facts& facts, const Silent& silent, const Member& peer, int32_t me, const CommView& alike,
                     const Op& like) {
   if (!peer.recorded() || facts.bundle.ranks[peer.rank_index].damaged) return false;
@@ -203,8 +204,7 @@ Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
 
 // On the most used communicators (tensor parallelism), ranks exchange data several times in each layer, so a stopped
 // rank's peers wait for it there. If peers wait in this way for some of the ranks without data, the other ranks without
-// data are most likely where their own peers are. These peers must have completed all operations with them and wait
-// elsewhere.
+// data are most likely victims, like their own peers, which wait elsewhere.
 std::set<uint32_t> SilentVictims(const Facts& facts) {
   struct Waited {
     uint32_t node;
@@ -261,8 +261,8 @@ void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   for (const int32_t rank : silent) rival->add_ranks(rank);
 }
 
-// Returns the ranks whose last call differs from those of ranks with the same role, and from their own earlier ones.
-// With a backend that records no failures, such a call makes the peers' processes fail, so it is the rank's last.
+// Returns the ranks whose last call differs from the call that ranks with the same role made there. With a backend that
+// records no failures, such a call makes the peers' processes fail, so it is the rank's last.
 static std::vector<Cause> FromLastCalls(const Facts& facts) {
   std::vector<Cause> causes;
   for (const Divergence& d : facts.divergences) {

@@ -1,4 +1,4 @@
-// Hangs whose records were overwritten: what the counters of calls show, which outlive the records.
+// Finds the cause of hangs whose records were overwritten. The counters of calls outlive the records.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,8 +27,8 @@ static Cause FromCounts(const Facts& facts) {
   return c;
 }
 
-// If one rank's counts never occur in the program of its role, that rank closed the cycle. Other ranks of the cycle may
-// only seem to have skipped a call.
+// If the counts of one or two ranks never occur in the program of their role, these ranks closed the cycle. Other ranks
+// of the cycle may only seem to have skipped a call.
 void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
@@ -91,7 +91,7 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
     SortUnique(&all.ranks);
     all.Is(COLLECTIVE_STUCK, REASON_RECORDS_GONE, GRADE_GUESS);
     std::set<uint32_t> comms;
-    // The ranks may be in the first operation of a communicator on which no rank has completed anything.
+    // By communicator: the number of queues that may be in its first operation.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
       const Queue& queue = facts.graph->QueueOf(v);

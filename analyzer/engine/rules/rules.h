@@ -19,18 +19,18 @@ std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& know
 // Processes that exited with status 0, or are stopped, while GPU progress markers are off. Every other process must
 // have waited for its GPU for at least `late_after_ns`.
 std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns);
-// Processes that ended without a clean exit while unobserved. Returns causes only if all processes have ended.
+// Processes that ended without a clean exit while unobserved. Returns causes only if all processes ended unobserved.
 std::vector<Cause> FromUnseenEnds(const Facts& facts);
 // Ranks that are stuck on their own or left their program, although no rank waits for them yet. `known` are the causes
 // that others wait for.
 std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
-// Collectives that some members completed and others never issued, according to records that a framework wrote
-// afterwards.
+// Collectives that some members issued and others never did, according to frameworks' dumps that show no other cause.
 std::vector<Cause> FromAbsence(const Facts& facts);
 // For a job in which no rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that
 // do not; if there are none, the ranks without data. Needs no wait graph.
 std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
-// For a job of which only stacks are known. Returns the few ranks whose stacks are at a different place in the program.
+// For a job of which only processes are known. Returns the few ranks that have ended, are stopped, or whose stacks are
+// at a different place in the program. If all ranks wait, returns the ranks without data.
 std::vector<Cause> FromStacks(const Facts& facts);
 // For a job whose calls show nothing certain. Returns the few ranks that are in no call, and whose stacks show them
 // elsewhere, while all others are in a call.
@@ -45,8 +45,9 @@ void DoubtKillsOnSeveralHosts(const Bundle& bundle, std::vector<Cause>* causes);
 // Asynchronous errors of NCCL.
 std::vector<Cause> FromAsyncErrors(const Facts& facts);
 
-// Adds the ranks that owe a one-sided signal for which another rank has waited longer than `late_after_ns`. Removes the
-// waiting rank's stuck GPU from `causes`. A rank that itself waits for a signal is a cause only if no other rank is.
+// Adds the ranks that owe a one-sided signal for which another rank has waited at least `late_after_ns`. Removes stalls
+// and missing arrivals of waiting ranks from `causes`. A rank that itself waits for a signal is a cause only if no
+// other rank is.
 void AddOneSided(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
 // Adds to `causes` the ranks that never arrived at the creation of a communicator, and removes what they explain.
 void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
@@ -62,9 +63,8 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes);
 // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
 void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes);
 
-constexpr Grade kAnyone = GRADE_OPEN;  // below this confidence, a set contains every rank that no evidence clears
-// Drops ranks that wait for a GPU without recorded progress, once calls are known to disagree. Such ranks are most
-// likely victims.
+constexpr Grade kAnyone = GRADE_OPEN;  // a doubtful cause below this grade only names ranks that nothing clears
+// Drops doubtful causes if another cause is certain, because their ranks are most likely victims of that cause.
 void DropDoubtful(std::vector<Cause>* causes);
 // Joins hosts that wait for files at the same time. They have one cause, whether or not other ranks already wait for
 // each of them.
@@ -84,7 +84,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
 
 Finding ToFinding(const Facts& facts, const Cause& cause);
 // Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link represents all
-// ranks that wait in the same kind of operation on communicators of one class. So sixteen pipelines need one line.
+// ranks that wait in the same kind of operation on communicators of one class.
 void AddChain(const Facts& facts, const Cause& cause, Finding* finding);
 
 }  // namespace lockstep

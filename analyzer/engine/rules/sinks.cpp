@@ -16,8 +16,8 @@ using ring::CallKind;
 
 namespace {
 
-// Several ranks that hang in the same way are reported together. A framework's dump shows whether a rank hangs in its
-// process or on its GPU only if its peers happen to show it. So for such dumps, the two count as the same.
+// Returns whether both causes are one finding, because their ranks hang in the same way. A framework's dump rarely
+// shows whether a rank hangs in its process or on its GPU, so for such dumps the two count as the same.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.kind == b.kind && a.ranks == b.ranks) return true;
   // Uncertain causes do not weaken certain ones.
@@ -74,9 +74,9 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-// Ranks of one fault stop at one place, and a GPU stalls alone. If most GPUs of an operation have not started it, they
-// may all compute. The same is possible if several have not, or ranks are at several places, and the capture times of
-// the dumps are unknown.
+// Lowers the confidence if the job may still be running. A faulty GPU stalls alone: if most GPUs of an operation have
+// not started it, they may all be computing. If the capture times of the dumps are unknown, several such GPUs, or ranks
+// at three or more places, are enough.
 void DoubtRunning(const Facts& facts, Cause* c) {
   constexpr size_t kManyPlaces = 3;
   if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
@@ -100,7 +100,7 @@ void DoubtRunning(const Facts& facts, Cause* c) {
 // Returns whether another cause may explain this one.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
-// Returns the ranks that are known to hang, each independently.
+// Returns the ranks of all causes except stuck operations: each of these ranks hangs on its own.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   std::set<int32_t> ranks;
   for (const Cause& c : causes) {
@@ -123,13 +123,13 @@ std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pa
   const bool framework = IsFramework(rank);
   const bool stuck = all_in && front.InCollective(), exchange = front.InExchange();
   const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
-  // Starts are recorded and there is none, so no GPU is in the operation. A graph capture that a framework records as a
+  // Starts are recorded, but none for this operation, so no GPU is in it. A graph capture that a framework records as a
   // call is not a stuck operation.
   if (!begun && (front.op->graph != 0 || framework)) return {};
   if (stuck && facts.bundle.comms[front.comm].may_have_more) return {};
   // A log does not show the peer of a send or receive, for which the rank waits.
   if (exchange && front.op->root_or_peer < 0 && rank.only_active) return {};
-  // The ranks' own records name members that a framework's dump or a log may omit.
+  // A framework's dump or a log may omit a member, and the operation may wait for that member.
   if (framework && (stuck || exchange) && MissesUnknown(facts, front)) return {};
   if (stuck && !told->insert({front.comm, front.op->seq}).second) return {};
   return {begun ? GpuCause(facts, node) : NotBegunCause(facts, node)};
@@ -194,8 +194,8 @@ std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sin
   }
 }
 
-// If all other findings are about missing data, a rank that left its program is the cause. The ranks that wait for it
-// may have left no data.
+// If all other causes are weak, a rank that left its program is the cause. The ranks that wait for it may have left no
+// data.
 void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
   for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
 }

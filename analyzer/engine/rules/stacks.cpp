@@ -1,4 +1,4 @@
-// Handles jobs in which most ranks wait, and a few hold them up: these have ended, are stopped, or are at a different
+// Handles jobs in which most ranks wait, and a few delay them: these have ended, are stopped, or are at a different
 // place in the program. Only processes, or waits outside NCCL, are known.
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ std::string FrameAt(const Rank& rank, size_t depth) {
   return depth < stack.size() ? std::string(WithoutOffset(stack[stack.size() - 1 - depth])) : "";
 }
 
-// "qkv_proj (model.py:245) < forward (model.py:300)".
+// Returns text like "qkv_proj (model.py:245) < forward (model.py:300)".
 std::string CodeAt(const Rank& rank, size_t depth) {
   const std::string outer = depth == 0 ? "" : FrameAt(rank, depth - 1);
   const std::string inner = FrameAt(rank, depth);
@@ -37,7 +37,8 @@ std::string CodeAt(const Rank& rank, size_t depth) {
 
 std::string Function(const std::string& frame) { return ParseFrame(frame).function(); }
 
-// Where stacks diverge, seen from the outermost frame: most ranks on one side, the rest on the other.
+// Where stacks diverge, seen from the outermost frame: most ranks on one side, the rest on the other. Both are empty if
+// all stacks are equal.
 struct Parting {
   size_t depth = 0;
   std::vector<int32_t> most, few;
@@ -74,7 +75,7 @@ std::string CodePlaceOf(const Process& process) {
   return place.empty() ? "not waiting for a peer" : absl::StrCat("in ", PlaceText(place));
 }
 
-// "in barrier, called from save_checkpoint() at trainer.py:140", "in load() at data.py:12".
+// Returns text like "in barrier, called from save_checkpoint() at trainer.py:140" or "in load() at data.py:12".
 std::string InnermostOf(const Rank& rank) {
   const auto frames = ParseFrames(rank.process.python_stack);
   const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
@@ -114,7 +115,8 @@ class ByStacks {
     }
   }
 
-  // A rank has ended, is stopped or is in no wait, while others wait.
+  // Returns the few ranks that have ended, are stopped or are in no wait, while the others wait. If all wait, returns
+  // the few ranks without data.
   std::vector<Cause> FromProcesses() {
     constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
     const Ranks& waiting = at_[Whereabouts::kWaits];
@@ -165,7 +167,7 @@ class ByStacks {
     return {std::move(c)};
   }
 
-  // The stacks of a few ranks are at a different place in the program.
+  // Returns the few ranks whose stacks are at a different place in the program.
   std::vector<Cause> FromParting() const {
     const Parting parting = WhereTheyPart(bundle_, stacks_);
     if (Any(&ProcessPlace::moved, parting.most)) return {};
@@ -207,7 +209,8 @@ class ByStacks {
   }
   bool Unseen() const { return bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size()); }
 
-  // Two halves of the job wait at different places. One of them took a wrong branch, but it is unknown which.
+  // Returns whether two halves of a small job wait at different places. One half took a wrong branch, but it is unknown
+  // which.
   bool AreHalves(const Parting& parting) const {
     constexpr size_t kMost = 4;
     const size_t parted = parting.most.size() + parting.few.size();
@@ -235,7 +238,8 @@ class ByStacks {
 
 std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
   Ranks few, waiting;
-  // Where ranks that are in a call wait for it. A stack without native frames does not show the wait itself.
+  // Innermost Python frames of the ranks with a call in flight. A stack without native frames does not show the wait
+  // itself, but a rank with the same frame waits, too.
   std::set<std::string> waits;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const std::vector<std::string>& stack = facts.bundle.ranks[r].process.python_stack;

@@ -28,8 +28,8 @@ std::string GpuErrorOf(const Rank& rank) {
   return "";
 }
 
-// Returns members whose counters say that they completed the operation in `front`, if no member's record shows the
-// completion. Empty if a record does, or if the counters of several members agree.
+// If the only sign that a member completed the collective at `front` is the counters in one damaged file, returns that
+// member; otherwise empty.
 std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
   std::vector<int32_t> counted;
   if (front.comm == kNoIndex || !front.InCollective()) return counted;
@@ -42,7 +42,7 @@ std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& f
   return counted.size() == 1 ? counted : std::vector<int32_t>();
 }
 
-// The members in the operation are stuck because one member made a different call.
+// The members in the operation are stuck because `alone` made a different call.
 Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const int32_t r = facts.graph->RankOf(node);
@@ -179,14 +179,14 @@ void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Ca
     inside->moved.push_back(member);
   } else if (op == nullptr || facts.model.UnitOf(member, op) == kNoIndex) {
     inside->all_known = false;
-    // According to the part that could not be read, the rank may have completed the operation, or never reached it.
+    // The part that could not be read may show that the rank completed the operation, or never reached it.
     c->doubtful |= op == nullptr && rank.damaged;
   } else {
     inside->stopped.push_back(member);
   }
 }
 
-// Calls LookAt for all members, and sets the ranks of the cause.
+// Also sets the ranks of the cause.
 Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
   Inside inside;
   c->ranks = {r};
@@ -219,7 +219,6 @@ Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause
   return inside;
 }
 
-// Adds the queues of the ranks that wait in the communicator.
 void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
   for (int32_t m : c->ranks) {
     for (const Queue& queue : facts.graph->QueuesOf(m)) {
@@ -254,7 +253,8 @@ void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
   }
 }
 
-// The members that seem to have completed the operation may have left it because a member without data ended.
+// Returns whether the members that seem to have completed the operation may have left it because a member without data
+// ended.
 bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
   const auto untold = [&](int32_t r) { return facts.bundle.ranks[r].ends_untold; };
   if (std::ranges::none_of(inside.finished, untold)) return false;
@@ -262,8 +262,8 @@ bool MayHaveFailed(const Facts& facts, uint32_t comm, const Inside& inside) {
   return rest.unnamed || !rest.outside.empty();
 }
 
-// Some members are more likely at fault than the rest: those whose GPU reported an error, or the only ones that
-// completed nothing issued later.
+// Names only some members if they are more likely at fault than the rest: the one whose GPU reported an error, those
+// still in the operation that others completed, or the only ones that completed nothing issued later.
 void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Cause* c) {
   const size_t everybody = c->ranks.size(), stopped = inside.stopped.size();
   const Grade of_stopped = stopped == 1 ? GRADE_FAIR : GRADE_WEAK;
@@ -404,7 +404,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
                                                                   [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
     if (unseen) c.grade = GRADE_GOOD;
-    // The operation that this stream waits for may be in the lost part of a damaged file.
+    // The record of the operation that this stream waits for may be lost.
     bool other_lost = rank.damaged;
     for (const Queue& queue : facts.graph->QueuesOf(r))
       other_lost |= facts.graph->NodeOf(queue) != node && queue.overwritten;

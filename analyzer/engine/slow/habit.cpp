@@ -23,7 +23,8 @@ int64_t OfAQuarter(std::vector<int64_t>* values) {
   return *at;
 }
 
-// Returns, for each timed operation, whether the rank's previous call was on the same communicator.
+// Returns, for each timed operation, whether the rank's previous call was the preceding collective of the same
+// communicator.
 std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32_t r) {
   const Rank& rank = timing.model.bundle.ranks[r];
   const auto& ops = timing.ranks[r].ops;
@@ -199,7 +200,7 @@ class HabitFinder {
     return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
   }
 
-  // Returns how much of the record the rank's operations cover.
+  // Returns a lower limit of the time that the rank's record covers.
   int64_t SpanOf(uint32_t r) const {
     const Rank& rank = timing_.model.bundle.ranks[r];
     int64_t inside = 0, first = INT64_MAX, last = 0;

@@ -27,7 +27,7 @@ struct Habit {
       0;  // how long the first rank waited for it, over all meetings; no wait counts for more than twice later_ns
   double by_chance = 1;  // upper limit of the probability that any rank of the job is late this often if lateness is
                          // random; 1 for a rank that is not clearly later
-  int64_t span_ns = 0;   // these meetings cover at least this much of the rank's time
+  int64_t span_ns = 0;   // lower limit of the time that the rank's record covers
 };
 
 // Upper limit of the probability that this many of the meetings are late, in this many runs of consecutive late ones.

@@ -50,7 +50,7 @@ TEST(Habit, OneSlowRankIsNamedInFewSteps) {
 
 // All ranks of a host are slow, each by a different factor. Lateness is relative to the least slow rank, which is
 // named, too.
-TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
+TEST(Habit, AHostIsNamedIfMostOfItsGroupAreLate) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job = TwoSteps(seed);
     job.compute_factor = [](int rank, int) { return rank / 8 == 5 ? 1.4 + 0.1 * ((rank * 5) % 8) : 1.0; };
@@ -60,7 +60,7 @@ TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
   }
 }
 
-TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
+TEST(Habit, NoRankIsNamedForChanceOrDesign) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     TimedJob job = TwoSteps(seed);
     Verdict v = Analyze(AsFramework(job.Run()));
@@ -83,7 +83,7 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
 
 // Time on another communicator between two meetings is not the rank's own work. So a wait in a pipeline does not make a
 // rank late.
-TEST(Habit, WaitingElsewhereIsNotOnesOwn) {
+TEST(Habit, WaitingElsewhereIsNotOwnWork) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job = TwoSteps(seed);
     job.transfer_factor = [](const std::vector<int>& members, int) {

@@ -282,7 +282,8 @@ void Paces::NumberSteps(const std::vector<uint32_t>& role) {
     return timing_.model.bundle.ranks[r].ops[timing_.ranks[r].ops[programs[r][i]].op];
   };
   const auto class_at = [&](uint32_t r, size_t i) { return KindOf(timing_.ranks[r].ops[programs[r][i]].comm); };
-  // Finds the communicator for numbering: most ranks share the collectives of the pattern's largest one.
+  // Finds the class of communicators for numbering: the largest of the pattern, because most ranks share its
+  // collectives.
   uint32_t shared = kNoIndex;
   size_t largest = 0;
   for (uint32_t r : role) {
@@ -366,7 +367,8 @@ void Paces::Measure(uint32_t r) {
   std::vector<uint32_t> starts;  // newest first
   for (uint32_t end = repeat.end; end >= repeat.begin + repeat.period && starts.size() < kMostSteps && end > 0;) {
     end -= repeat.period;
-    // What preceded the first record is unknown, so the step that begins with it is not complete.
+    // What preceded the first record is unknown, so the step that begins with it counts only if there are too few
+    // others.
     if (end > 0 || starts.size() < kLeastSteps) starts.push_back(end);
   }
   const size_t least_steps = durations_only ? 1 : kLeastSteps;

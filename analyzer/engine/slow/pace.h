@@ -1,7 +1,7 @@
 // How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work. Own
 // work is measured on the rank's clock alone and excludes waiting. So a rank that is late only because it waited
-// elsewhere has the same own time as ranks with the same role. These have the same kinds of communicators and the same
-// place in the pipeline.
+// elsewhere has the same own time as ranks with the same role. Ranks have the same role if they have the same kinds of
+// communicators and the same place in the pipeline.
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,8 @@ inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // With at least this many shared collectives, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
 
-// Returns the error of a sum of times. Errors of single times are symmetric, so it grows with the square root of their
-// number.
+// Returns the error of a sum of times. Errors of single times are symmetric, so the error of the sum grows with the
+// square root of their number.
 inline int64_t ErrorOfSum(int64_t noise_ns, double times) {
   return static_cast<int64_t>(2.0 * static_cast<double>(noise_ns) * std::sqrt(times));
 }
@@ -65,13 +65,13 @@ class Paces {
   std::vector<std::vector<uint32_t>> roles;     // measured ranks of each role
   std::vector<std::vector<uint32_t>> programs;  // for each rank: indexes into TimedRank::ops, in order of the calls
   int64_t step_ns = 0;                          // length of the job's steps; 0 if unknown
-  bool whole_steps = false;                     // the record of some rank contains at least three
+  bool whole_steps = false;                     // steps of some rank were measured
 
  private:
   // The time between two operations of a rank.
   struct Between {
     int64_t gap_ns = -1;   // from the end of the first operation to the start of the second; -1 if unknown
-    int64_t host_ns = -1;  // the CPU thread's time from the call before the second operation to its call
+    int64_t host_ns = -1;  // from the return of the thread's previous call to the second call; -1 if unknown
     bool ahead = false;    // the thread reached the second before the first had ended, so the first did not block it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };

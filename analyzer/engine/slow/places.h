@@ -13,7 +13,7 @@ namespace lockstep {
 
 // A rank without complete steps, compared with others with its role.
 struct PlacePace {
-  uint32_t places = 0;                // number of places with work that at least two others also have; 0 if none
+  uint32_t places = 0;                // places with work that at least two others also have; 0 if fewer than six
   double ratio = 1;                   // median over these places of its work divided by theirs
   double least_ratio = 1;             // three of four places exceed this ratio
   int64_t own_ns = 0, others_ns = 0;  // its work and theirs, summed over these places

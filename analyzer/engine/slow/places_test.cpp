@@ -50,7 +50,7 @@ TEST(Places, WorkThatIsSlowIsFoundInPartsOfAStep) {
   }
 }
 
-TEST(Places, OtherPartsOfAStepAndChanceNameNobody) {
+TEST(Places, OtherPartsOfAStepAndChanceNameNoRank) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     TimedJob job;
     job.seed = seed;

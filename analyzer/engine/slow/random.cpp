@@ -1,4 +1,4 @@
-// Finds hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
+// Finds the host, switch, rack or rail whose ranks are late now and then, a different one each time.
 #include <algorithm>
 #include <map>
 

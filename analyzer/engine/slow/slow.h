@@ -1,7 +1,7 @@
 // Finds what slows down a job that makes progress. A slow rank's own work takes longer than that of ranks with the same
-// role, and others wait for it. A slow communicator's transfers take longer than those of similar ones, although all
-// members have arrived. No rank is blamed for differences that are below the uncertainty of the times, or that affect a
-// different rank each time.
+// role, and others wait for it. A slow communicator's transfers take longer than those of similar communicators,
+// although all members have arrived. No rank is blamed for differences that are below the uncertainty of the times, or
+// that affect a different rank each time.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct LateArrivals {
   int64_t compared = 0, last = 0;
   int64_t later_ns = 0;  // in the collectives where it was last: total time between the second-last arrival and its own
   int64_t much = 0;      // number of arrivals in `last` that are late enough to matter in a step
-  double by_chance = 0;  // how often it would be last by chance alone
+  double by_chance = 0;  // expected value of `last` by chance alone
 };
 
 class Slowness {
@@ -32,19 +32,19 @@ class Slowness {
 
   // Returns stragglers and slow links, the most expensive first. Kinds: STRAGGLER, SLOW_HOST, SLOW_LINK.
   std::vector<Cause> Find();
-  // Fills Verdict::arrivals, bandwidths, speeds and not_measured. If no rank is to blame, also fills in the cost of the
-  // ranks' waiting.
+  // Fills Verdict::arrivals, bandwidths, speeds and not_measured. If no rank is to blame, also rules out a persistent
+  // straggler, with the cost of all delays.
   void Fill(Verdict* verdict) const;
 
-  // Returns the accuracy of a rank's times, estimated from other ranks' times of the same moments.
+  // Returns the accuracy of a rank's times in ns, estimated from other ranks' times of the same moments.
   int64_t Noise(uint32_t rank) const { return noise_ns_[rank]; }
 
  private:
   struct Straggler {
     uint32_t rank = 0;
-    int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // per step
+    int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // per step; of the record without steps
     double slowdown = 1;
-    int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if all were slow
+    int64_t since_op = -1;     // index into Rank::ops: where the first slow step begins; -1 if all are slow
     uint32_t comm = kNoIndex;  // communicator on which others wait for it most
     bool doubtful = false;     // its own work cannot be separated from an equally long wait
     bool brief = false;        // only one of its steps was measured
@@ -68,8 +68,8 @@ class Slowness {
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
-  // Returns things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while
-  // other ranks almost never are. `named` says for each rank whether its lateness is already reported.
+  // Returns at most one cause: the host, switch, rack or rail whose ranks are late now and then, a different one each
+  // time, while other ranks almost never are. `named` says for each rank whether its lateness is already reported.
   std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;
@@ -92,7 +92,7 @@ struct LinkUse {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t bytes = 0;                  // payload, as nccl-tests counts it
   std::vector<uint32_t> ranks;        // participating ranks, as indexes into Bundle::ranks
-  std::vector<int64_t> transfers_ns;  // indexed by sequence number
+  std::vector<int64_t> transfers_ns;  // parallel to `seqs`, which is ascending
   std::vector<int64_t> seqs;
   int64_t usual_ns = 0;
   int64_t noise_ns = 0;  // uncertainty of one transfer
@@ -100,14 +100,14 @@ struct LinkUse {
   uint32_t hosts = 0;
 };
 
-// Returns the uses of each communicator that have at least four complete operations, by communicator, kind and bytes.
-// Pairs of a pipeline are separate uses.
+// Returns one use for each communicator, kind and number of bytes with at least four complete operations. Pairs of a
+// pipeline are separate uses.
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
 // Returns the number of members that take part: two for a send or receive.
 int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
 // Returns bytes per second over the bus, by nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);
-// Returns the slow links among these uses, and fills the table of bandwidths.
+// Returns at most one cause, for the slow links among these uses, and fills the table of bandwidths.
 std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                                  std::vector<Bandwidth>* bandwidths);
 // Returns the speed of each kind and size of operation, starting with those that took the most time. Omits what is

@@ -24,8 +24,8 @@ struct NowAndThen {
   int64_t lost_ns = 0;
 };
 
-// Finds a communicator on which some transfers take several times the usual time, while transfers on similar ones
-// almost never do. "Some" means more than a few, but not almost all.
+// Returns whether at least an eighth of the use's transfers take several times its usual time, while transfers of its
+// siblings almost never do. `siblings` are indexes of similar uses, including `use`.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;
@@ -45,7 +45,7 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
     for (int64_t ns : uses[i].transfers_ns) others += ns > bar(uses[i]);
     others_all += uses[i].transfers_ns.size();
   }
-  // Compares the share of slow transfers on the others with a tenth of its own.
+  // The others' share of slow transfers must be at most a tenth of its own.
   if (others * 10 * use.transfers_ns.size() > slow.size() * others_all) return out;
   out.times = slow.size();
   for (int64_t ns : slow) out.lost_ns += ns - use.usual_ns;
@@ -92,8 +92,7 @@ Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   if (out.since > 0) {
     const auto from = use.transfers_ns.begin() + static_cast<ptrdiff_t>(out.since);
     const int64_t now = Median({from, use.transfers_ns.end()}), was = Median({use.transfers_ns.begin(), from});
-    // If all similar ones have become slower since then, the work changed, or something that they share did. Times
-    // below the clock's precision count as equal to it.
+    // Times below the clock's precision count as equal to it.
     out.ratio =
         std::max(out.ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
     out.excess_ns = now - was;
@@ -144,7 +143,7 @@ struct Sorted {
 
 Sorted SortUses(const Timing& timing, const std::vector<LinkUse>& uses, std::vector<Bandwidth>* bandwidths) {
   const Bundle& bundle = timing.model.bundle;
-  // Similar communicators have the same kind, size, call and bytes, and equally many hosts.
+  // Similar communicators have the same kind, size, call and bytes, and either all or none of them cross hosts.
   std::map<std::tuple<uint32_t, int32_t, int, int64_t, bool>, std::vector<size_t>> siblings;
   for (size_t i = 0; i < uses.size(); ++i) {
     const LinkUse& use = uses[i];
@@ -205,8 +204,8 @@ Crossing WhereSlow(const Model& model, const Things& things, const std::vector<L
   return FindCrossing(model.bundle, things, bad, good);
 }
 
-// Returns what a training step loses. This is the time lost on the communicator that loses most, divided by the number
-// of steps. -1 if that is too little to report.
+// Returns what a training step loses, in ns: the time lost on the communicator that loses most, divided by the number
+// of steps. Returns -1 if that is too little to report.
 int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const std::vector<Slow>& slow,
                    const LinkUse& worst) {
   std::map<uint32_t, int64_t> lost_by_comm;
@@ -283,7 +282,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
                                  std::vector<Bandwidth>* bandwidths) {
   const Sorted sorted = SortUses(timing, uses, bandwidths);
   const std::vector<Slow>& slow = sorted.slow;
-  // If more than half of the communicators of a kind are slow, the others may just be fast. So a link is not the cause.
+  // If more than about two thirds of the uses are slow, the others may just be fast. So a link is not the cause.
   if (slow.empty() || slow.size() > sorted.well.size() + slow.size() / 2 + 2) return {};
   const Slow& worst =
       *std::max_element(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.lost_ns < b.lost_ns; });

@@ -44,7 +44,7 @@ TEST(Slow, FewStepsThatVaryMuchMakeNoRankSlow) {
   }
 }
 
-TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
+TEST(Slow, TheRankWithLongerOwnWorkIsTheStraggler) {
   for (const auto& [tp, pp, dp] :
        {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
     TimedJob job;
@@ -63,7 +63,7 @@ TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
   }
 }
 
-TEST(Slow, DurationsThatWereNotAskedForYetAreNotOwnWork) {
+TEST(Slow, DurationsThatWereNotReadYetAreNotOwnWork) {
   for (bool slow : {false, true}) {
     TimedJob job;
     job.source = TimeSource::kFrameworkDurations;
@@ -85,7 +85,7 @@ TEST(Slow, DurationsThatWereNotAskedForYetAreNotOwnWork) {
   }
 }
 
-TEST(Slow, ItsCostIsWhatTheStepsBecameLonger) {
+TEST(Slow, TheCostIsTheAddedLengthOfAStep) {
   TimedJob job;
   job.Run();
   const double healthy = static_cast<double>(job.true_step_ends.back() - job.true_step_ends[0]) / 7;
@@ -96,7 +96,7 @@ TEST(Slow, ItsCostIsWhatTheStepsBecameLonger) {
   EXPECT_NEAR(static_cast<double>(v.findings(0).cost_ns_per_step()), slow - healthy, (slow - healthy) / 8);
 }
 
-TEST(Slow, SampledMarksStillShowWhatIsLargerThanTheirError) {
+TEST(Slow, SampledMarkersShowDelaysAboveTheirError) {
   TimedJob job;
   job.dp = 8, job.steps = 20, job.compute_ns = 40'000'000;
   job.sampled_every_ns = 10'000'000, job.source = TimeSource::kSampledMarks;
@@ -151,7 +151,7 @@ TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
 }
 
 // Operations that overlap take more time in total than the step, so the remainder is not own work.
-TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
+TEST(Slow, DurationsThatExceedTheStepLeaveNoOwnWork) {
   TimedJob job;
   job.tp = 1, job.dp = 8, job.steps = 5, job.host_runs_ahead = false;
   Bundle bundle = AsFramework(
@@ -163,7 +163,7 @@ TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
   EXPECT_EQ(v.findings_size(), 0) << Show(v);
 }
 
-TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
+TEST(Slow, ChanceDelaysInFewStepsMakeNoRankSlow) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 2, job.pp = 1, job.dp = 4, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
@@ -176,7 +176,7 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
     };
     Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
-    // The delay occurs at the same place in each step.
+    // The delay occurs in each step.
     each = 1;
     v = Analyze(AsFramework(job.Run(), unseen, job.steps));
     ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
@@ -226,7 +226,7 @@ TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
 
 // If one of two slow ranks in a group waits for the other, that wait may be all that makes it slow. The other one is
 // named.
-TEST(Slow, OfAPairTheOneThatDoesNotWaitIsNamed) {
+TEST(Slow, InAPairTheRankThatDoesNotWaitIsNamed) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 4, job.seed = seed, job.gpus_per_host = 2,
@@ -306,7 +306,7 @@ TEST(Slow, SizesShowTheStepsOfAJobWithOneKindOfOperation) {
 
 // Rank 1 has a delay in one of two steps. That delay is not usual, so it does not hide ranks that are slow in both
 // steps.
-TEST(Slow, OfTwoStepsTheShorterOneIsUsual) {
+TEST(Slow, TheShorterOfTwoStepsIsUsual) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 2, job.pp = 1, job.dp = 2, job.steps = 4, job.seed = seed, job.host_runs_ahead = false;
@@ -341,9 +341,8 @@ TEST(Slow, AGroupWithOneMeasuredMemberDoesNotCountAsSlow) {
   }
 }
 
-// Slow transfers between many ranks that point to no link may be waits for another rank. A rank that is late because of
-// its own work is reported first.
-TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
+// Slow transfers between many ranks that point to no link may be waits for another rank.
+TEST(Slow, SlowTransfersWithoutALinkAreReportedAfterAStraggler) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
     job.tp = 4, job.pp = 4, job.dp = 2, job.steps = 6, job.seed = seed;
@@ -382,8 +381,7 @@ TEST(Slow, NoiseHasNoCulprit) {
   }
 }
 
-// If a different rank is late each time, but always on the same host, the host is named.
-TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
+TEST(Slow, RandomLatenessWithinAHostNamesTheHost) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 4, job.dp = 8, job.steps = 24, job.seed = seed;
@@ -420,8 +418,7 @@ TEST(Slow, ALinkThatIsSlowNowAndThenIsRandom) {
   EXPECT_NEAR(v.findings(0).slowdown(), 5.0, 0.5);
 }
 
-// Arrivals show which rank came last, and whether that is a habit.
-TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
+TEST(Slow, ArrivalsShowWhetherARankIsUsuallyLast) {
   TimedJob job;
   job.tp = 4, job.dp = 4, job.steps = 16;
   const auto pattern_of = [](const Verdict& v, int rank) {
@@ -441,7 +438,7 @@ TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
 
 // The record has two steps. A rank delayed twice by chance, so that it came last in 3 of 18 collectives, is not slow. A
 // rank whose work is slow throughout is.
-TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
+TEST(Slow, InFewStepsOnlyARankThatIsLastRepeatedlyIsNamed) {
   constexpr uint64_t kSeed = 11;
   TimedJob job;
   job.tp = 4, job.pp = 2, job.dp = 4, job.steps = 2, job.seed = kSeed;
@@ -459,8 +456,8 @@ TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
 }
 
-// With few steps, chance makes the ranks of a role differ by a few percent. The last of them is not a straggler.
-TEST(Slow, OverFewStepsTheLastOfManyRanksIsNotSlowByALittle) {
+// With few steps, chance makes the ranks of a role differ by a few percent.
+TEST(Slow, InFewStepsASmallSpreadMakesNoRankSlow) {
   TimedJob job;
   job.tp = 1, job.dp = 16, job.steps = 10, job.jitter = 0.001;
   job.compute_factor = [](int rank, int) { return rank < 6 ? 1.0 : 1 + 0.01 * (rank - 5); };
@@ -496,7 +493,7 @@ TEST(Slow, OneDelayInEveryStepIsPersistent) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6});
 }
 
-TEST(Slow, SinceWhenIsSaid) {
+TEST(Slow, TheBeginningOfTheSlownessIsReported) {
   TimedJob job;
   job.dp = 8, job.steps = 12;
   job.compute_factor = [](int rank, int step) { return rank == 6 && step >= 8 ? 1.6 : 1.0; };
@@ -557,7 +554,7 @@ TEST(Slow, SpeedsCoverAllCommunicatorsOfASizeAndTheirHosts) {
 
 // Fast transfers within a host say nothing about its ports. Without host names, any communicator may be within one
 // host.
-TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
+TEST(Slow, WithoutHostsOnlySimilarCommunicatorsAreCompared) {
   TimedJob job;
   job.tp = 2, job.pp = 2, job.dp = 2;
   job.transfer_factor = [](const std::vector<int>& members, int) {
@@ -573,7 +570,7 @@ TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{1, 3})) << Show(v);
 }
 
-TEST(Slow, AHostsPortIsNamedWhereAllThatCrossesItIsSlow) {
+TEST(Slow, AHostIsNamedIfAllItsTransfersAreSlow) {
   TimedJob job;
   job.tp = 2, job.pp = 4, job.dp = 4, job.gpus_per_host = 4, job.transfer_ns = 4'000'000;
   // Every transfer from or to node 5 (ranks 20 to 23) takes four times as long.
@@ -603,7 +600,7 @@ TEST(Slow, TwoFaultsAtOnceAreTwoFindings) {
   EXPECT_EQ(both, (std::vector<std::vector<int32_t>>{{9}, {24, 25}})) << Show(v);
 }
 
-TEST(Slow, WithoutTimesItSaysWhatWouldMeasure) {
+TEST(Slow, WithoutTimesTheVerdictStatesWhatWouldMeasure) {
   TimedJob job;
   job.record_started = job.record_completed = false;
   const Verdict v = Analyze(job.Run());
@@ -613,7 +610,7 @@ TEST(Slow, WithoutTimesItSaysWhatWouldMeasure) {
   EXPECT_TRUE(said);
 }
 
-TEST(Slow, EndsAloneShowArrivalsOnlyWhereTheHostKeepsStep) {
+TEST(Slow, EndTimesShowArrivalsOnlyIfTheCpuThreadDoesNotRunAhead) {
   TimedJob job;
   job.record_started = false;
   job.compute_factor = [](int rank, int) { return rank == 3 ? 1.4 : 1.0; };
@@ -626,7 +623,7 @@ TEST(Slow, EndsAloneShowArrivalsOnlyWhereTheHostKeepsStep) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{3});
 }
 
-TEST(Slow, SkewAndAStepChangeNothing) {
+TEST(Slow, ClockSkewAndClockStepsChangeNothing) {
   for (bool straggler : {false, true}) {
     TimedJob job;
     job.tp = 4, job.dp = 4, job.steps = 12;

@@ -24,7 +24,7 @@ struct SpeedKey {
   }
 };
 
-// The slow time is exceeded by a tenth of the operations.
+// A tenth of the operations are slower than the low bandwidth, and a tenth are faster than the high one.
 template <typename Out>
 void SetQuantiles(const LinkUse& use, int32_t ranks, std::vector<int64_t> transfers_ns, Out* out) {
   out->set_operations(static_cast<int64_t>(transfers_ns.size()));

@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// If fewer steps than this were measured, a rank must be slow by this share of its own work.
+// With fewer than kFewSteps steps, a rank must be slower by at least kWorthOfVeryFew. With fewer than kManySteps, a
+// rank that is slower by less than kWorthOfFew must be clearly separate from the others.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
 // A delay does not count as chance if the probability that chance delays any rank in this way is below this.
@@ -22,11 +23,11 @@ constexpr double kByChance = 1e-3;
 constexpr size_t kLeastGroup = 4;
 // With at least this many steps, some of them need not be slow.
 constexpr size_t kEnoughSteps = 6;
-// With at least this many steps, a small excess counts even if the rank is not clearly separate from all others.
+// With at least this many steps, a small excess is enough (see kFewSteps).
 constexpr size_t kManySteps = 16;
 // With at least this many steps, the last ones are compared with the earlier ones.
 constexpr size_t kLeastLately = 8;
-// The excess of a rank's steps must be this many times their variation.
+// The excess of a rank's steps must be this many times their variation divided by the square root of their number.
 constexpr double kClear = 8.5;
 // The ratio of standard deviation to median deviation, for normally distributed values.
 constexpr double kDeviation = 1.4826;
@@ -204,8 +205,6 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
 void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   std::vector<bool> slow_all_along(timing_.ranks.size());
   for (const Straggler& s : *found) slow_all_along[s.rank] = true;
-  // Finds ranks that became slow recently: compares their last steps with the earlier ones, if the record as a whole is
-  // still usual.
   for (const auto& role : paces_.roles) {
     std::vector<std::vector<int64_t>> of_role;
     of_role.reserve(role.size());
@@ -321,13 +320,11 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
     // case, there must be evidence that others wait for the rank.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // A rank with slow work arrives last again and again. A few long waits do not have this effect, although they may
-    // occur in each of a few steps. Examples are a communicator that is created again, or another job on the host. With
-    // enough steps, arriving last once per step is evidence on its own. A straggler must arrive last in at least half
-    // of its slow steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like
-    // a long step, but it delays no other rank.
+    // occur in each of a few steps. With enough steps, arriving last once per step is evidence on its own. A straggler
+    // must arrive last in at least half of its slow steps, by more than the error of its times. Work that overlaps the
+    // rank's own waiting also looks like a long step, but it delays no other rank.
     const bool few = pace.own_ns.size() < kFewSteps;
     const Among& among = among_others[s.rank];
-    // All its steps, or those since it became slow.
     const auto slow_steps = std::count_if(pace.first_op.begin(), pace.first_op.end(),
                                           [&](uint32_t op) { return static_cast<int64_t>(op) >= s.since_op; });
     const bool seldom = few ? among.last * 5 < among.compared : among.last * 2 < slow_steps;
@@ -338,7 +335,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
   return kept;
 }
 
-// Returns whether a member of one of its groups left no data: that member may have been the one waiting for the rank.
+// Returns whether a member of one of its groups left no data: that member may have waited for the rank.
 bool Slowness::WaitersUnseen(uint32_t rank) const {
   const auto& memberships = timing_.model.bundle.ranks[rank].memberships;
   return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
@@ -349,8 +346,8 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   });
 }
 
-// Finds pairs in which both ranks are equally slow. Other ranks certainly wait for one of the two. Ranks that wait for
-// the other one left no data.
+// Adds a rank of `unseen` if it is about as slow as a rank of `kept` on the same host and in the same small group. The
+// ranks that wait for the added one left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
   constexpr int64_t kAlike = 4;  // GPUs on one hot host may differ by up to this factor
   const size_t seen = kept->size();
@@ -388,7 +385,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   DropDoubtful(&found);
   std::vector<Straggler> kept = Costly(std::move(found));
   FindLateByHabit(&kept);
-  // A slow rank that no rank waits for costs nothing.
+  // Drops all ranks if even the largest cost is too small to report, and ranks for which others hardly wait.
   const int64_t most =
       kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) {
                            return a.cost_ns < b.cost_ns;

@@ -70,9 +70,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   return c;
 }
 
-// If no host is known, reports together the members of communicators that are slow as a whole, smallest kind first. So
-// many simultaneous faults are unlikely, and such members are close together: a tensor-parallel group fills a host, or
-// a part of it.
+// If no host is known, reports together the members of communicators that are slow as a whole, smallest kind first.
+// That many simultaneous faults are unlikely, and such members are close together: a tensor-parallel group fills a
+// host, or a part of it.
 void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                                std::vector<Cause>* causes) const {
   const Bundle& bundle = timing_.model.bundle;
@@ -96,8 +96,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
       measured +=
           paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    // A rank late by habit is late relative to the first of the group. The first rank may be as slow as the ranks that
-    // arrive with it.
+    // A rank late by habit is late relative to the first arrival of the group, which may itself be a slow rank.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
     const std::pair kind(members.size(), timing_.model.comms[comm].kind);

@@ -16,7 +16,7 @@ namespace {
 using fr_test::FrDump;
 
 constexpr int64_t kNow = 1'758'000'100 * kSecond;
-constexpr int64_t kUntold = -1, kSetBack = -2;  // unknown when the data was captured; clock set back since then
+constexpr int64_t kUntold = -1, kSetBack = -2;  // capture time unknown; clock set back
 
 // Ranks of one communicator, all in its second operation for `seconds`.
 Bundle InOperation(const std::vector<int64_t>& seconds) {
@@ -48,7 +48,7 @@ Bundle InOperation(const std::vector<int64_t>& seconds) {
   return b;
 }
 
-TEST(Age, OtherRanksTellTheAgeIfAClockWasSetBack) {
+TEST(Age, OtherRanksShowTheAgeIfAClockWasSetBack) {
   struct Case {
     std::vector<int64_t> seconds;
     bool stalled;

@@ -24,7 +24,7 @@ Rank Writing(int32_t number, const char* host, int64_t since_s, int64_t bytes_in
   return rank;
 }
 
-TEST(Checkpoint, MountsAreToldWithTheirSlowestRank) {
+TEST(Checkpoint, MountsAreReportedWithTheirSlowestRank) {
   Bundle bundle;
   bundle.ranks = {Writing(0, "n1", 30, 4000), Writing(1, "n1", 41, 2000), Writing(2, "n2", 31, 6000),
                   Writing(3, "n2", 30, 4000)};
@@ -81,7 +81,7 @@ TEST(Checkpoint, WhatWasNotSampledIsUnknown) {
   EXPECT_EQ(verdict.checkpoint(0).slowest_rank(), -1);
 }
 
-TEST(RanksRead, OfARankMayBeKnownOnlyItsEnd) {
+TEST(RanksRead, ARankMayBeKnownOnlyByItsEnd) {
   lockstep::testing::Job job(2, 1, 2, 4);
   Bundle bundle = job.Run();
   EXPECT_EQ(Analyze(bundle).ranks_only_ended(), 0);

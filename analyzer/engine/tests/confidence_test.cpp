@@ -41,13 +41,12 @@ TEST(ConfidenceTest, ConfidencesAreInRange) {
   }
 }
 
-TEST(ConfidenceTest, FindingsThatWereOftenWrongStateLess) {
+TEST(ConfidenceTest, FindingsThatWereOftenWrongHaveLowConfidence) {
   // Two of three ranks without data were not at fault, although others waited for them (confidence_table.inc).
   EXPECT_LT(ConfidenceOf(GRADE_OPEN, REASON_NO_DATA_OTHERS_WAIT, false, false),
             ConfidenceOf(GRADE_OPEN, REASON_TWO_STREAMS_STUCK, true, false));
 }
 
-// Calls `see` with each line of each source of the engine.
 void EachLine(const std::function<void(const std::string& path, const std::string& line)>& see) {
   size_t files = 0;
   for (const char* folder : {"", "facts", "rules", "slow"}) {

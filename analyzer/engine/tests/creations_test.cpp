@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 using ring::CallKind;
 using ring::CommState;
 
-// A job of `n` ranks, 4 on each host, that only creates communicators. Times are on one clock; each host's clock
-// differs by `skew` from the previous one.
+// A job of `n` ranks, 4 on each host, that only creates communicators. Times are passed on the first host's clock; each
+// further host's clock is ahead of the previous one by `skew`.
 class Start {
  public:
   explicit Start(int n, int64_t skew = 0) {
@@ -84,7 +84,7 @@ class Start {
   }
   CallKind origin_call(uint32_t comm) const { return b.comms[comm].origin; }
 
-  // Creates the world, which all ranks enter at once.
+  // All ranks enter at once.
   void World(int64_t at = kSecond) {
     const uint32_t world = Comm("world", static_cast<int>(b.ranks.size()), CallKind::kCommInitRankConfig);
     for (int r = 0; r < static_cast<int>(b.ranks.size()); ++r) Enter(r, world, r, at, at + kSecond);
@@ -206,7 +206,7 @@ TEST(Creations, ARankThatWaitsElsewhereIsNotTheCause) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
 }
 
-// Without GPU progress markers, the operation that rank 2 waits for is unknown. It may be one that another rank holds.
+// Without GPU progress markers, the operation that rank 2 waits for is unknown. Another rank may delay it.
 TEST(Creations, ARankInAGpuWaitWithoutMarksMayBeHeld) {
   for (const bool marks : {false, true}) {
     Start start(4);
@@ -495,13 +495,12 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
   }
 }
 
-// The phases of every rank's start.
 TEST(StartUp, ListsThePhasesOfEachRank) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r)
     start.Enter(r, world, r, r == 6 ? 51 * kSecond : (r == 2 ? 12 : 11) * kSecond, 56 * kSecond);
-  // The first half splits three seconds later than the second half, which waits for the first.
+  // Rank 5 enters the split four seconds after the others, which wait for it.
   for (int r = 0; r < 8; ++r) {
     const uint32_t c = start.Comm("s1/0", 8, CallKind::kCommSplit, "world", 1);
     start.Enter(r, c, r, (r == 5 ? 61 : 57) * kSecond, 63 * kSecond);
@@ -555,7 +554,6 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
   EXPECT_EQ(six, (std::vector<int64_t>{40 * kSecond, 4 * kSecond, 5 * kSecond, 2 * kSecond, kSecond, kSecond}));
   EXPECT_EQ(s.ranks(1).rank(), 5);
   EXPECT_EQ(s.ranks(1).last_by_ns(), 4 * kSecond);
-  // The phases of each rank add up to the whole.
   for (const StartUpRank& rank : s.ranks()) {
     int64_t sum = 0;
     for (int i = 0; i < 5; ++i) sum += rank.phases_ns(i);

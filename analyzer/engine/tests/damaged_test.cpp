@@ -89,7 +89,7 @@ TEST(DamagedDumps, ARankIsNotBlamedForTheLostEndOfItsFile) {
 
 // This file's entries were written in no order, and then the file was truncated. One member of a batch is left.
 // Whether there were others, and whether the batch ended, is unknown.
-TEST(DamagedDumps, ABatchOfWhichPartIsLostShowsNothingAboutItsGpu) {
+TEST(DamagedDumps, APartlyLostBatchShowsNothingAboutItsGpu) {
   FrDump dump;
   dump.groups.clear();
   const auto add = [&](const char* op, int64_t number, int64_t id, const char* state) {
@@ -148,7 +148,7 @@ TEST(DamagedDumps, ARankThatOnlyDamagedRecordsWaitForIsNotNamedBesideOthers) {
       << v.DebugString();
 }
 
-TEST(DamagedDumps, ABatchWhoseEndIsLostIsInFlightIfTheStatusSaysSo) {
+TEST(DamagedDumps, ABatchWithoutItsEndIsInFlightIfTheStatusSaysSo) {
   FrDump dump = DumpOf(2);
   dump.entries.pop_back();  // removes the end of the rank's second exchange
   FrEntry garbage;

@@ -62,7 +62,6 @@ bool AnyEvidence(const Verdict& v, const std::string& part) {
   return false;
 }
 
-// Two ranks call two communicators in opposite orders on one stream.
 TEST(Deadlock, TwoCommunicatorsInOppositeOrdersAreAnInversion) {
   for (bool marks : {true, false}) {
     Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
@@ -99,7 +98,6 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b")) << v.DebugString();
 }
 
-// If almost all ranks of a cycle are in one operation and a few ranks are in another, those few ranks are named.
 TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
   for (const int odd : {1, 2}) {
     Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
@@ -247,7 +245,6 @@ TEST(Deadlock, WithoutStartMarkersGpuOrderIsOneOfSeveralHypotheses) {
   for (const std::string& a : v.findings(0).alternatives()) said |= absl::StrContains(a, "order");
   EXPECT_TRUE(said) << v.DebugString();
   EXPECT_LE(v.findings(0).confidence(), 0.6);
-  // The network may be the cause, so it is not ruled out.
   for (const NotTheCause& not_it : v.ruled_out()) EXPECT_NE(not_it.what(), NotTheCause::NETWORK) << v.DebugString();
 }
 
@@ -292,7 +289,7 @@ TEST(Deadlock, AnErrorOfOneGpuIdentifiesTheFaultyEndOfAnExchange) {
   }
 }
 
-// Two independent faults, on two streams. Other ranks wait for both.
+// Other ranks wait for both.
 TEST(Deadlock, TwoFaultsOnTwoStreamsAreBothNamed) {
   Job job = Empty(4, {{"a", {0, 1}}, {"b", {0, 2}}, {"c", {0, 3}}});
   for (int s = 0; s < 2; ++s) {
@@ -487,8 +484,7 @@ TEST(Deadlock, ReplicasThatEndedAreNotToBlameForAnExtraCall) {
   Expect(Analyze(b), RANK_AHEAD, {1});
 }
 
-// A pair of which one rank exited does not show which of the two made a wrong number of calls. That all other ranks
-// ended makes an extra call likelier.
+// If one rank of a pair exited, the pair does not show which of the two made a wrong number of calls.
 TEST(Deadlock, IfAllOthersEndedTheLastRankOfAPairMadeAnExtraCall) {
   for (const bool ended : {true, false}) {
     Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"ends", {0, 3}}});

@@ -201,7 +201,7 @@ TEST(Engine, HealthyJobHasNoFinding) {
   }
 }
 
-TEST(Engine, AJobThatStandsStillIsNotCalledHealthy) {
+TEST(Engine, AStalledJobWithoutAFindingIsNotCalledHealthy) {
   for (bool marks : {true, false}) {
     Job job(2, 2, 2, kSteps);
     job.full_marks = marks;
@@ -484,7 +484,7 @@ TEST(Engine, ARankThatSkipsARareCallIsNamedBesideARankStuckBeforeIt) {
   }
 }
 
-TEST(Engine, DoneMarkersAloneNameASetAndNoWrongRank) {
+TEST(Engine, WithoutStartMarkersAStuckGpuIsNotDistinguishedFromItsPeer) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", kFaultStep);
@@ -514,8 +514,8 @@ TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {
-  // Half of the ranks reduce over data before they broadcast over tensor. Four ranks wait in a cycle. In earlier steps,
-  // all had the order of the other half.
+  // Half of the ranks reduce on dp before they broadcast on tp. Four ranks wait in a cycle. In earlier steps, all had
+  // the order of the other half.
   Job job(2, 1, 2, kSteps);
   for (int r : {0, 3}) {
     auto& p = job.ranks[r].program;

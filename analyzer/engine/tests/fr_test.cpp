@@ -570,7 +570,6 @@ TEST_P(RecordedTrace, NamesTheInjectedRanks) {
     EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), GetParam().culprits) << v.DebugString();
     EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
   }
-  // Reads the files in a different order.
   std::reverse(files.begin(), files.end());
   Bundle reversed;
   LoadFlightRecorder(files, &reversed);
@@ -632,7 +631,7 @@ TEST(FlightRecorderBeyond, TheGpuMayBeInACallWithoutARecord) {
 }
 
 // Replicas of two ranks, whose leaders meet between rounds. Rank 3 makes its replica's broadcast on the group of all
-// ranks, so its leader never gets to the others.
+// ranks, so its leader never reaches the leaders' call.
 TEST(FlightRecorderBeyond, ACallOnTheWrongGroupIsFoundByTheCounts) {
   constexpr int32_t kOdd = 3;
   std::vector<std::optional<FrDump>> dumps;
@@ -698,8 +697,8 @@ TEST(FlightRecorderBeyond, AnIdleRankMayWaitForOneWithoutData) {
   }
 }
 
-// A GPU stalls alone. If most have not started an operation, they may all compute.
-TEST(FlightRecorderBeyond, MostGpusAreNotSurelyStuckBecauseTheyMayCompute) {
+// A faulty GPU stalls alone.
+TEST(FlightRecorderBeyond, IfMostGpusHaveNotStartedTheyMayBeComputing) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 8; ++rank) {
     FrDump dump;
@@ -720,7 +719,7 @@ TEST(FlightRecorderBeyond, MostGpusAreNotSurelyStuckBecauseTheyMayCompute) {
 }
 
 // Ranks pass data around a ring. The oldest send of each is overwritten, so the receives seem to wait for later ones.
-TEST(FlightRecorderBeyond, ABatchOfWhichOnlyTheEndIsRecordedProvesNoCycle) {
+TEST(FlightRecorderBeyond, ABatchWithoutItsBeginningProvesNoCycle) {
   std::vector<std::optional<FrDump>> dumps;
   for (int32_t rank = 0; rank < 4; ++rank) {
     FrDump dump;

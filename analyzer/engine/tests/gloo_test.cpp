@@ -215,7 +215,7 @@ TEST(Gloo, ALastCallWithoutAnotherMembersDataMayHaveFailed) {
   EXPECT_EQ(finding.grade(), GRADE_WEAK);
 }
 
-// The dump of rank 3 is older than the others, which went on after the calls that it lacks.
+// Rank 3's dump is older than the others. The other ranks continued after the calls that it does not contain.
 TEST(Gloo, AnOlderDumpDoesNotMakeCallsFail) {
   Dumps dumps = TwoDimensions();
   dumps[3]->entries.resize(dumps[3]->entries.size() - 4);

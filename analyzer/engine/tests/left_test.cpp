@@ -159,7 +159,7 @@ TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.85) << "no earlier call shows that the call of all was never made there";
 }
 
-// Rank 6 takes the place of its island's leader: rank 5 issued the leaders' call, behind a call of its island.
+// As above, but rank 6 is in the call of all. Its leader, rank 5, issued the leaders' call behind a call of the island.
 TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
   const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
                                      {"leaders", {0, 5}},
@@ -241,7 +241,7 @@ TEST(Left, ARecentOperationProvesNoAbsence) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
 }
 
-TEST(Left, ATruncatedDumpIsNotHeldAgainstItsRank) {
+TEST(Left, ATruncatedDumpDoesNotBlameItsRank) {
   FourRanks cut;
   for (int r = 0; r < 4; ++r) {
     cut.Add(r, 0, 1);

@@ -37,7 +37,7 @@ Process At(const std::vector<std::string>& stack) {
   return process;
 }
 
-// Ranks from 0 on, in different waits.
+// A job whose ranks all wait, in one of two ways.
 Bundle Waiting(int ranks) {
   Bundle bundle;
   for (int i = 0; i < ranks; ++i) {
@@ -54,7 +54,7 @@ Bundle Waiting(int ranks) {
   return bundle;
 }
 
-TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
+TEST(Processes, TheOnlyRankThatDoesNotWaitIsNamed) {
   Bundle bundle = Waiting(8);
   bundle.ranks[3].process = At(kInLoader);
   const Verdict verdict = Analyze(bundle, {});
@@ -80,7 +80,7 @@ TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
   EXPECT_FALSE(Analyze(bundle, {}).findings(0).hypothesis());
 }
 
-// As py-spy prints them, without native frames.
+// A job with these Python stacks, as py-spy prints them, without native frames.
 Bundle Printed(const std::vector<std::vector<std::string>>& stacks) {
   Bundle bundle = Waiting(static_cast<int>(stacks.size()));
   for (size_t i = 0; i < stacks.size(); ++i) {
@@ -199,7 +199,6 @@ TEST(Processes, AMovingJobHasNoCulprit) {
   EXPECT_THAT(verdict.blind(0) + verdict.blind(1), HasSubstr("whether the job hangs"));
 }
 
-// One rank computes while the others sleep. It is late, but not reported as stuck.
 TEST(Processes, ARankThatComputesIsLate) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process = At(kInLoader);

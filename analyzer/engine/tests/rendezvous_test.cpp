@@ -21,7 +21,7 @@ using testing::Job;
 // Neighbors in a pipeline of 8 ranks (tensor 2, pipeline 2, data 2).
 constexpr int kCulprit = 1, kWaiter = 5;
 
-// Both ranks stop before the n-th call of their program. No rank waits for just one of them.
+// Both ranks stop before call `at` of their program. No rank waits for just one of them.
 Bundle TwoStand(size_t at = 0, HostFault how = HostFault::kStall) {
   Job job(2, 2, 2, 4);
   for (int r : {kCulprit, kWaiter}) {
@@ -140,7 +140,7 @@ TEST(Rendezvous, IfAllOthersWaitInTheStoreTheRankWithoutDataIsNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.5);
 }
 
-// As far as the data shows, several ranks that do not wait there are working.
+// Several ranks that do not wait in the store may be working.
 TEST(Rendezvous, SeveralRanksOutsideTheStoreAreNotNamed) {
   for (const std::vector<int>& standing :
        {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {

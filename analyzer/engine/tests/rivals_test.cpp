@@ -204,7 +204,7 @@ TEST(Rivals, TheFollowingCallDecidesIfNumbersOfSimilarRanksDiffer) {
 
 // Nothing is in flight, because the backend retires operations when they are issued. Only one rank issued the last
 // one.
-TEST(Rivals, OfOneRankAndManyThatDifferByOneCallTheOneIsNamed) {
+TEST(Rivals, IfOneRankDiffersFromManyByOneCallItIsNamed) {
   DumpedJob job(6, "gloo");
   for (int r = 0; r < 6; ++r) job.Call(r, "world", "all_reduce", true);
   job.Call(2, "world", "all_reduce", true);

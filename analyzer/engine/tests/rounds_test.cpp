@@ -1,4 +1,4 @@
-// Tests which rank is named when ranks stand at different calls of several groups. The Flight Recorder dumps contain
+// Tests which rank is named when ranks are at different calls of several groups. The Flight Recorder dumps contain
 // completed calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ class RoundDumps {
     Record(rank, g, "coalesced", done);
     dumps_[rank].entries.back().input = dumps_[rank].entries.back().output = {};
   }
-  // The watchdog saw that call of the group start.
+  // Records that the watchdog saw this call of the group start.
   void Start(size_t rank, size_t group, int64_t number) { dumps_[rank].groups[group].started = number; }
   // The GPU is in the rank's last call.
   void Enter(size_t rank) {
@@ -115,7 +115,7 @@ std::string NamedBy(const Verdict& v) {
 
 // Ranks 0 to 3 decode in pairs, each pair for as long as its answers take. Ranks 0 and 2 then share a call with rank 4.
 // Ranks 4 and 5 train.
-TEST(Rounds, APairWithItsOwnNumberOfRoundsLeftNoProgram) {
+TEST(Rounds, APairWithItsOwnNumberOfRoundsIsNotNamed) {
   RoundDumps job(
       6, {{"world", {0, 1, 2, 3, 4, 5}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"lead", {0, 2, 4}}, {"train", {4, 5}}});
   constexpr int kRounds[2][5] = {{20, 26, 12, 24, 20}, {20, 18, 18, 12, 26}};
@@ -247,8 +247,8 @@ TEST(Rounds, SendsAndReceivesAreCountedFromTheLastCallOfBoth) {
   EXPECT_TRUE(counted);
 }
 
-// Rank 0 collects from the others and answers them, twice. Rank `late` leaves out its second call, and the calls up to
-// number `done` of each rank are complete.
+// Rank 0 collects from the others and answers them, twice. Rank `late` leaves out its second call, and the first
+// `done[r]` exchanges of rank r are complete.
 RoundDumps Hub(int late, const std::vector<int>& done) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"hub", {0, 1, 2, 3}}});
   for (size_t r = 0; r < 4; ++r) {
@@ -302,7 +302,7 @@ TEST(Rounds, RanksOfARingHaveOneRole) {
 
 // Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
 // Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
-TEST(Rounds, OfTwoRanksWithARoleTheOneThatOthersWaitForLeft) {
+TEST(Rounds, OfTwoRanksWithOneRoleTheAwaitedRankLeft) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pipe", {0, 1}}, {"pipe", {2, 3}}});
   for (size_t r = 0; r < 4; ++r) {
     const std::vector<std::string> calls = r % 2 == 0 ? std::vector<std::string>{"send 0->1", "recv 0<-1"}

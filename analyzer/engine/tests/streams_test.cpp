@@ -135,7 +135,6 @@ TEST(CommText, ANamedCommunicatorListsItsMembersIfOthersHaveItsName) {
     bundle.comms[i].members = {static_cast<int32_t>(i), static_cast<int32_t>(i) + 4};
   }
   EXPECT_EQ(CommText(bundle, 1), "dp (ranks 1, 5)");
-  // The members are only inferred.
   bundle.comms[1].members_inferred = true;
   EXPECT_EQ(CommText(bundle, 1), "dp");
   bundle.comms[1].name = "tp_3";

@@ -1,5 +1,5 @@
-// Tables of numbers find mismatches and matching calls. They must find the same as comparing all calls with the same
-// number, even with the numbers of a hostile record.
+// Tests the tables that find mismatches and matching calls by number. They must find the same as a comparison of all
+// calls, even if a record contains hostile numbers.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -71,7 +71,8 @@ std::vector<std::pair<int64_t, FindingKind>> MismatchesOf(const Bundle& bundle) 
   return found;
 }
 
-// Returns the first number at which two calls of the same place differ, by comparing all calls with each other.
+// Returns the first number, and the kind, of calls at one place that differ; empty if none do. Compares all calls with
+// each other.
 std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle) {
   std::map<std::pair<int64_t, int>, std::vector<const Op*>> at;
   for (const Rank& rank : bundle.ranks) {

@@ -46,7 +46,8 @@ std::shared_ptr<Capture> Of(State& state, const Stream* stream) {
   return at == state.of_stream.end() ? nullptr : at->second;
 }
 
-// A blocking stream joins the capture of its device's legacy stream. The caller holds the mutex.
+// Returns a capture of a blocking stream on the legacy stream's device; null if there is none. The caller holds the
+// mutex.
 std::shared_ptr<Capture> Implied(State& state, const Stream& legacy) {
   for (const auto& [stream, capture] : state.of_stream) {
     if (!StreamNonBlocking(*stream) && StreamDevice(*stream) == StreamDevice(legacy)) {

@@ -449,7 +449,7 @@ STANDIN_CUDA cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuin
   return WriteValue(stream, address, value, flags);
 }
 
-// The first version of these functions works only with a driver option that is almost never set. Looking up the plain
+// The first version of these functions works only with a driver option that is almost never set. dlsym of the plain
 // name returns the first version.
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64

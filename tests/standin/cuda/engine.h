@@ -32,8 +32,7 @@ using Make = std::function<std::function<void()>()>;
 // STANDIN_DEVICES sets the number of devices (default 8). All have the same made-up properties; each has its own PCI id
 // and UUID.
 STANDIN_EXPORT int DeviceCount();
-// Returns the calling thread's device, or -1 if no CUDA runtime call has bound one to the thread (the driver's "no
-// current context").
+// Returns the calling thread's device, or -1 if no device is bound to the thread (the driver's "no current context").
 STANDIN_EXPORT int BoundDevice();
 // Returns whether any thread has used the device.
 STANDIN_EXPORT bool DeviceActive(int device);
@@ -109,7 +108,7 @@ STANDIN_EXPORT bool DeviceMemory(const void* pointer);
 STANDIN_EXPORT size_t AllocatedBytes();
 
 // Returns the error that ended the device's context, or 0. The error stays: nothing on the device runs or completes any
-// more, and every call for the device returns the error.
+// more, and most calls for the device return the error.
 STANDIN_EXPORT int StickyError(int device);
 STANDIN_EXPORT void Poison(int device, int error);
 // cudaDeviceReset: removes the streams, the events and the error.

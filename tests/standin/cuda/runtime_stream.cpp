@@ -16,7 +16,7 @@ namespace {
 
 bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
-// Returns the error that ended the stream's context. Every later call for the stream returns that error.
+// Returns the error that ended the stream's context, or cudaSuccess.
 cudaError_t Sticky(const standin::Stream& stream) {
   return Report(static_cast<cudaError_t>(standin::StickyError(standin::StreamDevice(stream))));
 }
@@ -147,7 +147,6 @@ STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-// The thread does not remember "not ready" as an error.
 STANDIN_CUDART cudaEventQuery(cudaEvent_t event) {
   const auto result = static_cast<cudaError_t>(standin::QueryEvent(event));
   return result == cudaErrorNotReady ? result : Report(result);

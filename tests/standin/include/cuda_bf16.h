@@ -1,2 +1,2 @@
-// nccl.h includes this header; the stand-in has no device types to declare.
+// nccl.h includes this header. The stand-in declares no device types.
 #pragma once

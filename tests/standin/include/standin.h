@@ -1,4 +1,4 @@
-// Functions that only the stand-in has, mostly ways to make a GPU fail.
+// Functions that only the stand-in has.
 #pragma once
 
 #include <cuda.h>
@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 // Queues an operation that breaks the device's context when it runs, as an illegal address does. Afterwards nothing on
-// the device completes, and every call returns `error`.
+// the device completes, and most calls for its streams and events return `error`.
 CUresult standinFault(CUstream stream, CUresult error);
 // Returns the number of existing CUDA events.
 size_t standinEvents(void);

@@ -35,8 +35,7 @@ class ProfilerPlugin;
 constexpr size_t kRasCounts = 5;
 }  // namespace standin
 
-// Shared owners of a communicator are the table of handles, the threads that work on it, and the operations queued for
-// it.
+// The table of handles, the threads that work on a communicator, and its queued operations share its ownership.
 struct ncclComm {
   // Set when initialization ends; before that there are 0 ranks.
   int rank = -1;
@@ -158,8 +157,8 @@ struct Task {
   std::shared_ptr<ProfilerWork> work;
 };
 
-// A call that creates or changes a communicator. It runs when the outermost group ends. Each of several jobs runs on
-// its own thread. `publish` runs after all jobs of the group succeeded; `drop` runs if the group is abandoned.
+// A call that creates or changes a communicator. `run` runs when the outermost group ends; each of several jobs runs on
+// its own thread. `finish` gets the job's result after all jobs of the group have run.
 struct Job {
   CommPtr comm;
   std::function<ncclResult_t()> run;
@@ -167,7 +166,6 @@ struct Job {
   std::function<void()> drop = {};  // runs instead of `finish` if the group never ran the job
 };
 
-// Begins or ends the calling thread's group.
 ncclResult_t GroupStart();
 ncclResult_t GroupEnd(bool simulate);
 int GroupDepth();
@@ -184,7 +182,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks);
 void RunCollective(ncclComm& comm, const Task& task);
 void RunPointToPoint(ncclComm& comm, const std::vector<Task>& tasks);
 
-// Prints a line to stderr if NCCL_DEBUG is WARN or INFO, and keeps it for ncclGetLastError.
+// Warn prints a line to stderr if NCCL_DEBUG is WARN or INFO, and keeps it for ncclGetLastError. Info only prints, and
+// only for INFO.
 void Warn(ncclComm* comm, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void Info(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

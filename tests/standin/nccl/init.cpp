@@ -279,7 +279,7 @@ STANDIN_API(ncclResult_t, ncclCommSplit,
     for (const auto& [own_key, r] : order) {
       members.push_back(r);
     }
-    // Members without a color join a hidden child communicator.
+    // Members without a color only take part in the exchange of the ids.
     return standin::JoinChild(*parent, child ? *child : *parent, members, nullptr, digest);
   };
   return standin::AddJob(standin::LateJob(parent, run, child_handle, made));

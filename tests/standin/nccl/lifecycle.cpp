@@ -171,7 +171,7 @@ STANDIN_API(const char*, ncclGetErrorString, (ncclResult_t result)) {
 }
 
 STANDIN_API(void, ncclResetDebugInit, ()) {}
-// Some versions export this function too, without a twin.
+// Some NCCL versions export this function, without a twin.
 extern "C" __attribute__((visibility(STANDIN_VISIBILITY))) void ncclResetDebugInitInternal() {}
 
 STANDIN_API(ncclResult_t, ncclSetEncryption, (const ncclEncryptionConfig_t* config)) {

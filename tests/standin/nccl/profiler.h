@@ -19,7 +19,7 @@ struct ProfilerWork {
   std::atomic<uint64_t> started{0}, stopped{0};  // times on the GPU's clock
   std::atomic<uint32_t> published{0};            // number of steps that this GPU has passed to the network
   std::vector<std::atomic<uint32_t>> received;   // indexed by peer: number of steps received
-  // Indexed by peer: number of this GPU's steps that the peer had read before this operation.
+  // Indexed by peer: number of steps that this GPU had sent to the peer before this operation.
   std::vector<uint32_t> sent_before;
   // Indexed by peer: whether this operation sends there, receives from there.
   std::vector<bool> sends_to, receives_from;

@@ -54,7 +54,7 @@ struct CommState {
   std::vector<int> pids;  // PIDs of all members; 0 if unknown
   std::map<int, RankState> ranks;
 };
-// By hash and rank 0's process, because communicators may share a hash.
+// Indexed by hash and rank 0's process, because communicators may share a hash.
 using Comms = std::map<std::pair<uint64_t, int>, CommState>;
 
 struct Report {
@@ -68,7 +68,7 @@ const char* AddressText() {
   return set ? set : kDefaultAddress;
 }
 
-// The abstract name of a process's socket, after the zero byte.
+// Returns the name of a process's abstract socket, without the leading zero byte.
 std::string OwnName(int pid) {
   std::string name = "standin-ras-" + std::to_string(getuid()) + "-" + AddressText() + "-";
   return pid > 0 ? name + std::to_string(pid) : name;
@@ -101,7 +101,7 @@ std::string Format(const char* format, ...) {
   return text;
 }
 
-// One line for each of this process's communicators.
+// Returns one line for each of this process's communicators.
 std::string OwnLines() {
   std::ostringstream out;
   for (const CommPtr& comm : AllComms()) {
@@ -136,7 +136,7 @@ void AddLines(int pid, const std::string& lines, Comms* comms) {
   }
 }
 
-// The other processes of this user with the same address.
+// Returns the PIDs of this user's other processes with the same address.
 std::vector<int> OtherProcesses() {
   std::vector<int> pids;
   std::ifstream table("/proc/net/unix");
@@ -229,7 +229,7 @@ struct Judged {
     if (mismatch) text += text.empty() ? "MISMATCH" : ",MISMATCH";
     return text.empty() ? "OK" : text;
   }
-  // Communicators of one group.
+  // The report groups communicators with equal keys.
   std::tuple<int, int, std::string> Group() const { return {-static_cast<int>(comm->pids.size()), -status, Errors()}; }
 };
 
@@ -259,7 +259,8 @@ bool Detailed(size_t count, size_t total, bool verbose) {
   return verbose ? 2 * count < total : count <= kMostDetailed && 4 * count <= total;
 }
 
-// Returns the classes of ranks with equal values, largest first. `told` is what such ranks have in common.
+// Returns the classes of ranks with equal values, largest first. `told_one` and `told_many` describe a value of one
+// rank or of several ranks.
 std::string Classes(const std::map<uint64_t, std::vector<int>>& classes, const CommState& comm, bool verbose,
                     const std::function<std::string(uint64_t)>& told_one,
                     const std::function<std::string(uint64_t)>& told_many) {

@@ -6,8 +6,8 @@
 
 namespace standin {
 
-// Starts this process's part of the service once, if NCCL_RAS_ADDR is set or NCCL_RAS_ENABLE is 1. From then on it also
-// reports this communicator.
+// Adds the communicator to the service's reports. The first call starts the service if NCCL_RAS_ENABLE is 1, or unset
+// with NCCL_RAS_ADDR set, from NCCL 2.24 on.
 void RasJoin(ncclComm& comm);
 // Counts a launched collective.
 void RasCount(ncclComm& comm, Kind kind);
