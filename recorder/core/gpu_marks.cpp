@@ -96,7 +96,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   return true;
 }
 
-// Not needed for a default stream, because the stream behind such a handle never changes.
+// Returns true also if the driver reports an error.
 bool IsCapturing(const StreamLocal& stream) noexcept {
   int status = 0;
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
@@ -135,7 +135,7 @@ uint64_t LastGiven(const StreamLocal& stream) noexcept {
   return given == 0 ? 0 : given - 1;
 }
 
-// Marks that everything up to `ticket` is on the stream. The tickets must belong to the calling thread.
+// Puts the marker that reports `ticket` as completed on the stream. The tickets must belong to the calling thread.
 void GiveEnd(StreamLocal* stream, uint64_t ticket) noexcept {
   if (ticket <= LastGiven(*stream) || stream->ways == 0) return;
   Result result = 0;
@@ -189,7 +189,7 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
     stream->tries = 0;
     return;
   }
-  // The stream was first used in a capture. Look it up later.
+  // The stream is capturing: tries again later.
   if (stream->cell->handle > 2 && IsCapturing(*stream)) {
     stream->tries = kTries;
     return;

@@ -32,11 +32,10 @@ struct CommLocal {
   uint32_t nccl_children;  // NCCL's own child counter, which is part of a child's hash
   uint64_t magic;          // first 8 bytes of the unique id, or the id. NCCL derives a grown communicator's id from it
   uint64_t root_hash;      // hash of the unique id's bytes; 0 if not created from one
-  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an ID for the communicator
+  uint32_t awaits_id;      // 1 + index of the thread in ncclCommInitAll, until NCCL has created the communicator's ID
   uint32_t root_use;       // how often this process created a member of this rank from these bytes, including this one
-  int32_t last_async;      // written by the polling thread
-  // For a non-blocking communicator: how many operations have begun, and how many of their calls have returned. Also
-  // shows whether its work may not be on a stream yet (StreamLocal::held).
+  int32_t last_async;      // written by the thread that calls ncclCommGetAsyncError
+  // For a non-blocking communicator: how many operations have begun, and how many of their calls have returned.
   uint32_t async_begun, async_returned;
   bool holds;
   uint32_t reductions;           // number of PreMulSum handles so far
@@ -121,7 +120,7 @@ struct ThreadState {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;  // a marker may be written, because there is no capture and no communicator with background work
+    bool mark;  // the group has a ticket on the stream, and EndMark must be called
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;

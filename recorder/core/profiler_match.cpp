@@ -128,7 +128,7 @@ void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept {
   }
   const bool collective = ring::IsCollective(op.kind);
   if (collective && seq <= waiting.last_collective) {
-    // Refused or dropped operations have returned their numbers.
+    // Calls with this or a later number were refused or dropped, because the number is used again.
     for (Pending& old : waiting.ops) {
       if (ring::IsCollective(old.kind) && old.seq >= seq) Store(&old.taken, 1u);
     }

@@ -22,8 +22,8 @@ inline const void* UnknownStream() noexcept { return reinterpret_cast<const void
 // current device.
 uint32_t KnownStream(const void* handle) noexcept;
 
-// Called before the program destroys the stream, because its handle may be reused at once. Returns its index, or kNone
-// if it is unknown.
+// Called before the program destroys the stream, because its handle may be reused at once. Returns the stream's index,
+// or kNone if unknown.
 uint32_t ForgetStream(const void* handle) noexcept;
 // Called if the stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;
