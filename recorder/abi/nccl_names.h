@@ -51,7 +51,7 @@
 // These functions are only forwarded, too. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
-// Recorded, but the dlsym hook does not return it.
+// Wrapped only to store the ID. The dlsym hook does not return the wrapper.
 #define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
 
 #define LOCKSTEP_NCCL_NAMES(X) \
