@@ -1,7 +1,6 @@
 // The recorder's own settings. The environment takes precedence, then the section [recorder] (and `group` in [common])
-// of the file that LOCKSTEP_CONFIG names, then of /etc/lockstep.conf. A privileged program reads no file. They are read
-// once, at the first call, with raw system calls into this library's memory. Unreadable or invalid settings count as
-// unset.
+// of the file that LOCKSTEP_CONFIG names, then of /etc/lockstep.conf. A privileged program reads no file. The settings
+// are read once, at the first call, with raw system calls. Unreadable or invalid settings count as unset.
 #pragma once
 
 #include <stddef.h>

@@ -63,7 +63,7 @@ bool OneQueue() noexcept {
   return connections != nullptr && Is(connections, "1");
 }
 
-// Prime, so that it rarely divides the number of operations in a step and every operation is timed at times.
+// A prime number rarely divides the number of operations in a step, so over many steps every operation is timed.
 constexpr uint32_t kWatchSample = 61;
 
 // *sample: one operation in this many is timed, unless LOCKSTEP_GPU_SAMPLE is set.

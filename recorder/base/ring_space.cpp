@@ -184,9 +184,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   if (bytes < ring::kMinFileBytes) bytes = ring::kMinFileBytes;
   const uint64_t until = MonotonicNs() + kMostNs;
   bool fits = false;
-  // ftruncate announces the size to other processes before any space is taken. Of several processes at once, the last
-  // one counts all other rings. No process takes space until everything that it counts fits; until then, sizes only
-  // shrink.
+  // ftruncate announces the size to other processes before any space is taken. No process takes space until everything
+  // that it counts fits; until then, sizes only shrink.
   while (Sys(SYS_ftruncate, fd, static_cast<long>(bytes)) == 0) {
     rings.Count();
     share.others = rings.all();

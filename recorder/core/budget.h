@@ -1,7 +1,6 @@
 // The cost of recording, which the recorder measures itself at one call in kSampleEvery. If the cost exceeds the
 // budget, steps reduce it: fewer and then no GPU progress markers (not in mode `profiler`), no recorded CUDA calls, no
-// recording. Each step is written into the header's note. Nothing here waits: if two threads try to take a step at
-// once, only one of them takes it.
+// recording. Each step is written into the header's note. Nothing here waits.
 #pragma once
 
 #include <stdint.h>

@@ -67,8 +67,7 @@ CommLocal* Claim() noexcept {
 
 uint32_t g_pending;  // number of entries that wait for their handle
 
-// The communicator's own thread and a watchdog may end it at the same time. Returns true for only one of them, which
-// counts the end.
+// The communicator's own thread and a watchdog may end the wait at the same time. Returns true for only one of them.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
@@ -271,7 +270,7 @@ LOCKSTEP_COLD void DropChildren(const CommLocal* parent) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
-    // An old variable may by now hold another communicator's handle.
+    // The program may have reused the variable for another communicator's handle.
     void** place = LoadAcquire(&comm->pending);
     const bool taken = place != nullptr && KnownComm(StoredHandle(place)) != nullptr;
     if (taken || !BindStored(comm)) CommEnded(comm, CommState::kInitFailed);

@@ -44,7 +44,7 @@ struct StreamEvents {
   Flight flights[kPairs];
   uint32_t begun, done;  // `begun` is written by the producer, `done` by the consumer
   bool open;             // the newest flight waits for its end; used by the producer only
-  // Used only by the consumer. GPU times of this stream count from the event that was the first anchor.
+  // Used only by the consumer. GPU times of this stream count from the first anchor event.
   void* anchor;
   bool anchored;
   double anchor_ns;

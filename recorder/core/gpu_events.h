@@ -23,11 +23,11 @@ bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, b
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
 // Call this if the end of the last operation with a recorded start will not be recorded.
 void DropStart(uint32_t stream) noexcept;
-// The events were destroyed with their context.
+// Call this when the events were destroyed with their context.
 void ForgetStreamEvents(uint32_t stream) noexcept;
 void ForgetAllEvents() noexcept;  // in a forked child, which does not have the thread
 
-// Starts the thread once. The thread finds its work on its own. Does nothing in other modes.
+// Starts the polling thread once. Does nothing in other modes.
 void StartPolling() noexcept;
 // Keeps the polling thread out of the driver until ReleasePolling. Waits up to 1 s; returns false if the thread is then
 // still in the driver.

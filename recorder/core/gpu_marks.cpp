@@ -244,8 +244,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same thread,
-  // the previous call was left by a jump or an exception.
+  // If another thread is using the stream, the order of their work is unknown. If it is this thread, a jump or an
+  // exception left its previous call.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -392,7 +392,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
     stream->tries = stream->cell->handle > 2 ? 0 : kTries;
     if (stream->cell->handle > 2) StoreRelease(&g_tables.stream_handles[i], static_cast<const void*>(nullptr));
     ForgetStreamEvents(i);
-    // A completion that has not been observed by now never will be.
+    // No further completion will be observed.
     if (stream->cell->marked != 0) StoreRelease(&stream->cell->given, Load(&g.map.marks[i].completed) + 1);
   }
   Swap<uint32_t>(&g_registered, 2, 0);

@@ -197,7 +197,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;
   thread->member_slot = nullptr;
-  // The program jumped out while NCCL did the group's work, and NCCL had closed the group before that.
+  // NCCL closes the group before it does the group's work, so after the jump no group is open.
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;

@@ -62,14 +62,14 @@ struct alignas(64) StreamLocal {
   uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
   uint8_t tries;         // remaining attempts, because the obstacle may be temporary
   bool timed;            // the current use has events with times
-  uint32_t busy;         // 1 + index of the thread between ticket and mark, which alone orders them on the stream
+  uint32_t busy;         // 1 + index of the thread between TakeTicket and EndMark; only one thread may be there
   // Communicators, by bit, whose work may not be on the stream yet. No marker may precede that work.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
 // An object on the stack of a recorded call, which exists as long as the call runs. It distinguishes a nested call (by
-// NCCL or a signal handler) from the next call after an exception or jump has left the first one.
+// NCCL or a signal handler) from the next call after an exception or jump has left the first call.
 struct InsideMark {
   const ThreadState* thread;
   const InsideMark* self;

@@ -23,7 +23,7 @@ enum class CallKind : uint16_t {
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
   kRecv = 17,
-  // One-sided.
+  // One-sided calls.
   kPutSignal = 20,
   kSignal = 21,
   kWaitSignal = 22,

@@ -64,7 +64,7 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation times of the communicators. They separate records of an earlier user of a table entry.
+  // Creation times of the communicators. Older records belong to an earlier communicator of the table entry.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;

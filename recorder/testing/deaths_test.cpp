@@ -199,7 +199,7 @@ TEST_F(DeathsTest, ASetuidProgramIsNotRecorded) {
   std::filesystem::permissions(rings_, std::filesystem::perms::all);
   const std::string program = folder_ + "/secure";
   std::filesystem::copy_file(LOCKSTEP_SECURE_PROGRAM, program);
-  // The program is linked with the recorder, because the loader would not preload it. This is the worst case.
+  // The program is linked with the recorder, because the loader does not preload it into a set-uid program.
   const std::string run = Environment("", false) + "timeout 60 '" + program + "' secure";
   ASSERT_EQ(chmod(program.c_str(), 0755), 0);
   Outcome outcome = Shell(run);

@@ -334,7 +334,7 @@ int Nonblocking() {
   state = ncclInProgress;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
   CHECK(cudaStreamSynchronize(stream));
-  // An ended communicator delays no other.
+  // An aborted communicator delays no other communicator.
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclInProgress);
   CHECK(ncclCommAbort(slow));
   Reduce(quick, stream);

@@ -181,8 +181,7 @@ TEST_F(GpuTest, WatchIsFullOrEventsWithOneConnection) {
   }
 }
 
-// With one hardware queue, a write on a busy stream delays the others, so neither the default mode nor the mode of
-// `lockstep run` writes then.
+// With one hardware queue, a write on a busy stream delays the others, so `auto` and `watch` write nothing.
 TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
     for (const bool one : {false, true}) {

@@ -117,7 +117,7 @@ TEST_P(EachMarksTest, LaunchesIssueTheCapturedCallsInTheirOrder) {
   EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
 }
 
-// A rank that replays a step has done the same as a rank that issues its calls one by one.
+// A rank that replays a step gets the same hash as a rank that issues the calls one by one.
 TEST_F(GraphTest, AReplayHashesLikeTheCallsThatItReplaces) {
   const Snapshot ring = Record("beside", "LOCKSTEP_GPU=done");
   ASSERT_THAT(ring.comms, SizeIs(2));

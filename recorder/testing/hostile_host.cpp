@@ -81,7 +81,7 @@ int Two(char** paths) {
   return 0;
 }
 
-// The extension and its NCCL are unloaded and loaded again, at another address because their old one is taken.
+// The extension and its NCCL are unloaded and loaded again, at another address because the old address is taken.
 int Reopen(const char* path) {
   for (int round = 0; round < 3; ++round) {
     void* plugin = Open(path, RTLD_LOCAL);

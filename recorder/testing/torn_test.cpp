@@ -125,7 +125,7 @@ void Wait(Writer* writer) {
   if (EnterWait(torn::WaitKind(key), static_cast<uint32_t>(key % torn::kStreams), number)) LeaveWait();
 }
 
-// Writes the other table lines that several threads write: events, what streams wait for, asynchronous errors.
+// Writes the other table lines that several threads write: events, waits between streams, asynchronous errors.
 void Tables(Writer* writer, uint64_t turn) {
   const uint64_t key = torn::Key(253, writer->number, turn);
   void* const event = Handle(0x90000 + (key % 64) * 8);
@@ -270,7 +270,7 @@ class TornTest : public ::testing::Test {
     std::mt19937 random(4711);
     const double end = Seconds() + seconds;
     bool living = true;
-    // On a loaded machine this takes longer, because writers must have been stopped inside their writes, and read.
+    // On a loaded machine, continues until enough writers were stopped inside their writes and a reader has read.
     while (living && (Seconds() < end || ((stopped_inside_ <= 20 || looks_ == 0) && Seconds() < end + 60)))
       living = StopSome(&random);
     g_stop = true;
