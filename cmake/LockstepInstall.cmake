@@ -4,9 +4,10 @@
 #   single    replaces the programs by the static `lockstep` and links to it; packages made from it run on any distribution
 #   common    what both need: the doctor's probe, the check's stand-ins, units, recipes, documentation
 #   viewer    lockstep-view (gui/ has its own rules); viewer_single and viewer_common like single and common
-# `cmake --install` without a component leaves out both "single".
+# `cmake --install` without a component leaves out "single" and "viewer_single".
 include(GNUInstallDirs)
-# Always lib/, even where the distribution uses another name. Hosts and containers need one fixed path to liblockstep.so, and the programs look for it in
+# Always lib/, even where the distribution uses another name. Hosts and containers need one fixed path to liblockstep.so, and the
+# programs look for it in
 # ../lib/ next to themselves, so that a folder with bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)

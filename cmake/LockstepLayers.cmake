@@ -1,5 +1,5 @@
-# The one table of which folder may use which. A folder's library links the libraries of the folders that it may use, and its files include nothing
-# else of the project. Configuring fails if either is violated. A folder name covers everything below it.
+# The table of which folder may use which. A folder's library links the libraries of the folders that it may use, and its files include nothing
+# else of the project. Configuring fails if either is violated. The name of a top folder covers everything below it.
 #
 #   lockstep_folder(FOLDER USES FOLDER...)
 set(LOCKSTEP_FOLDERS "" CACHE INTERNAL "")
@@ -104,7 +104,6 @@ function(lockstep_may_use FOLDER OTHER RESULT)
       set(${RESULT} TRUE PARENT_SCOPE)
       return()
     endif()
-    # The name of a top folder covers everything below it.
     if(NOT allowed MATCHES "/" AND OTHER MATCHES "^${allowed}/")
       set(${RESULT} TRUE PARENT_SCOPE)
       return()
@@ -113,7 +112,7 @@ function(lockstep_may_use FOLDER OTHER RESULT)
   set(${RESULT} FALSE PARENT_SCOPE)
 endfunction()
 
-# Checks the includes of every file except tests and everything below a testing folder.
+# Checks the includes of every file in a folder of the table, except tests.
 function(lockstep_check_includes)
   file(GLOB_RECURSE files RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/recorder/*.h" "${PROJECT_SOURCE_DIR}/recorder/*.cpp"
     "${PROJECT_SOURCE_DIR}/analyzer/*.h" "${PROJECT_SOURCE_DIR}/analyzer/*.cpp" "${PROJECT_SOURCE_DIR}/collector/*.h"

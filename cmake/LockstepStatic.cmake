@@ -1,8 +1,7 @@
-# The static `lockstep` (target lockstep_single): all verbs except the viewer in one program without shared libraries, for any Linux of its
-# architecture. It links the same objects and archives as the programs, so it costs only a link and no second build. GSSAPI has no archive in
-# Debian; libzmq can use it but Lockstep does not (packaging/static/gssapi.cpp replaces it). Not part of "all".
+# Programs for other distributions, not part of "all". They link the same objects and archives as the normal programs, so they cost only a
+# link.
 
-# The viewer for other distributions (target lockstep_view_single): only Qt, libstdc++ and libc are the host's; everything else is linked in.
+# The viewer (target lockstep_view_single): only Qt with its libraries, libstdc++ and libc are the host's; everything else is linked in.
 function(lockstep_view_single)
   find_package(Python3 COMPONENTS Interpreter)
   find_library(LOCKSTEP_STATIC_PROTOBUF libprotobuf.a)
@@ -19,6 +18,8 @@ function(lockstep_view_single)
     RULE_LAUNCH_LINK "\"${Python3_EXECUTABLE}\" \"${link}\" --linked \"${CMAKE_BINARY_DIR}/static/view-linked.txt\" --shared libQt6 --shared libGLX --shared libOpenGL --shared libssl --shared libcrypto --")
 endfunction()
 
+# The static `lockstep` (target lockstep_single): all verbs except the viewer in one program without shared libraries, for any Linux of its
+# architecture. GSSAPI has no archive in Debian; libzmq can use it but Lockstep does not (packaging/static/gssapi.cpp replaces it).
 function(lockstep_single)
   find_package(Python3 COMPONENTS Interpreter)
   find_library(LOCKSTEP_STATIC_ZMQ libzmq.a)

@@ -103,8 +103,8 @@ function(lockstep_library)
   endif()
 endfunction()
 
-# Creates a program in the calling folder. It links the folder's library, if there is one, and LIBS. TEST: built only with tests, into tests/ of the
-# build folder.
+# Creates a program in the calling folder. It links LIBS and the folder's library or, if there is none, the libraries that the folder may use. ALONE:
+# only LIBS. TEST: built only with tests, into tests/ of the build folder.
 function(lockstep_program NAME)
   cmake_parse_arguments(ARG "TEST;ALONE" "" "SOURCES;LIBS" ${ARGN})
   if(ARG_TEST AND NOT LOCKSTEP_TESTS)
@@ -135,8 +135,8 @@ add_custom_target(unit_tests)
 
 # Creates a GoogleTest program in the calling folder and registers its tests one by one: lockstep_test(NAME SOURCES a_test.cpp LIBS x y). It may link
 # everything that the top folder may. THREADS: it tests code with threads, so the thread sanitizer runs it, too. A folder sets LOCKSTEP_UNWATCHED,
-# with a comment why, if sanitizers cannot test it: for example if foreign processes load its code. A sanitizer runs whole programs, because starting
-# one takes longer than most of its tests.
+# with a comment why, if sanitizers cannot test it: for example if foreign processes load its code. With a sanitizer, a program is one test, because
+# a start takes longer than most tests.
 function(lockstep_test NAME)
   cmake_parse_arguments(ARG "THREADS" "TIMEOUT" "SOURCES;LIBS;DEFINES;ENVIRONMENT;DEPENDS" ${ARGN})
   if(NOT LOCKSTEP_TESTS)

@@ -324,7 +324,7 @@ class Tarball(unittest.TestCase):
         self.watch(root)
 
     def test_check_uses_the_stand_ins_of_the_package(self):
-        program = self.scratch / "elsewhere/bin/trainsim"  # where it finds none of the build's libraries
+        program = self.scratch / "elsewhere/bin/trainsim"  # the program finds none of the build's libraries there
         program.parent.mkdir(parents=True)
         shutil.copy(BUILD / "bin/trainsim", program)
         check = [self.top / "bin/lockstep", "check", "-n", "2", "--rounds", "1"]

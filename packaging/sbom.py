@@ -28,7 +28,7 @@ def output(*command):
 
 @functools.lru_cache(None)
 def owner(path):
-    """Returns the distribution's package that installed the file: dpkg knows only one of the two paths that merged folders give it."""
+    """Returns the distribution's package that installed the file, or None. With a merged /usr, dpkg knows only one of its two paths."""
     for name in (path, path.removeprefix("/usr"), "/usr" + path):
         found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
         if found.returncode == 0:

@@ -122,7 +122,7 @@ recommended() {
     "$(json 2000 "$why")" "$confidence"
 }
 
-# Prints the first line of a file, so that a secret appears on no command line.
+# Sets $secret to the first line of a file. Secrets come from files, so that they appear on no command line.
 secret() { # FILE WHAT
   secret=$(head -n 1 -- "$1" | tr -d '[:space:]')
   [ -n "$secret" ] || failed "$1 holds no $2"
@@ -151,8 +151,8 @@ write() { # STATE WHAT
   say "$1: $2"
 }
 
-# Sets the last day's $taken nodes, how many of $nodes are $fresh, and the $restarts of the job for other verdicts: all, or those before the last
-# "begun" of this verdict. Texts in the record contain no quotes themselves.
+# Counts the record's last 24 hours: $taken nodes, how many of $nodes are not among them ($fresh), and $restarts of the job for other verdicts. With
+# "begun", counts only up to the last "begun" of this verdict. Texts in the record contain no quotes.
 count() { # [begun]
   counted=$(cat "$opt_state/actions.jsonl" 2>/dev/null | begun=${1-} job=$(json 300 "$job") nodes=$nodes awk -F '"' \
     -v since=$(($(date +%s) - 86400)) -v verdict="$id" '

@@ -1,5 +1,5 @@
-// The static `lockstep`: one program that contains every command except the viewer and needs no other file. Each
-// command's main() is that of its own program, renamed (cmake/LockstepStatic.cmake).
+// The static `lockstep`: one program that contains every command except the viewer and needs no other file.
+// cmake/LockstepStatic.cmake renames each command's main().
 #include <netdb.h>
 #include <nss.h>
 

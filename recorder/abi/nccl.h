@@ -1,4 +1,4 @@
-// The part of NCCL's public types that a forwarder needs. They are defined here so that the build does not need NCCL.
+// The parts of NCCL's public types that the wrappers need, so that the build does not need NCCL.
 // The layouts are those of NCCL 2.4 to 2.32 (64-bit).
 #pragma once
 

@@ -2,7 +2,7 @@
 // in one of the lists. Otherwise dlsym would find it where it must not (library_test.py checks this).
 //
 // The exports have the hidden version LOCKSTEP, the first that the library defines. The linker resolves references
-// without a version, such as those in programs and in NCCL itself, to such a symbol. dlsym never finds it, so dlsym
+// without a version, such as those in programs and in NCCL itself, to these symbols. dlsym never finds them, so dlsym
 // and dlerror return the same as without the recorder.
 #pragma once
 
@@ -51,7 +51,7 @@
 // These functions are only forwarded, too. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
-// Recorded, but the dlsym hook does not return it.
+// Wrapped only to store the ID. The dlsym hook does not return the wrapper.
 #define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
 
 #define LOCKSTEP_NCCL_NAMES(X) \

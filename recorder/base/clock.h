@@ -16,7 +16,8 @@ inline uint64_t Nanoseconds(const timespec& time) noexcept {
   return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// The kernel's clock. Loops wait for it, and a preloaded tool (libfaketime) may have stopped libc's.
+// Reads CLOCK_MONOTONIC with a system call: wait loops need a clock that advances, and a preloaded tool (libfaketime)
+// may stop libc's.
 inline uint64_t MonotonicNs() noexcept {
   timespec now;
   if (Sys(SYS_clock_gettime, long{CLOCK_MONOTONIC}, &now) != 0) clock_gettime(CLOCK_MONOTONIC, &now);
@@ -45,7 +46,7 @@ inline uint64_t Now() noexcept {
 // Chooses the counter. `force_monotonic` is for tests and for hosts whose counters drift.
 ring::TickKind ChooseClock(bool force_monotonic) noexcept;
 
-// Reads the three clocks at one instant, and returns the tightest of a few tries.
+// Reads the three clocks a few times and returns the reading that took the shortest time.
 ring::ClockTriple ReadTriple() noexcept;
 
 }  // namespace lockstep::recorder

@@ -82,7 +82,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
     if (line_[end - 1] != ']') return;
     for (++begin, --end; begin < end && IsBlank(line_[begin]);) ++begin;
     while (end > begin && IsBlank(line_[end - 1])) --end;
-    // [common] contains the group and everything else that programs share with the recorder.
+    // Programs share [common] with the recorder, which uses only `group`.
     ours_ = IsKey(line_ + begin, end - begin, "recorder");
     common_ = IsKey(line_ + begin, end - begin, "common");
     return;

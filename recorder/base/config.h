@@ -1,7 +1,6 @@
-// The recorder's own settings. The environment takes precedence, then the section [recorder] of the file that
-// LOCKSTEP_CONFIG names, then the same section of /etc/lockstep.conf. They are read once, at the first call, with raw
-// system calls into this library's memory; a missing file costs one open. Nothing here fails: unreadable or invalid
-// settings count as unset.
+// The recorder's own settings. The environment takes precedence, then the section [recorder] (and `group` in [common])
+// of the file that LOCKSTEP_CONFIG names, then of /etc/lockstep.conf. A privileged program reads no file. The settings
+// are read once, at the first call, with raw system calls. Unreadable or invalid settings count as unset.
 #pragma once
 
 #include <stddef.h>
@@ -23,7 +22,7 @@ struct ConfigValues {
   char text[ring::kRecorderSettingCount][ring::kMostConfigLine];
 };
 
-// Parses a file of `bytes`, piece by piece. One object parses one file.
+// Parses a configuration file piece by piece. One object parses one file.
 class ConfigScan {
  public:
   void Feed(const char* bytes, size_t count, ConfigValues* values) noexcept;
@@ -35,7 +34,7 @@ class ConfigScan {
   char line_[ring::kMostConfigLine + 1];
   size_t used_ = 0;
   bool too_long_ = false, ours_ = false, common_ = false;
-  uint32_t own_ = 0;  // number of settings in the section [recorder]
+  uint32_t own_ = 0;  // bit i: setting i is in the section [recorder]
 };
 
 // Reads one file; its values override those in `values`. Returns false if the file exists but cannot be used; then

@@ -56,17 +56,17 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue, a memory operation on a busy stream blocks every other stream until its turn; an event
-// does not (docs/results.md).
+// With one hardware queue, a marker's memory operation behind unfinished work blocks all other streams; an event does
+// not (docs/results.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");
 }
 
-// Prime, so that it rarely divides the number of operations in a step, and each of them gets its turn.
+// A prime number rarely divides the number of operations in a step, so over many steps every operation is timed.
 constexpr uint32_t kWatchSample = 61;
 
-// `sample` is the default for the share of operations that get times.
+// *sample: one operation in this many is timed, unless LOCKSTEP_GPU_SAMPLE is set.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
   const char* value = Setting("LOCKSTEP_GPU");
   const bool one_queue = OneQueue();
@@ -106,7 +106,7 @@ void ReadEnvironment(Environment* env) noexcept {
                               "LSB_JOBID",    "JOB_ID",       "FLUX_JOB_ID",         nullptr};
   const char* job = First(jobs);
   char by_port[24];
-  // Some jobs have no name, such as torchrun's standalone jobs ("none"). Two of them on one host use different ports.
+  // Some jobs have no name, such as torchrun's standalone jobs ("none"). On one host, such jobs use different ports.
   if (job == nullptr || Is(job, "none")) {
     const int64_t port = Number(getenv("MASTER_PORT"), 1, 65535, -1);
     if (port > 0) {
@@ -126,7 +126,7 @@ void ReadEnvironment(Environment* env) noexcept {
   const char* const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", nullptr};
   const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                 nullptr};
-  // Slurm counts tasks, each of which may start several ranks.
+  // Slurm's task counts are not used, because one task may start several ranks.
   const char* const local_sizes[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", nullptr};
   env->rank = static_cast<int32_t>(Number(First(ranks), 0, kMost, -1));
   env->world_size = static_cast<int32_t>(Number(First(sizes), 1, kMost, -1));

@@ -1,5 +1,5 @@
-// Reads memory at an address that the program passed and that may not be mapped. Examples are a string in a
-// configuration, and the variable of a handle that NCCL fills in later.
+// Reads memory at an address that the program passed and that may not be mapped. Examples are a string in ncclConfig_t,
+// and the variable where NCCL later stores a handle.
 #pragma once
 
 #include <stddef.h>

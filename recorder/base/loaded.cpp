@@ -334,7 +334,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
     if (place != nullptr) break;
   }
   if (place == nullptr) return false;
-  // Looked up at run time, because the symbol version of dlopen changed too.
+  // Looked up at run time, because the symbol version of dlopen changed in glibc 2.34.
   using Open = void* (*)(const char*, int);
   const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
   if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -346,7 +346,8 @@ namespace {
 const link_map* FirstObject() noexcept {
   const r_debug* list = &_r_debug;
   if (list != nullptr) return list->r_map;
-  // The program comes first. Its dynamic section leads debuggers to the list, with any loader.
+  // Without _r_debug, uses the list that every loader stores for debuggers in the program's dynamic section. The
+  // program is the first object.
   ForEachObject([&](const dl_phdr_info& info) {
     Dynamic dynamic;
     if (!ReadDynamic(info, &dynamic)) return true;

@@ -17,10 +17,10 @@ struct LoadedObject {
 
 // The objects to search.
 enum class Among {
-  kAll,  // the function that the program itself would call; not for names that this library exports
-  // Objects after this library in load order, as for RTLD_NEXT. If a library that was preloaded before this one
-  // forwards to it, that library therefore does not get its own call back. If none of these objects has the function,
-  // searches an earlier NCCL or CUDA runtime.
+  kAll,  // all objects except this library
+  // Objects after this library in load order, as for RTLD_NEXT: a library that was preloaded earlier and forwards to
+  // this library must not get its own call back. If none of these objects has the function, searches an earlier NCCL or
+  // CUDA runtime.
   kAfter,
 };
 
@@ -44,12 +44,12 @@ void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* 
 // True for an NCCL or RCCL library, by its soname. False for a framework that contains NCCL, and for a hook.
 bool IsNcclLibrary(const LoadedObject& object) noexcept;
 
-// Keeps the object mapped until the process ends, because pointers into it are stored and its plugin may be closed.
-// Returns true if it was not kept before.
+// Keeps the object mapped until the process ends, because the recorder stores pointers into it and the program may
+// close it. Handles at most 8 objects. Returns true if the object was not kept before.
 bool KeepLoaded(const LoadedObject& object) noexcept;
 
-// The function `name` in the first object after this one in load order. Uses only the linker's list and takes no
-// lock, because a process's first dlsym may run before other libraries can be called.
+// The function `name` in the first object after this one in load order, else in the first of all others. Uses only the
+// linker's list and takes no lock, because a process's first dlsym may run before other libraries can be called.
 void* FindNext(const char* name) noexcept;
 
 // Returns true if the object around `address` precedes this library in load order.

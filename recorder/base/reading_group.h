@@ -9,8 +9,8 @@ namespace lockstep::recorder {
 // Returns -1 if there is no such group.
 int64_t FindGroup(const char* name) noexcept;
 
-// For tests: parses one line of such a file, without its line end. Returns -1 if the line is invalid or describes
-// another group.
+// Exposed for tests: parses one line of /etc/group, without its line end. Returns -1 if the line is invalid or
+// describes another group.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
 // Lets the group read `fd`, a file or folder that the recorder created. Returns false if that is not permitted; then

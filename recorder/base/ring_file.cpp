@@ -18,14 +18,14 @@
 namespace lockstep::recorder {
 namespace {
 
-// A line that `strings` finds in the library's file. The soname of a library that is preloaded by path does not show
-// its version.
+// Lets `strings` show the library's version, which its soname does not contain.
 const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
 
 using ring::Section;
 using ring::SectionKind;
 
-// Uses the raw system call because libc's fstat symbol is too new, and old containers refuse statx.
+// With `strict`, the folder must also belong to this user. Uses the raw system call because libc's fstat symbol is too
+// new, and old containers refuse statx.
 bool IsOwnFolder(long fd, bool strict) noexcept {
   struct stat info {};
   if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
@@ -94,7 +94,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
     snprintf(reason, reason_bytes, "the folder %s belongs to another user", env.folder);
     return false;
   }
-  // If others share the folder, they decide whether a group may read the files.
+  // The owner of a shared folder decides whether a group may read it.
   if (group >= 0 && IsOwnFolder(top, true)) LetGroupRead(top, group, true);
   Sys(SYS_mkdirat, top, env.job_folder, 0700);
   const long job = folders->job =
@@ -129,6 +129,7 @@ struct RingFile {
   char name[256] = {};
 };
 
+// HOST.PID.RANDOM.ring
 void NameFile(const Environment& env, RingFile* file) noexcept {
   uint64_t random = 0;
   if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
@@ -136,7 +137,7 @@ void NameFile(const Environment& env, RingFile* file) noexcept {
            static_cast<unsigned>(random ^ (random >> 32)));
 }
 
-// Creates the file in the job's folder or, if that fails, in memory.
+// Creates the file in the job's folder or, if there is no space, in memory.
 bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, RingFile* file, char* reason,
               unsigned reason_bytes) noexcept {
   NameFile(env, file);
@@ -166,8 +167,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
   return false;
 }
 
-// Publishes where a ring in memory is, with a symbolic link that has the ring's name. A link takes no space in a
-// tmpfs.
+// Creates a symbolic link with the ring's name to a ring in memory. A link takes no space in a tmpfs.
 bool LeaveLink(const Folders& folders, const RingFile& file) noexcept {
   char target[64];
   snprintf(target, sizeof(target), "/proc/%d/fd/%ld", ProcessId(), file.fd);

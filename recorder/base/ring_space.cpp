@@ -55,7 +55,7 @@ class Rings {
   }
 
   uint64_t all() const { return all_; }
-  // Returns the part of these bytes whose rings come first, in an order that all processes agree on.
+  // Bytes of the rings with smaller inode numbers: an order on which all processes agree.
   uint64_t before() const { return before_; }
   uint64_t of_job() const { return of_job_; }
   uint64_t strangers() const { return strangers_; }  // the number of other users whose rings cannot be counted
@@ -175,8 +175,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   const uint64_t size = static_cast<uint64_t>(system.f_blocks) * block;
   const uint64_t room = static_cast<uint64_t>(system.f_bavail) * block + rings.all();
   share.budget = (room < size ? room : size) / kPart / (1 + rings.strangers());
-  // Ranks of this job that already have rings also share the space. If the launcher does not report how many ranks
-  // there are, the number of future ranks is unknown.
+  // The parts for this job's ranks include the rings that they already have. If the launcher does not report the number
+  // of ranks, all rings count as taken.
   const uint64_t taken = local_ranks > 0 ? rings.all() - rings.of_job() : rings.all();
   const uint64_t left = share.budget > taken ? share.budget - taken : 0;
   const uint64_t part = left / (local_ranks > 0 ? static_cast<uint64_t>(local_ranks) : kUsualLocalRanks);
@@ -184,8 +184,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   if (bytes < ring::kMinFileBytes) bytes = ring::kMinFileBytes;
   const uint64_t until = MonotonicNs() + kMostNs;
   bool fits = false;
-  // If several processes announce their rings at once, the last one sees all other announcements, so no process takes
-  // space until everything that it counts fits. Until then, sizes can only shrink.
+  // ftruncate announces the size to other processes before any space is taken. No process takes space until everything
+  // that it counts fits; until then, sizes only shrink.
   while (Sys(SYS_ftruncate, fd, static_cast<long>(bytes)) == 0) {
     rings.Count();
     share.others = rings.all();

@@ -7,21 +7,23 @@
 
 namespace lockstep::recorder {
 
-// The files that stop recording on the host if they exist; `folder` is LOCKSTEP_DIR or its default. Call it once
-// before OffFile, so that each later check costs only one system call per file.
+// Sets the folder of FOLDER/off: LOCKSTEP_DIR or its default. Call it once, before OffFile.
 void SetOffFiles(const char* folder) noexcept;
 
-// Returns the first of /etc/lockstep/off, /run/lockstep/off and FOLDER/off that exists, or null.
+// Returns the first of /etc/lockstep/off, /run/lockstep/off and FOLDER/off that exists, or null. Costs one system call
+// per file.
 const char* OffFile() noexcept;
 
 // Returns whether this is a set-uid or otherwise privileged program, whose environment another user controls.
 bool PrivilegedProgram() noexcept;
 
-// Returns whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` quotes the line.
+// Returns whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` names the source
+// and what matched.
 // `version` is called only if a line needs it.
 bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept;
 
-// For tests. `text` has lines, or words separated by semicolons: `exe GLOB`, `nccl VERSION` or `nccl FROM-TO`.
+// Exposed for tests. `text` has rules separated by newlines or semicolons: `exe GLOB`, `nccl VERSION` or `nccl
+// FROM-TO`.
 bool DeniedBy(const char* text, size_t bytes, const char* source, const char* program, int32_t (*version)(),
               char* reason, size_t reason_bytes) noexcept;
 // Matches shell patterns of *, ? and plain characters. The time is linear for one star, and at most pattern times

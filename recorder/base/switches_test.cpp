@@ -281,8 +281,8 @@ TEST_F(SwitchesTest, OverItsBudgetTheRecorderReducesMarkersAndThenStops) {
   }
 }
 
-TEST_F(SwitchesTest, WithTooLittleSpaceTheRecorderKeepsWhatFits) {
-  // Two rounds: markers are off, records and tables continue.
+TEST_F(SwitchesTest, TwoRoundsOverBudgetSwitchOffOnlyTheMarkers) {
+  // Records and tables continue.
   const std::string program = "'" LOCKSTEP_HOST_PROGRAM "' long 5000";
   const Outcome outcome = Shell(Command(program, "LOCKSTEP_GPU=full LOCKSTEP_BUDGET=1ns", true));
   EXPECT_EQ(outcome.status, 0);

@@ -64,18 +64,18 @@ template <typename T, typename V>
 inline T Add(T* p, V v) noexcept {
   return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED);
 }
-// Raises the variable to `value` if it is lower. Two threads' counts may arrive in either order.
+// Raises the variable to `value` if it is lower. Threads may store their values in any order.
 template <typename T>
 inline void Raise(T* p, T value) noexcept {
   T there = Load(p);
   while (there < value && !__atomic_compare_exchange_n(p, &there, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
 }
-// Orders the earlier stores before the later ones. The partner is the order of the reader's preads.
+// Orders the earlier stores before the later ones. Readers rely on it between their preads.
 inline void FenceRelease() noexcept { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
-// Blocks every signal of the calling thread while a handler that forks or jumps out must not interrupt the work. Only
-// used during set-up: two system calls.
+// Blocks all signals of the calling thread while a handler that forks or jumps out must not interrupt the work. Costs
+// two system calls, so only for cold paths.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept { held_ = Sys(SYS_rt_sigprocmask, 0L /* SIG_BLOCK */, &kAll, &before_, sizeof(before_)) == 0; }

@@ -15,7 +15,7 @@ inline bool DriverIsWatched(const void* caller) noexcept {
   return Recording() && g.cuda && (g.cuda_layers & kCudaDriver) != 0 && !t_local.in_runtime && !FromNccl(caller);
 }
 
-// While such an object exists, the thread is inside a wrapped call of the runtime.
+// While an object of this class exists, the thread is inside a wrapped call of the runtime.
 class RuntimeCall {
  public:
   RuntimeCall() noexcept : before_(t_local.in_runtime) { t_local.in_runtime = true; }
@@ -27,7 +27,7 @@ class RuntimeCall {
   bool before_;
 };
 
-// The default stream to use if null means the calling thread's own.
+// In calls with the suffix _ptsz, null means the calling thread's own default stream (handle 2).
 inline void* OwnDefault(void* stream) noexcept {
   return stream == nullptr ? reinterpret_cast<void*>(uintptr_t{2}) : stream;
 }
@@ -38,7 +38,7 @@ inline int SeeStreamSynchronize(void* stream, Forward forward) noexcept {
 }
 
 // The CPU thread waits in this call if pageable host memory is involved. Checking the memory would cost more than
-// recording the call. If the call does not wait, it has returned before any reader looks.
+// recording the call. A call that does not wait returns before a reader sees it.
 template <typename Forward>
 inline int SeeAsyncCopy(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kMemcpyAsync, stream, forward);

@@ -40,7 +40,7 @@ bool HookIsOn() noexcept {
   return now == kOn;
 }
 
-// A library counts as NCCL by its soname, or if it has the function that creates communicators: then it contains or
+// A library counts as NCCL by its soname, or if it defines ncclGetVersion and ncclCommInitRank: it then contains or
 // replaces NCCL.
 bool IsNccl(const LoadedObject& object) noexcept {
   if (IsNcclLibrary(object)) return true;
@@ -105,8 +105,8 @@ extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end
 
 bool IsOurs(const void* address) noexcept { return address >= __ehdr_start && address < _end; }
 
-// The exports of the CUDA and HIP runtimes exist for dlsym to find, because references to them may carry a version.
-// They stay hidden from a caller that has no such runtime.
+// This library's exports with names of the CUDA and HIP runtimes have no version, so dlsym finds them. Returns
+// kAnswerNone if a caller would get such an export although no runtime defines the function.
 void* AnswerRuntime(const Request& request) noexcept {
   if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller)))
     return nullptr;
@@ -127,8 +127,8 @@ void* AnswerDriver(const Request& request) noexcept {
   return nullptr;
 }
 
-// dlvsym skips symbols without a version. A tool that precedes this library and looks up the next dlsym gets the one
-// that it would find without this library.
+// A tool that precedes this library may look up libc's dlsym with dlvsym, which skips this library's unversioned dlsym.
+// The tool gets lockstep_dlsym_of_libc, which hooks the lookup and continues with libc's function.
 void* AnswerDlsym(const Request& request) noexcept {
   if (request.handle != RTLD_NEXT || strcmp(request.name, "dlsym") != 0 || !LiesBefore(request.caller)) return nullptr;
   void* found = Ask(request, RTLD_NEXT);

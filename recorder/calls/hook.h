@@ -12,9 +12,8 @@ namespace lockstep::recorder {
 // A CUDA driver function that is wrapped when it is looked up by name. Every such name begins with "cu". The table is
 // in driver_names.cpp. If dlsym finds `name` in a library, the hook stores that address in *real and returns
 // `wrapper`. It stores only the first address; a function with that name in a second library is returned unwrapped.
-// RTLD_NEXT is passed on. `wrapper` must work whether or not anything is recorded, in any thread, and as early as in
-// a library's constructor. It cannot be called before *real is set. To support cuGetProcAddress too, wrap it and
-// return FindHookedName(symbol, found).
+// RTLD_NEXT is passed on. `wrapper` must work whether or not anything is recorded, in any thread, and as early as in a
+// library's constructor. It cannot be called before *real is set.
 struct HookedName {
   const char* name;
   void* wrapper;

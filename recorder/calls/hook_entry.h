@@ -19,13 +19,13 @@ const HookedNccl* FindHookedNccl(const char* name) noexcept;  // null if not rec
 // The definitions of dlsym and dlvsym that follow this library's; null until the first call.
 LOCKSTEP_LOCAL void* (*lockstep_next_dlsym)(void* handle, const char* name);
 LOCKSTEP_LOCAL void* (*lockstep_next_dlvsym)(void* handle, const char* name, const char* version);
-// Finds and stores the next definitions of dlsym and dlvsym.
+// `which` is 0 for dlsym, 1 for dlvsym, 2 for lockstep_dlsym_of_libc. Finds, stores and returns the next definition.
 LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
-// `which` is 0 for dlsym, 1 for dlvsym, 2 for dlsym_of_libc. Called for names that begin like a wrapped one. If it
-// returns null, continue with the next definition; for kAnswerNone, the caller gets null.
+// Called for names that begin like a wrapped name. If it returns null, the lookup continues with the next definition;
+// for kAnswerNone, the caller gets null.
 inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
                                           int which);
-// The hook for a tool that looks up libc's own dlsym, with which it continues.
+// The hooked form of libc's own dlsym, for a tool that looks up that function.
 LOCKSTEP_LOCAL void lockstep_dlsym_of_libc();
 LOCKSTEP_LOCAL void* (*lockstep_libc_dlsym)(void* handle, const char* name);

@@ -35,8 +35,8 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
   const bool recording = ShouldRecord(LOCKSTEP_CALLER);
   const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), LOCKSTEP_CALLER,
                             [&] { return real(op, scalar, type, residence, comm); });
-  // NCCL scrambles the number in the handle for each communicator. What ranks have in common is the handle's position
-  // in creation order.
+  // NCCL scrambles the number in the handle for each communicator. Ranks can only compare the handle's position in
+  // creation order.
   if (recording && result == kNcclSuccess && op != nullptr && Recording()) {
     CommLocal* local = KnownComm(comm);
     if (local != nullptr) {

@@ -32,8 +32,8 @@ inline __attribute__((always_inline)) int Record(int (*forward)(Parameters...), 
     return Record(real, op, __VA_ARGS__);                                      \
   }
 
-// Each of these functions exists twice. Since NCCL 2.31 there is also a function with a configuration for the call,
-// which changes nothing that ranks must agree on.
+// NCCL 2.31 added a variant of each function with a configuration for the call, which changes nothing that ranks must
+// agree on.
 #define LOCKSTEP_WITH_CONFIG(...) (__VA_ARGS__, const void* config)
 #define LOCKSTEP_COLLECTIVE(NAME, OP, PARAMETERS, ...)  \
   LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, __VA_ARGS__) \
@@ -77,8 +77,8 @@ LOCKSTEP_OPERATION(ncclRecv, (kRecv, type, -1, peer, count, nullptr, buffer),
                    (void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream), buffer, count,
                    type, peer, comm, stream)
 
-// RCCL's own functions. Those with separate counts for each pair are not compared, because ranks need not agree on
-// them.
+// RCCL's own functions. Those with separate counts for each pair are kOtherCollective, because ranks need not agree on
+// the counts.
 LOCKSTEP_OPERATION(ncclAllReduceWithBias, (kAllReduce, type, reduction, -1, count, send, recv),
                    (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
                     CudaStream stream, const void* bias),
@@ -98,7 +98,7 @@ LOCKSTEP_OPERATION(mscclRunAlgo, (kOtherCollective, type, reduction, -1, count, 
                    algorithm, comm, stream)
 
 // RCCL's newer spelling. A fork of NCCL has a function with this name and one more pointer before the datatype. So
-// ten words are passed on, and a call is recorded only if its eighth word is a communicator.
+// ten words are passed on, and a call is recorded only if its eighth word is a known communicator.
 LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
                                   const size_t* recv_counts, const size_t* recv_offsets, uintptr_t type, NcclComm comm,
                                   CudaStream stream, uintptr_t tenth) {

@@ -1,7 +1,6 @@
 // The cost of recording, which the recorder measures itself at one call in kSampleEvery. If the cost exceeds the
-// budget, steps reduce it: first no GPU progress markers, then no updates of CUDA tables, then no recording. Each step
-// and its time are written into the header's note. Nothing here waits: if two threads try to take a step at once, only
-// one of them takes it.
+// budget, steps reduce it: fewer and then no GPU progress markers (not in mode `profiler`), no recorded CUDA calls, no
+// recording. Each step is written into the header's note. Nothing here waits.
 #pragma once
 
 #include <stdint.h>
@@ -39,7 +38,7 @@ struct Budget {
 Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
 
-// Returns whether to measure this piece of work.
+// Counts one piece of work and returns whether to measure it.
 inline bool SampleNow(OwnTime* own) noexcept { return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0); }
 // Adds a measured piece of work that took `ticks`.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;

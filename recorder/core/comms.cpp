@@ -11,10 +11,11 @@ namespace {
 using ring::CommEntry;
 using ring::CommState;
 
-// Brackets a change of a communicator's identity, which is rare, with an odd guard. A reader accepts the lines if it
-// reads the same even value before and after. The guard is atomic because a watchdog thread may record an error or
-// abort while the communicator's own thread makes a change. The guard must be even after both are done, and odd while
-// either works. Signals are blocked, because a handler that jumps out would leave the guard odd forever.
+// Brackets a rare change of a communicator's identity. Each change increments the guard's lower part at both ends; the
+// upper four bits count the changes in progress. A reader accepts the lines if it reads the same even value, without
+// writers, before and after. The guard is atomic because a watchdog thread may record an error or abort while the
+// communicator's own thread makes a change. Signals are blocked, because a handler that jumps out would leave a change
+// in progress forever.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -66,8 +67,7 @@ CommLocal* Claim() noexcept {
 
 uint32_t g_pending;  // number of entries that wait for their handle
 
-// The communicator's own thread and a watchdog may end it at the same time. Returns true for only one of them, which
-// counts the end.
+// The communicator's own thread and a watchdog may end the wait at the same time. Returns true for only one of them.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
@@ -166,7 +166,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   CommEntry* entry = comm->entry;
   int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
   if (handle != nullptr) {
-    // NCCL's inner calls are not the program's calls, so the recorder itself queries the communicator here.
+    // Marks the thread as inside a call, so that the recorder's own queries are not recorded.
     ThreadState* thread = Thread();
     const InsideMark* outer = thread != nullptr ? thread->inside : nullptr;
     InsideMark mark;
@@ -270,7 +270,7 @@ LOCKSTEP_COLD void DropChildren(const CommLocal* parent) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
-    // An old variable may by now hold another communicator's handle.
+    // The program may have reused the variable for another communicator's handle.
     void** place = LoadAcquire(&comm->pending);
     const bool taken = place != nullptr && KnownComm(StoredHandle(place)) != nullptr;
     if (taken || !BindStored(comm)) CommEnded(comm, CommState::kInitFailed);
@@ -286,7 +286,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return &g_tables.comms[i];
   }
-  // The variable shows for which communicator the handle is.
+  // Finds a pending communicator whose variable contains the handle.
   for (uint32_t i = 0; i < used && Load(&g_pending) != 0; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     void** place = LoadAcquire(&comm->pending);
@@ -300,7 +300,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
   CommLocal* only = nullptr;
   uint32_t waiting = 0;
   for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {
-    // An init call that is still running returned its handle at once, so its variable would contain the handle.
+    // Only children: NCCL stores the handle of a pending init call at once, so the search above would have found it.
     if (LoadAcquire(&g_tables.comms[i].pending) == nullptr || g_tables.comms[i].pending_parent == kNone) continue;
     only = &g_tables.comms[i];
     ++waiting;

@@ -71,7 +71,7 @@ void SetCommName(CommLocal* comm, const char* name) noexcept;
 void SetCommReady(CommLocal* comm) noexcept;  // without calling NCCL
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// Called if NCCL will store the handle of `comm` at `place`. It does so during the call, at the group's end, or when
+// Called if NCCL will store the handle of `comm` at `place`. NCCL does so during the call, at the group's end, or when
 // `parent` is ready (kNone if there is none). The variable is read through the kernel, because it may be unmapped.
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
 // Binds the handle if NCCL has stored it; returns false if not.

@@ -44,7 +44,7 @@ struct StreamEvents {
   Flight flights[kPairs];
   uint32_t begun, done;  // `begun` is written by the producer, `done` by the consumer
   bool open;             // the newest flight waits for its end; used by the producer only
-  // Used only by the consumer. GPU times of this stream count from the event that was the first anchor.
+  // Used only by the consumer. GPU times of this stream count from the first anchor event.
   void* anchor;
   bool anchored;
   double anchor_ns;
@@ -97,7 +97,7 @@ void Refill(StreamEvents* events) noexcept {
   }
 }
 
-// Returns false if another context has replaced the one that these events belong to.
+// Returns whether the events belong to this context.
 bool AreOf(const StreamEvents& events, void* context, unsigned long long id) noexcept {
   return events.made != 0 && events.context == context && events.context_id == id;
 }
@@ -193,7 +193,7 @@ void ForgetAllEvents() noexcept {
 namespace {
 
 // Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns false
-// if the driver reports no time. Now and then, the end event becomes the anchor.
+// if the driver reports no time. At most once a second, the end event becomes the new anchor.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;

@@ -11,28 +11,28 @@
 
 namespace lockstep::recorder {
 
-// Creates the stream's first events. The stream's context must be current. Returns false, and adds a note, if the
-// driver cannot create them.
+// Creates the stream's first events. The stream's context must be current. Returns false if the driver cannot create
+// them.
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // Returns whether there is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
 // The stream's context must be current. With `timed`, uses events with times. Returns false if nothing was recorded;
-// the result is then the driver's error, or 0 if no event was left.
+// *result is then the driver's error, or 0 if no event was left.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
 // Call this if the end of the last operation with a recorded start will not be recorded.
 void DropStart(uint32_t stream) noexcept;
-// The events were destroyed with their context.
+// Call this when the events were destroyed with their context.
 void ForgetStreamEvents(uint32_t stream) noexcept;
 void ForgetAllEvents() noexcept;  // in a forked child, which does not have the thread
 
-// Starts the thread once. The thread finds its work on its own. Does nothing in other modes.
+// Starts the polling thread once. Does nothing in other modes.
 void StartPolling() noexcept;
-// Keeps the thread out of the driver until the matching call, so that the caller can work in the meantime. Returns
-// false if the thread hangs in the driver.
+// Keeps the polling thread out of the driver until ReleasePolling. Waits up to 1 s; returns false if the thread is then
+// still in the driver.
 bool HoldPolling() noexcept;
-// Does the thread's work once: a last poll of the streams of a device, or of all devices for -1.
+// Polls the streams of a device once, or of all devices for -1. HoldPolling must have returned true.
 void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child

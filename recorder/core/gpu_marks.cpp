@@ -96,7 +96,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   return true;
 }
 
-// Not needed for a default stream, because the stream behind such a handle never changes.
+// Returns true also if the driver reports an error.
 bool IsCapturing(const StreamLocal& stream) noexcept {
   int status = 0;
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
@@ -135,7 +135,7 @@ uint64_t LastGiven(const StreamLocal& stream) noexcept {
   return given == 0 ? 0 : given - 1;
 }
 
-// Marks that everything up to `ticket` is on the stream. The tickets must belong to the calling thread.
+// Puts the marker that reports `ticket` as completed on the stream. The tickets must belong to the calling thread.
 void GiveEnd(StreamLocal* stream, uint64_t ticket) noexcept {
   if (ticket <= LastGiven(*stream) || stream->ways == 0) return;
   Result result = 0;
@@ -189,7 +189,7 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
     stream->tries = 0;
     return;
   }
-  // The stream was first used in a capture. Look it up later.
+  // The stream is capturing: tries again later.
   if (stream->cell->handle > 2 && IsCapturing(*stream)) {
     stream->tries = kTries;
     return;
@@ -244,8 +244,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same thread,
-  // the previous call was left by a jump or an exception.
+  // If another thread is using the stream, the order of their work is unknown. If it is this thread, a jump or an
+  // exception left its previous call.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -392,7 +392,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
     stream->tries = stream->cell->handle > 2 ? 0 : kTries;
     if (stream->cell->handle > 2) StoreRelease(&g_tables.stream_handles[i], static_cast<const void*>(nullptr));
     ForgetStreamEvents(i);
-    // A completion that has not been observed by now never will be.
+    // No further completion will be observed.
     if (stream->cell->marked != 0) StoreRelease(&stream->cell->given, Load(&g.map.marks[i].completed) + 1);
   }
   Swap<uint32_t>(&g_registered, 2, 0);

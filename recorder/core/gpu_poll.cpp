@@ -14,7 +14,7 @@ namespace {
 
 uint32_t g_thread;   // 0 if there is none, 1: being created, 2: running, 3: cannot be created
 uint32_t g_inside;   // 1 while the thread is inside the driver
-uint32_t g_holders;  // number of users outside this file
+uint32_t g_holders;  // number of callers that keep the thread out of the driver
 
 constexpr long kKeenNs = 100000, kBusyNs = 1000000, kIdleNs = 5000000, kQuietNs = 20000000;
 constexpr uint32_t kKeenAtMost = 500;  // maximum number of consecutive polls at short intervals
@@ -66,8 +66,7 @@ void* Poll(void*) {
 }
 
 // Runs before the driver's own exit handlers, because those were registered earlier. The polling thread must not be
-// inside the driver while these handlers run. But if the polling thread hangs there, this function does not wait for
-// it. Otherwise, the exiting thread polls one last time.
+// inside the driver while these handlers run. Waits for it, up to 1 s, and then polls one last time.
 void AtExit(void*) {
   if (Load(g.word) != kRecording || LoadAcquire(&g_thread) != 2)
     return;  // in a forked child, the polling thread does not exist

@@ -20,12 +20,12 @@ using ring::OpStage;
 
 enum Direction : uint8_t { kCollectives = 0, kSends = 1, kReceives = 2 };
 
-// What one launch adds to one sequence of numbers.
+// What one launch adds to one numbering (ring::ReplayLane).
 struct Lane {
   CommLocal* comm;
   uint64_t comm_created;
   ring::PeerEntry* peer_entry;
-  RolledSteps steps;  // steps of the collectives' numbers
+  RolledSteps steps;  // what the collectives add to the signature hash
   int32_t peer;
   uint32_t operations;
   Direction direction;
@@ -38,7 +38,7 @@ struct GraphLocal {
   uint32_t busy;     // 1 while one thread adds an operation; another thread's operation is then only counted
   uint32_t last_op;  // index in kGraphOps of the operation added last; kNone at first
   uint32_t lanes;
-  bool unnumbered;  // the numbers of a launch cannot be reported
+  bool unnumbered;  // a launch reports no sequence numbers, because they are unknown
 };
 
 // As many graphs as the largest file's table. Pages of unused graphs are never touched.
@@ -47,14 +47,14 @@ Lane g_lanes[ring::kMaxGraphs][ring::kMaxGraphLanes];
 uint32_t g_graphs_used;
 uint32_t g_next_op;
 
-// Maps the handles of graphs and executable graphs. A key whose value is 0 may be reused.
+// Maps the handles of graphs and executable graphs to GraphLocal. A key whose value is 0 may be reused.
 struct Handle {
   const void* key;
   uint64_t value;  // use << 32 | graph + 1
 };
 constexpr uint32_t kHandles = 4096, kHandleProbes = 32;
 Handle g_handles[kHandles];
-uint32_t g_handles_used;  // the highest number ever used, so that a program without relevant graphs searches nothing
+uint32_t g_handles_used;  // 1 once a handle was mapped: a program without relevant graphs searches nothing
 
 // Captures in progress, by the stream that began them, because CUDA does not return the number of an invalidated
 // capture.
@@ -147,8 +147,8 @@ void FreeOps(uint32_t graph) noexcept {
   }
 }
 
-// Returns an unused cell or, if there is none, the one that ended longest ago. Records of the old graph's launches
-// then have no graph.
+// Returns an unused cell or, if there is none, the cell that ended longest ago; kNone if all are in use. Records of the
+// old graph's launches then have no graph.
 LOCKSTEP_COLD uint32_t NewGraph(uint64_t capture) noexcept {
   const uint32_t capacity = g.map.capacities.graphs;
   uint32_t index = Load(&g_graphs_used);
@@ -413,8 +413,8 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // If the recorder missed the end of another graph, that graph's handle may now refer to this one. A graph that an
-    // earlier capture began continues.
+    // Without recorded operations, the handle must not keep an ended graph. If that graph has not ended, an earlier
+    // capture began it, and it continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
     return;

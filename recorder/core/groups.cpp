@@ -12,7 +12,7 @@ using ring::OpStage;
 
 uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
-// Sets the stage of queued operations to that of the group's end. Operations that failed individually keep their stage.
+// Changes the stage of a queued operation to `now`. An operation that failed individually keeps its stage.
 void Settle(uint8_t* stage, OpStage now) noexcept {
   if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
 }
@@ -122,7 +122,7 @@ void EndMarks(ThreadState* thread, int result) noexcept {
     }
     StoreRelease(&comm->async_returned, comm->async_begun);
   }
-  // Without a launch, the stream did not advance, so its ticket counts as completed at once.
+  // If nothing was launched, the marker completes the ticket at once.
   for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
     const ThreadState::GroupStream& use = thread->group_streams[i];
     if (use.mark) EndMark(&g_tables.streams[use.stream], use.ticket);

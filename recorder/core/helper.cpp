@@ -21,7 +21,7 @@ uint32_t g_started;  // 0: no, 1: being created or running
 constexpr int kNice = 5;
 
 long Memory(uint64_t address, void* to, uint64_t length) noexcept {
-  // In one call, the kernel stops at the first unmapped page, but only between entries of the list.
+  // Uses one list entry per page, because the kernel copies whole entries and stops at the first unmapped one.
   constexpr uint64_t kParts = ring::kHelperData / ring::kPage + 1;
   iovec there[kParts];
   uint64_t parts = 0, done = 0;

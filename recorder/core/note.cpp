@@ -12,7 +12,7 @@ LOCKSTEP_COLD void AddNote(const char* text) noexcept {
   char* note = header->note;
   const size_t used = strnlen(note, sizeof(header->note) - 1);
   if (strstr(note, text) == nullptr && used + 3 < sizeof(header->note)) {
-    // The byte at the end remains zero until the text is complete.
+    // The old terminator stays zero until the new text is complete.
     char* at = note + used;
     const size_t room = sizeof(header->note) - used;
     if (used != 0) {

@@ -1,9 +1,10 @@
-// The note in the ring's header. It shows users which settings could not be applied.
+// The note in the ring's header: settings that could not be applied, and what was switched off.
 #pragma once
 
 namespace lockstep::recorder {
 
-// Adds a sentence without its full stop, once, if there is room. For cold paths only.
+// Adds a text unless the note contains it already. The text is cut if there is no room, and lost if another thread is
+// adding a text. For cold paths only.
 void AddNote(const char* text) noexcept;
 
 }  // namespace lockstep::recorder

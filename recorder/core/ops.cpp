@@ -197,7 +197,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;
   thread->member_slot = nullptr;
-  // The program jumped out while NCCL did the group's work, and NCCL had closed the group before that.
+  // NCCL closes the group before it does the group's work, so after the jump no group is open.
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;
@@ -243,8 +243,8 @@ ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
 }
 
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
-  // The group belongs to another thread, which ended inside it, because only one thread at a time may use a
-  // communicator.
+  // If another thread's group contains the communicator, that thread ended inside the group: only one thread at a time
+  // may use a communicator.
   if (comm->in_group && comm->group_thread == thread->index) return;
   comm->in_group = true;
   comm->group_thread = thread->index;
@@ -534,7 +534,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   const uint64_t returned = LOCKSTEP_UNLIKELY(sampled != 0) ? Now() : 0;
   if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
     TakeBack(thread->undo);
-    // This handle is not a communicator, and its creation was never recorded. It must not remain in the table.
+    // If nothing else of the communicator was ever recorded, the program passed a wrong handle, so the entry ends.
     const CommEntry* entry = flight->comm->entry;
     if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
       CommEnded(flight->comm, ring::CommState::kInitFailed);
@@ -546,8 +546,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = recent->enter_ticks;  // the call only queues, so the clock need not be read again
   } else {
     stage = OpStage::kLaunched;
-    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports when that
-    // is done.
+    // With kNcclInProgress, NCCL's own thread is still queueing the operation; ncclCommGetAsyncError reports the end.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();

@@ -60,8 +60,8 @@ inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcep
   }
 }
 
-// Called around the outermost group end: the caller calls `forward` between the two. EndGroup(kSimulated) is for
-// ncclGroupSimulateEnd. `mark` is on the caller's stack until EndGroup.
+// Called before and after the outermost group end. `simulated` means ncclGroupSimulateEnd. `mark` is on the caller's
+// stack until EndGroup.
 bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
 // Called for GroupStart at depth 0.
@@ -90,7 +90,7 @@ struct CallArguments {
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;
-// `comm` may become known only now.
+// `comm` may be known only after the call.
 void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 
 // Returns whether a call from `caller` on this thread is to be recorded.

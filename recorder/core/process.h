@@ -32,11 +32,10 @@ struct CommLocal {
   uint32_t nccl_children;  // NCCL's own child counter, which is part of a child's hash
   uint64_t magic;          // first 8 bytes of the unique id, or the id. NCCL derives a grown communicator's id from it
   uint64_t root_hash;      // hash of the unique id's bytes; 0 if not created from one
-  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an ID for the communicator
+  uint32_t awaits_id;      // 1 + index of the thread in ncclCommInitAll, until NCCL has created the communicator's ID
   uint32_t root_use;       // how often this process created a member of this rank from these bytes, including this one
-  int32_t last_async;      // written by the polling thread
-  // For a non-blocking communicator: how many operations have begun, and how many of their calls have returned. Also
-  // shows whether its work may not be on a stream yet (StreamLocal::held).
+  int32_t last_async;      // written by the thread that calls ncclCommGetAsyncError
+  // For a non-blocking communicator: how many operations have begun, and how many of their calls have returned.
   uint32_t async_begun, async_returned;
   bool holds;
   uint32_t reductions;           // number of PreMulSum handles so far
@@ -63,14 +62,14 @@ struct alignas(64) StreamLocal {
   uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
   uint8_t tries;         // remaining attempts, because the obstacle may be temporary
   bool timed;            // the current use has events with times
-  uint32_t busy;         // 1 + index of the thread between ticket and mark, which alone orders them on the stream
+  uint32_t busy;         // 1 + index of the thread between TakeTicket and EndMark; only one thread may be there
   // Communicators, by bit, whose work may not be on the stream yet. No marker may precede that work.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
 // An object on the stack of a recorded call, which exists as long as the call runs. It distinguishes a nested call (by
-// NCCL or a signal handler) from the next call after an exception or jump has left the first one.
+// NCCL or a signal handler) from the next call after an exception or jump has left the first call.
 struct InsideMark {
   const ThreadState* thread;
   const InsideMark* self;
@@ -121,7 +120,7 @@ struct ThreadState {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;  // a marker may be written, because there is no capture and no communicator with background work
+    bool mark;  // the group has a ticket on the stream, and EndMark must be called
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;

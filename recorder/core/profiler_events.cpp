@@ -117,7 +117,7 @@ ProxyState ProxyStateOf(int state) noexcept {
   }
 }
 
-// The operation waits for the same thing as its oldest step in progress.
+// Shows the state of the oldest step in progress, because the operation waits for that step.
 void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
   uint32_t oldest = 0;
   uint8_t state = 0;

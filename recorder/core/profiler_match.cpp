@@ -128,7 +128,7 @@ void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept {
   }
   const bool collective = ring::IsCollective(op.kind);
   if (collective && seq <= waiting.last_collective) {
-    // Refused or dropped operations have returned their numbers.
+    // Calls with this or a later number were refused or dropped, because the number is used again.
     for (Pending& old : waiting.ops) {
       if (ring::IsCollective(old.kind) && old.seq >= seq) Store(&old.taken, 1u);
     }
@@ -156,7 +156,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
     const bool same_use = comm < g.map.capacities.comms && g_tables.comms[comm].entry != nullptr &&
                           UseOf(*g_tables.comms[comm].entry) == (parent >> 33 & 63);
     if (same_use) {
-      // The number of a CPU call or, for a send or receive that was reported in no other way, the stream plus one.
+      // The sequence number of a CPU call; for a send or receive that only the profiler reported, the stream + 1.
       const uint64_t low = parent & kApiSeqMask;
       if (!IsOwn(comm) || !ring::IsPointToPoint(task.kind)) return {comm, kind, low, captured};
       const void* stream = nullptr;

@@ -32,7 +32,7 @@ constinit thread_local AskedLibrary lockstep_asked{};
 
 namespace {
 
-// Returns `function` of the n-th NCCL library, counted from 0.
+// Returns `function` as defined by NCCL library number `copy`, from 0; null if it does not define it.
 void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   void* own = LoadAcquire(&function->in_copy[copy]);
   if (LOCKSTEP_LIKELY(own != nullptr)) return own;
@@ -42,8 +42,7 @@ void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   return own;
 }
 
-// The second name exists so that a tool can define the first name and call the second. So this calls the second name,
-// never the first one again.
+// Tools define ncclX and call pncclX, so a call of pncclX must not reach ncclX.
 LOCKSTEP_COLD void* FindTwin(RealFunction* function) noexcept {
   ErrnoKeeper keep;
   char name[64] = "p";

@@ -6,8 +6,8 @@ LOCKSTEP_COLD Slot TakeOverflow() noexcept {
   const uint64_t number = Add(&g.map.header->overflow_begun, 1);
   ring::OpSlot* op = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];
   const uint64_t guard = LoadAcquire(&op->guard);
-  // If the guard is odd, its writer is still in the slot. If it is larger than expected, this thread was delayed for a
-  // whole lap.
+  // If the guard is odd, a writer is still in the slot. If it is larger than expected, this thread was delayed for a
+  // whole round of the ring.
   if ((guard & 1) != 0 || guard > (number + 1) << 1 || !Swap(&op->guard, guard, (number + 1) << 1 | 1)) {
     Add(&g.map.header->dropped_records, 1);
     return {nullptr, number};

@@ -10,8 +10,8 @@ struct Slot {
   uint64_t number;
 };
 
-// Claims a slot of the shared ring with compare-and-swap. If a writer is delayed for a whole lap, it keeps its slot,
-// and the newer record is dropped and counted.
+// Claims a slot of the shared ring with compare-and-swap. If a writer is delayed for a whole round of the ring, it
+// keeps its slot, and the newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
 // Returns the record with this number so that its own writer can change it; null if its slot was reused.

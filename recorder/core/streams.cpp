@@ -11,8 +11,8 @@ constexpr uint64_t kRetired = UINT64_MAX;  // value of StreamCell::owner after t
 
 bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
 
-// Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest entry is
-// dropped, so a dependency can be lost but is never wrong.
+// Maps an event to the stream and ticket of its last record. If all places for the event are full, another entry is
+// overwritten. So a dependency can be lost but is never wrong.
 struct EventEntry {
   const void* event;
   uint64_t value;  // (stream + 1) << 48 | ticket
@@ -261,8 +261,8 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
     Calibrate(now);
     if (!Recording()) return false;
   }
-  // A wait inside another belongs to NCCL or the runtime. If this wait begins no deeper in the stack than the last one,
-  // that one was left by an exception or a jump. Then this wait replaces it.
+  // A deeper stack frame means a nested wait, made by NCCL or the runtime. Otherwise an exception or a jump left the
+  // recorded wait, and this wait replaces it.
   const void* frame = __builtin_frame_address(0);
   if (Load(&cell->wait) != 0 && reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(thread->wait_frame)) {
     return false;

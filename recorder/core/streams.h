@@ -18,12 +18,12 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
 }
 // Represents the stream of an operation that reports none; it has no index.
 inline const void* UnknownStream() noexcept { return reinterpret_cast<const void*>(UINTPTR_MAX); }
-// Returns the index of a known stream, otherwise kNone. A default stream (null, legacy, per-thread) is that of the
+// Returns the index of a known stream, otherwise kNone. Default streams (null, legacy, per-thread) are looked up on the
 // current device.
 uint32_t KnownStream(const void* handle) noexcept;
 
-// Called before the program destroys the stream, because its handle may be reused at once. Returns its index, or kNone
-// if it is unknown.
+// Called before the program destroys the stream, because its handle may be reused at once. Returns the stream's index,
+// or kNone if unknown.
 uint32_t ForgetStream(const void* handle) noexcept;
 // Called if the stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;

@@ -50,7 +50,7 @@ void NoteUnwrapped(const void* in_nccl) noexcept {
   if (!Swap<int32_t>(&header->newest_nccl, 0, LOCKSTEP_NEWEST_NCCL)) return;
   LoadedObject library{};
   uint32_t hash = 0;
-  // A framework that contains NCCL exports a hundred thousand other names, too.
+  // Not for a framework that contains NCCL: it exports a hundred thousand other names.
   if (FindObject(in_nccl, &library, &hash) && IsNcclLibrary(library)) ForEachFunctionIn(in_nccl, See, header);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using ring::CallKind;
 
-// What a thread has open. Only that thread uses it.
+// A thread's open calls and groups. Only that thread uses them.
 struct OwnCalls {
   uint32_t epoch;
   bool in_call;   // `flight` is an operation whose call has not returned
@@ -55,7 +55,7 @@ uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexce
   ThreadState* thread = Thread();
   if (thread == nullptr) return 0;
   OwnCalls* own = CallsOf(thread);
-  if (thread->inside != nullptr && !own->ending && !own->in_call) return 0;  // inside a call that another library makes
+  if (thread->inside != nullptr && !own->ending && !own->in_call) return 0;  // inside a call that a wrapper records
   const void* on = stream != nullptr ? StreamFor(stream) : UnknownStream();
   const Op op = {task.kind, task.datatype, -1, task.root_or_peer, task.count, task.send, task.recv, HandleFor(comm),
                  on,        nullptr};

@@ -8,7 +8,7 @@ namespace lockstep::ring {
 
 enum class CallKind : uint16_t {
   kNone = 0,
-  // Collectives: one sequence number per communicator, counted together. ncclBcast is recorded as kBroadcast.
+  // Collectives share one sequence number per communicator. ncclBcast is recorded as kBroadcast.
   kAllReduce = 1,
   kReduce = 2,
   kBroadcast = 3,
@@ -23,7 +23,7 @@ enum class CallKind : uint16_t {
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
   kRecv = 17,
-  // One-sided.
+  // One-sided calls.
   kPutSignal = 20,
   kSignal = 21,
   kWaitSignal = 22,
@@ -67,14 +67,14 @@ enum class CallKind : uint16_t {
   kCudaFree = 69,
   kHostAlloc = 70,    // cudaMallocHost, cudaHostAlloc, cudaHostRegister
   kHostFree = 71,     // cudaFreeHost, cudaHostUnregister
-  kGraphLaunch = 72,  // also the record of a launch whose operations are not recorded one by one
+  kGraphLaunch = 72,  // in a snapshot also a launch whose operations are not listed one by one
   kCudaMallocAsync = 73,
   kCudaFreeAsync = 74,
   kGraphInstantiate = 75,
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
   kMemcpyAsync = 78,  // waits if pageable host memory is involved
-  kLaunch = 79,       // launch of a kernel or other work; never in a ring file, but stacks show waits for queue space
+  kLaunch = 79,       // launch of a kernel or other work; never in a ring file, only for stacks of waiting threads
   // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };

@@ -1,13 +1,13 @@
-// File systems on which a ring may be. The recorder creates none elsewhere, and the agent reads none elsewhere.
+// File systems that may hold ring files. On others the recorder creates no ring, and the agent reads no ring.
 #pragma once
 
 #include <stdint.h>
 
 namespace lockstep::ring {
 
-// Returns whether a file system (statfs::f_type) needs no server and overwrites data in place. A process waits for a
-// server if a page of a mapped file must be fetched or written. If every write takes new space, the process ends with
-// SIGBUS when the disk is full, although the file's space was reserved.
+// Returns whether a file system (statfs::f_type) needs no server and overwrites data in place. With a server, access to
+// a mapped page may block. With copy-on-write, every write takes new space, so a full disk ends the process with SIGBUS
+// although the file's space was reserved.
 inline bool IsFitFileSystem(uint32_t type) noexcept {
   switch (type) {
     case 0x01021994:  // tmpfs

@@ -2,24 +2,23 @@
 // specification in prose, with an example.
 //
 //   page 0  Header: identity, state, process, clock triples, table of sections
-//   then, each section from a page on, in the writer's order:
+//   then the sections, each at a page boundary, in the writer's order:
 //           CommEntry[]   2048 bytes  communicators: identity, progress, recent operations
 //           PeerEntry[]     64        sends and receives of a communicator, by peer
-//           ThreadCell[]   192        what each thread is in
-//           StreamCell[]   128        tickets given
-//           MarkLine[]      64        tickets started and completed; the GPU alone writes these pages
+//           ThreadCell[]   192        the call that each thread is inside
+//           StreamCell[]   128        tickets issued. A ticket is an operation's number on its stream, from 1
+//           MarkLine[]      64        tickets started and completed, on pages that are registered with the GPU driver
 //           rings, overflow ring: slots of 128 bytes (OpSlot, MemberSlot, ReplaySlot)
 //           KernelEntry[]  128        NCCL profiler: operations on the GPU
 //           ProxyEntry[]    64        NCCL profiler: operations on the network
 //           GraphCell[]    384, GraphOp[] 64: CUDA graphs and what was captured into them
 //           TimeSlot[]      48        times of tickets, by CUDA events
-//           HelperArea                questions to a thread in the process, if it was asked for
+//           HelperArea                questions to a thread in the process, with LOCKSTEP_HELPER=on
 //
-// Rules that keep it readable while it is written, and in later versions:
-// - Little endian, naturally aligned. A cache line has one writer: one thread, the GPU, or the process that sets the
-//   stop word.
+// Rules that keep the file readable during writes and in later versions:
+// - Little endian, naturally aligned. Apart from a few atomic counters, a cache line has one writer at a time.
 // - A reader finds sections by kind in the header's table and steps by the table's stride. So later versions may append
-//   fields and sections; `min_reader_version` says when an old reader must give up.
+//   fields and sections. A reader older than `min_reader_version` must refuse the file.
 // - Times are ticks of the counter named in the header; the clock triples convert them.
 #pragma once
 
@@ -46,8 +45,8 @@ enum class SectionKind : uint32_t {
   kComms = 1,     // CommEntry
   kPeers = 2,     // PeerEntry, open addressing
   kThreads = 3,   // ThreadCell
-  kRings = 4,     // one ring in every `stride` bytes, made of Slots
-  kOverflow = 5,  // one ring of Slots, shared by threads that do not have their own
+  kRings = 4,     // one ring of slots in every `stride` bytes
+  kOverflow = 5,  // one ring of slots, shared by threads that do not have their own
   kStreams = 6,   // StreamCell
   kMarks = 7,     // MarkLine, indexed as kStreams; on separate pages that are registered with the GPU driver
   kGraphs = 8,    // GraphCell
@@ -55,7 +54,7 @@ enum class SectionKind : uint32_t {
   kTimes = 10,    // TimeSlot
   kKernels = 11,  // element 0: ProfilerState; then KernelEntry
   kProxies = 12,  // ProxyEntry
-  kHelper = 13,   // HelperArea, one; only if the process was started with LOCKSTEP_HELPER=on
+  kHelper = 13,   // one HelperArea; only if the process was started with LOCKSTEP_HELPER=on
 };
 
 struct Section {
@@ -70,8 +69,8 @@ inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty. If a writer was delayed for several rounds, two
-// may write the same entry: `check` (0 in old files) detects a mix of the two.
+// One instant on three clocks. `ticks` is written last; 0 means empty. If a writer is delayed for several rounds, two
+// threads may write the same entry. `check` (0 in old files) detects such a mix.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
@@ -109,7 +108,7 @@ struct Header {
   int32_t nccl_version;
   int32_t cuda_version;
   int32_t gpu_index;
-  uint64_t dropped_records;  // records of threads or communicators beyond the tables, and of busy overflow slots
+  uint64_t dropped_records;  // records dropped because a table was full or an overflow slot was in use
   uint64_t overflow_begun;   // slots of the overflow ring handed out
   uint64_t comms_used;       // entries that were ever used; later ones are zero
   uint32_t threads_used;
@@ -141,7 +140,7 @@ struct Header {
   uint32_t stepped_down;      // kStepped...: what was switched off because of the budget
   uint32_t place;             // RingPlace
   uint64_t wanted_bytes;      // requested size; 0 in older files
-  uint32_t unwrapped;         // functions that the loaded NCCL exports and the recorder does not know
+  uint32_t unwrapped;         // number of functions that the loaded NCCL exports and the recorder does not know
   int32_t newest_nccl;        // the newest NCCL whose functions are all known
   char unwrapped_names[480];  // as many of their names as fit, separated by spaces
 };
@@ -153,8 +152,8 @@ static_assert(offsetof(Header, stopped_ticks) == 1800);
 static_assert(sizeof(Header) == 2320);
 static_assert(sizeof(Header) <= kPage);
 
-// A communicator's last operations; the newest overwrites the oldest. recent[n % count] holds operation n (from 0),
-// with guard n + 1.
+// One of a communicator's last operations. Operation n (from 0) is in CommEntry::collectives or ::p2p, at n % size, and
+// has guard n + 1.
 struct RecentOp {
   uint64_t guard;  // 0 while being written
   uint16_t kind;
@@ -218,7 +217,7 @@ struct CommEntry {
   uint64_t signature_hash;
   uint64_t issued_check;
   uint64_t launched_seq;
-  uint64_t p2p_issued;                      // sends and receives to all peers
+  uint64_t p2p_issued;                      // sends, receives and one-sided calls, over all peers
   uint64_t recent_collectives, recent_p2p;  // number written so far
   // Lines 6, 7.
   Checkpoint checkpoints[kCheckpoints];  // [(seq / 16) % 8]
@@ -231,13 +230,12 @@ static_assert(offsetof(CommEntry, checkpoints) == 384);
 static_assert(offsetof(CommEntry, collectives) == 512);
 static_assert(sizeof(CommEntry) == 2048);
 
-// Send and receive counts of one peer of one communicator. The key is 0 if empty, else it includes (use << 32), so that
-// a reused communicator entry does not inherit its predecessor's peers; see PeerKey.
+// Send and receive counts of one peer of one communicator.
 struct PeerEntry {
-  uint64_t key;
+  uint64_t key;  // PeerKey; 0 if empty
   uint64_t sends, recvs;
   uint64_t last_send_ticks, last_recv_ticks;
-  uint64_t created_ticks;  // creation of the communicator entry's use
+  uint64_t created_ticks;  // CommEntry::created_ticks, which differs for each use of the entry
   uint64_t signals;        // signals sent to the peer by one-sided calls
   uint64_t waited;         // number of the peer's signals that one-sided waits asked for
 };
@@ -251,11 +249,11 @@ struct ThreadCell {
   uint16_t call;  // CallKind the thread is inside
   uint16_t comm;
   uint32_t group_depth;
-  uint64_t seq;
+  uint64_t seq;  // of the operation; in a group's end, the group's number
   uint64_t since_ticks;
   uint64_t last_call_ticks;
   uint64_t begun;   // slots used in this thread's ring; stored before a slot is overwritten
-  uint64_t ops;     // operations recorded, in program order
+  uint64_t ops;     // operations and calls recorded so far
   uint64_t groups;  // number of explicit groups so far
   uint64_t group_since_ticks;
   // Line 1: CUDA waits.
@@ -311,7 +309,7 @@ struct OpSlot {
 };
 static_assert(sizeof(OpSlot) == 128);
 
-// Up to four sends and receives of one group, communicator and stream.
+// One send or receive of a group.
 struct Member {
   uint64_t word;  // count: 43 | datatype: 4 | receive: 1 | ticket low: 16, from the lowest bit
   int32_t peer;
@@ -321,11 +319,12 @@ struct Member {
 static_assert(sizeof(Member) == 24);
 inline constexpr uint64_t kMemberMaxCount = (uint64_t{1} << 43) - 1;
 inline constexpr uint32_t kMembersPerSlot = 4;
-// In MemberSlot::flags: the members have no ticket. (Bits 0 to 3: the call of that member failed.)
+// MemberSlot::flags. Bits 0 to 3: the call of member 0 to 3 failed.
 inline constexpr uint8_t kMembersNoTicket = 0x10;
-inline constexpr uint8_t kMembersCaptured =
-    0x20;  // the members were captured into a CUDA graph, so they are never counted
+// The members were captured into a CUDA graph, so they are never counted.
+inline constexpr uint8_t kMembersCaptured = 0x20;
 
+// Up to four sends and receives of one group, communicator and stream.
 struct MemberSlot {
   uint64_t guard;
   uint8_t type;  // SlotType::kMembers
@@ -343,11 +342,9 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
-// One launch of a CUDA graph with captured operations. It issues all of them, in the order of their capture. Each lane
-// (a communicator's collectives, or its sends to or receives from one peer) continues its own numbering. A launch with
-// more than four lanes takes several consecutive slots, with `first_lane` 0, 4, ...
+// One numbering that a graph launch continues: a communicator's collectives, or its sends to or receives from one peer.
 struct ReplayLane {
-  uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
+  uint64_t word;  // number of the first operation: 40 bits | number of operations: 24, from the lowest bit
   uint16_t comm;
   uint8_t direction;  // 0 collectives, 1 sends, 2 receives
   uint8_t reserved;
@@ -357,6 +354,8 @@ static_assert(sizeof(ReplayLane) == 16);
 inline constexpr uint32_t kReplayLanes = 4;
 inline constexpr uint32_t kMaxGraphLanes = 128;
 
+// One launch of a CUDA graph with captured operations. The launch issues all of them, in the order of their capture. A
+// launch with more than four lanes takes several consecutive slots, with `first_lane` 0, 4, ...
 struct ReplaySlot {
   uint64_t guard;
   uint8_t type;   // SlotType::kReplay
@@ -434,18 +433,19 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// Work that the waiting stream gets after the wait runs behind everything up to a ticket of the other stream. Two
-// threads may make the same stream wait at once: `check` (0 in old files) detects a mix of the two.
+// A wait of this stream for another stream. Work queued after the wait runs after all work of the other stream up to
+// `ticket`. Two threads may write the same entry at once; `check` (0 in old files) detects a mix.
 struct Dependency {
   uint32_t stream_plus_one;  // 0 for none
   uint32_t check;
   uint64_t ticket;
 };
-// The last ticket of the waiting stream at that time; only later tickets wait. Packed into 16 bits; 0 in files of older
-// recorders, which means unknown.
+// Packs the waiting stream's last ticket at the time of the wait into 16 bits. Only later tickets of that stream wait.
+// The result is never 0: 0 means unknown (files of older recorders).
 inline constexpr uint64_t kDependencyTurns = 65535;
 constexpr uint16_t PackGiven(uint64_t given) { return static_cast<uint16_t>(given % kDependencyTurns + 1); }
-// The largest number up to `issued` with this packed value; returns false if there is none.
+// Sets *given to the largest number up to `issued` with this packed value, or to 0 if there is none. Returns false if
+// the number is unknown.
 constexpr bool UnpackGiven(uint16_t packed, uint64_t issued, uint64_t* given) {
   if (packed == 0) return false;
   const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (packed - 1u)) % kDependencyTurns;
@@ -460,13 +460,14 @@ inline constexpr uint32_t kDependencies = 4;
 struct StreamCell {
   uint64_t handle;
   int32_t device;
-  uint32_t in_use;
+  uint32_t in_use;      // 1 in use, 2 being reassigned
   uint64_t issued;      // tickets given to operations on this stream
   uint32_t marked;      // whether GPU progress markers are written for the stream
-  int32_t first_error;  // CUresult of the first mark or query that failed: the GPU's error, never a completion
-  uint64_t owner;       // the thread, for a per-thread default stream; else 0
-  // 1 + the last ticket whose completion mark the driver accepted; 0 in files of older recorders. Of later tickets
-  // nothing is known, not even that their work was queued.
+  int32_t first_error;  // first GPU error (CUresult or hipError_t) that a marker or query returned; 0 if none
+  // For a per-thread default stream: index of the thread + 1, UINT64_MAX after the thread ended. Else 0.
+  uint64_t owner;
+  // 1 + the last ticket whose completion marker the driver accepted; 0 in files of older recorders. Nothing is known
+  // about later tickets, not even that their work was queued.
   uint64_t given;
   uint32_t timed_every;  // mode `events`: one operation in this many is timed; else 0
   // mode `events`: 1 if the start of every operation is marked; 0 in files of older recorders, which mark only timed
@@ -485,7 +486,7 @@ struct MarkLine {
 };
 static_assert(sizeof(MarkLine) == 64);
 
-// When the GPU reached and passed a ticket of a stream, measured by CUDA events. One thread writes the slots and
+// When the GPU started and completed a ticket of a stream, measured by CUDA events. One thread writes the slots and
 // overwrites the oldest: slot n (from 0) is at n % count and has guard n + 1, or 0 during a write. A reader accepts a
 // value after two equal reads.
 struct TimeSlot {
@@ -513,7 +514,7 @@ struct ProfilerState {
 static_assert(sizeof(ProfilerState) == 128);
 
 inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued the kernel
-inline constexpr uint8_t kKernelCaptured = 2;  // of a graph: an entry per replay
+inline constexpr uint8_t kKernelCaptured = 2;  // launched from a CUDA graph; each replay has an entry
 inline constexpr uint8_t kKernelEnded = 4;     // no further event will follow
 inline constexpr uint8_t kKernelCopyEngine = 8;
 
@@ -536,7 +537,7 @@ struct KernelEntry {
   // When the CPU received these reports.
   uint64_t first_started_ticks, last_completed_ticks;
   uint64_t count;
-  uint64_t order;  // number of the operation in the order in which NCCL launched those of the communicator
+  uint64_t order;  // position in NCCL's launch order of the communicator's operations
   uint64_t reserved[4];
 };
 static_assert(sizeof(KernelEntry) == 128);
@@ -558,7 +559,7 @@ struct ProxyEntry {
   uint8_t state;  // ProxyState (profiler.h) of the oldest unfinished step
   uint8_t reserved0;
   uint32_t steps, begun, done;
-  uint32_t step;  // number of that oldest step, from 0
+  uint32_t step;  // number of the oldest unfinished step, from 0
   uint32_t reserved1;
   uint64_t started_ticks;
   uint64_t changed_ticks;  // time of the last event
@@ -569,7 +570,7 @@ static_assert(sizeof(ProxyEntry) == 64);
 // question, increments `asked` and wakes the thread (a shared futex). The answer is complete when `answered` equals
 // `asked`.
 enum class HelperQuestion : uint32_t {
-  kMemory = 1,   // the process's own memory at `address`; unmapped memory gives no answer and no fault
+  kMemory = 1,   // the process's memory at `address`, up to the first unmapped page
   kMaps = 2,     // /proc/self/maps, starting at byte `address`
   kWchan = 3,    // /proc/self/task/THREAD/wchan
   kSyscall = 4,  // /proc/self/task/THREAD/syscall
@@ -581,7 +582,7 @@ struct HelperArea {
   uint32_t question;  // HelperQuestion
   uint64_t address;
   uint64_t length;  // at most kHelperData
-  int32_t thread;   // the number that the process itself uses
+  int32_t thread;   // thread ID in the process's own PID namespace
   uint32_t reserved0;
   uint64_t reserved1[4];
   // Line 1: written by the thread.
@@ -595,7 +596,7 @@ struct HelperArea {
 static_assert(offsetof(HelperArea, answered) == 64);
 static_assert(offsetof(HelperArea, data) == kPage);
 
-// The number of elements of each section in a file of `bytes`. Powers of two, so that the writer can mask.
+// The number of elements of each section in a file of `bytes`.
 struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
   uint32_t kernels, proxies;

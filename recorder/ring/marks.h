@@ -1,5 +1,5 @@
 // Reads only the GPU mark lines of a ring file: a few hundred bytes, cheap enough for a hundred reads a second. The
-// file is untrusted: it is read with pread into own memory, and positions and numbers are bounded. Depends only on
+// file is untrusted: it is read with pread into private memory, and positions and numbers are bounded. Depends only on
 // libc and libstdc++.
 #pragma once
 
@@ -18,7 +18,8 @@ struct Mark {
   uint64_t started = 0, completed = 0;  // tickets
 };
 
-// Returns false if the file has no such section, or its position is impossible. The position never changes.
+// Returns false if the file is not a ring, has no mark lines, or their position is impossible. The position never
+// changes.
 bool FindMarks(int fd, MarksPlace* out);
 // Reads the first `lines` mark lines (or fewer), indexed like StreamSnapshot::index. Returns false if the file is now
 // too short.

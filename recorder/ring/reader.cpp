@@ -303,7 +303,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
     const bool launches = std::any_of(out->graphs.begin(), out->graphs.end(),
                                       [](const GraphSnapshot& graph) { return graph.launches > 0; });
     // For graph launches, and for operations that only the profiler follows, the recent operations do not show the
-    // oldest one in flight.
+    // oldest operation in flight.
     const bool unmarked = out->process.gpu_marks == GpuMarks::kProfiler;
     if (whole_file || launches || unmarked) internal::ReadOps(&reading, cells, whole_file);
     if (whole_file) internal::ReadTimes(&reading);

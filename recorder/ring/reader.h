@@ -1,4 +1,4 @@
-// Reads a ring file, of a live or dead process, as untrusted input: pread into own memory, every index bounded, torn
+// Reads a ring file of a live or dead process as untrusted input: pread into private memory, every index bounded, torn
 // records dropped and counted. Depends only on libc and libstdc++.
 #pragma once
 
@@ -13,8 +13,9 @@ struct ReadOptions {
   // Reads only the digest instead of everything: header, communicator table with progress and recent operations,
   // threads, streams. A digest read is a few tens of KiB and meant to be repeated many times a second.
   bool digest_only = false;
-  // With a digest: also reads the operations of the newest graph launches and the profiler's data, which are not
-  // among the communicators' recent operations. Reads up to 64 KiB more for each thread if there are graphs.
+  // With a digest: also reads the operations of the newest graph launches and the profiler's data, which are not among
+  // the communicators' recent operations. Reads up to 64 KiB more for each thread if there are graphs, or operations
+  // that only the profiler follows.
   bool in_flight = false;
 };
 

@@ -10,7 +10,7 @@ GraphState CleanGraphState(uint32_t state) {
   return state <= static_cast<uint32_t>(GraphState::kSpoilt) ? static_cast<GraphState>(state) : GraphState::kNone;
 }
 
-// Returns the launches that a cell keeps, oldest first: those that two reads agree on.
+// Returns the cell's last launches on which two reads agree, oldest first.
 std::vector<GraphLaunch> LaunchesOf(const GraphCell& first, const GraphCell& second) {
   std::vector<GraphLaunch> launches;
   for (uint32_t i = 0; i < kGraphLaunches; ++i) {

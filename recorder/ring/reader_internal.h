@@ -32,7 +32,7 @@ class Clock {
  public:
   // Uses the header's triples, or this process's own fresh pair on the same boot.
   void Calibrate(const Header& header, bool same_boot);
-  int64_t ToNs(uint64_t ticks) const;  // returns 0 for 0
+  int64_t ToNs(uint64_t ticks) const;  // returns 0 for 0 and for impossible times
   int64_t RealOffset() const { return real_offset_; }
 
  private:
@@ -55,7 +55,7 @@ constexpr uint64_t kMostReplayed = 4096;
 struct GraphTemplate {
   uint32_t use = 0;  // 0 if there is no such graph
   uint64_t id = 0;
-  uint64_t total = 0;  // number of operations in `ops`
+  uint64_t total = 0;  // number of operations in `ops` with repeats, at most kMostReplayed
   std::vector<GraphOp> ops;
 };
 
@@ -64,7 +64,7 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation times of the communicators. They separate records of an earlier user of a table entry.
+  // Creation times of the communicators. Older records belong to an earlier communicator of the table entry.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
@@ -72,11 +72,9 @@ struct Reading {
   Table graphs{}, graph_ops{};
   std::vector<GraphTemplate> templates{};  // indexed as the graph table
   uint64_t replayed_groups = 0;
-  // What a hostile file may cost beyond its size. Single entries are read until two reads agree. A valid ring needs a
-  // few reads, and an entry that keeps changing is finally taken as it is. Also limits the operations of graph
-  // launches that are listed one by one.
-  uint64_t rereads = 1 << 14;
-  uint64_t replays = 1 << 18;
+  // Limits for hostile files; a valid ring needs far less.
+  uint64_t rereads = 1 << 14;  // how often an entry may be read again because two reads differ
+  uint64_t replays = 1 << 18;  // operations of graph launches that may be listed one by one
 
   bool MayReadAgain() { return rereads > 0 && rereads-- > 0; }
   void Problem(const std::string& text);
@@ -100,7 +98,7 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   return result;
 }
 
-// Like ReadTable, but passes on one element at a time and stores none, because large tables are read often.
+// Like ReadTable, but passes each element to `function` and stores none, because large tables are read often.
 template <typename T, typename Function>
 void ForEachOf(const Reading& reading, const Table& table, Function function) {
   alignas(8) unsigned char bytes[16384];
@@ -122,7 +120,7 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero. Replaces everything except printable ASCII and UTF-8 with '?'.
+// At most `size` characters up to the first zero. Replaces ASCII control characters with '?'.
 std::string Text(const char* from, size_t size);
 
 // Restores a counter from its `low` bits: the largest value up to `now` with these bits.
@@ -144,8 +142,8 @@ void ReadTimes(Reading* reading);
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole);
 void ReadProfiler(Reading* reading);
 
-// Used for rings and for recent operations.
 OpStage CleanStage(uint8_t stage);
+// Returns `slot`, or UINT32_MAX if the entry is unused or was created after `enter_ticks`.
 uint32_t CommOf(const Reading& reading, uint16_t slot, uint64_t enter_ticks);
 
 }  // namespace lockstep::ring::internal

@@ -8,12 +8,12 @@
 namespace lockstep::ring::internal {
 namespace {
 
-// The streams were read before the rings, and at most this many tickets may have been issued since.
+// Tickets that may have been issued between the read of the streams and the read of the rings.
 constexpr uint64_t kIssuedSince = 4096;
 // Limits for a digest: records of a thread, and individual operations of graph launches.
 constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
 
-// Values in the thread's cell of which a record keeps only the lower half.
+// Full values from the thread's cell; records keep only their lower halves.
 struct Context {
   uint32_t thread;
   uint64_t ops, groups, created_ticks;
@@ -87,7 +87,7 @@ void AddSlot(const Reading& reading, const OpSlot& slot, const Context& context,
   }
 }
 
-// Copies the call site in the group's record to the group's members, which have no room for one.
+// Copies the call site in the group's record to the group's members, whose records have no room for it.
 void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   const OpSnapshot* header = nullptr;
   for (size_t i = from; i < ops->size(); ++i) {
@@ -115,7 +115,7 @@ void SettleSlot(const Reading& reading, uint64_t at, OpSlot* slot) {
 
 constexpr uint64_t kAbsurd = uint64_t{1} << 62;
 
-// Returns the records before number `begun`, as many as `records` has room for, oldest first.
+// Fills `records` with the last records before number `begun`, oldest first. Returns false if the file is too short.
 bool ReadSlots(const Reading& reading, uint64_t at, uint64_t slots, uint64_t begun, std::vector<OpSlot>* records) {
   const uint64_t count = records->size();
   if (count == 0) return true;

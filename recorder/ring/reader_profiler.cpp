@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kFarNs = uint64_t{1} << 62;
 // The GPU's clock drifts against the CPU's, so only measurements near an operation show the offset at that time.
 constexpr int64_t kNearNs = 30'000'000'000;
-// The uncertainty if no CPU call is known near the operation.
+// The uncertainty in nanoseconds if no CPU call is known near the operation.
 constexpr int64_t kUnbounded = 1'000'000;
 
 // Returns the entries that belong to the same use in both reads, with the values of the later read.

@@ -124,7 +124,7 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
   comm->ended_ns = clock.ToNs(entry.ended_ticks);
   comm->issued_seq = entry.issued_seq;
   comm->issued_ns = clock.ToNs(entry.issued_ticks);
-  // In the copy of a live entry, the launch may be newer than the issue. The result belongs to the issue.
+  // In the copy of a live entry, launched_seq may be newer, so it is limited to issued_seq.
   comm->launched_seq = std::min(entry.launched_seq, entry.issued_seq);
   comm->signature_hash = entry.signature_hash;
   comm->peers_lost = entry.lost_peers;

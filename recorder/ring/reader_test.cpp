@@ -248,7 +248,7 @@ TEST_F(ReaderTest, HugeNumbersInEveryWordAreBounded) {
   }
 }
 
-// In the largest file, every table claims all of the file, and every byte is plausible.
+// In the largest file, every table claims all of the file, and every byte of the tables is 1.
 TEST_F(ReaderTest, OverlappingTablesOverTheWholeFileAreBounded) {
   std::vector<unsigned char> bytes(kMaxFileBytes, 1);
   const std::vector<unsigned char> whole = Valid();
@@ -276,7 +276,7 @@ TEST_F(ReaderTest, OverlappingTablesOverTheWholeFileAreBounded) {
   EXPECT_FALSE(snapshot.problems.empty());
 }
 
-// Impossible numbers of elements, bytes or slots, in each section in turn.
+// Impossible offsets and strides, in each section in turn.
 TEST_F(ReaderTest, ImpossibleSectionsAreNamedAndLeftOut) {
   const std::vector<unsigned char> whole = Valid();
   const uint64_t values[] = {0, 1, 7, 127, kPage - 1, ~uint64_t{0}, ~uint64_t{0} - kPage, uint64_t{1} << 63};
@@ -360,7 +360,7 @@ TEST(Dependency, ShowsAfterHowManyTicketsTheStreamWaits) {
   uint64_t found = 5;
   EXPECT_FALSE(UnpackGiven(0, 100, &found)) << "an older recorder writes no number";
   EXPECT_EQ(found, 5u);
-  // Nothing was issued that could have been packed. The value is hostile, but the number is valid.
+  // A hostile value: larger than the number issued. The result is 0.
   EXPECT_TRUE(UnpackGiven(PackGiven(500), 3, &found));
 }
 

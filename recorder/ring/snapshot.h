@@ -48,7 +48,7 @@ struct ProcessInfo {
   int32_t gpu_index = -1;                               // CUDA device of the first communicator; -1 if unknown
   std::string gpu_uuid, gpu_pci;                        // empty if unknown
   int32_t nccl_version = 0;                             // as ncclGetVersion returns it, for example 22809; 0 if unknown
-  int32_t newest_nccl = 0;                              // the newest NCCL whose functions are all known; 0 if unknown
+  int32_t newest_nccl = 0;                              // the newest NCCL that the recorder fully wraps; 0 if unknown
   uint32_t unwrapped = 0;                               // functions of the loaded NCCL that the recorder does not wrap
   std::string unwrapped_names;                          // names of some of these functions, separated by spaces
   int32_t cuda_version = 0;                             // driver version, for example 13000
@@ -98,7 +98,7 @@ struct CommSnapshot {
   bool from_profiler = false;  // only the profiler interface reported the communicator and its operations
   bool profiled = false;       // the profiler interface reported the communicator
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
-  // Progress cell, which traffic never overwrites.
+  // Progress counters, which later operations never overwrite.
   uint64_t issued_seq = 0;  // collectives issued
   int64_t issued_ns = 0;
   // Number of these collectives that are certainly on a stream (the outermost group end returned).
@@ -147,7 +147,7 @@ struct OpSnapshot {
   uint64_t caller = 0;
   uint32_t caller_object = 0;  // hash of the object's build id (or path); 0 if unknown
   uint64_t send_address = 0, recv_address = 0;
-  // When the GPU reached and passed its ticket, if that was measured. Both are late by the same time, at most the
+  // When the GPU started and completed the operation, if that was measured. Both are late by the same time, at most the
   // uncertainty; their difference is exact if events measured them.
   int64_t started_ns = 0, completed_ns = 0;
   int64_t time_uncertainty_ns = 0;
@@ -183,14 +183,14 @@ struct StreamSnapshot {
   // How many of `started` and `completed` were reached after the process died. Only an observer of the death knows
   // this; the file does not show it.
   uint64_t late_started = 0, late_completed = 0;
-  int32_t first_error = 0;  // cudaError_t
+  int32_t first_error = 0;  // CUresult or hipError_t of the first GPU error; 0 if none
   // The last ticket whose completion marker the driver accepted. Nothing is known about later tickets, not even that
   // their work was queued.
   uint64_t given = UINT64_MAX;
   uint32_t timed_every = 0;    // mode `events`: one operation in this many is timed; 0 in other modes
   bool starts_marked = false;  // mode `events`: the start of every operation is marked, not only of timed ones
-  // Tickets of this stream above `after` run behind all work of the other stream up to `ticket`. kAfterUnknown means
-  // that the limit is not recorded.
+  // Tickets of this stream above `after` run after all work of the other stream up to `ticket`. kAfterUnknown: the
+  // limit is not recorded.
   static constexpr uint64_t kAfterUnknown = UINT64_MAX;
   struct Dependency {
     uint32_t stream = 0;
@@ -276,13 +276,13 @@ struct Snapshot {
   std::vector<ThreadSnapshot> threads;
   std::vector<StreamSnapshot> streams;
   std::vector<GraphSnapshot> graphs;
-  // Data of the profiler plugin, oldest first; empty in a digest.
+  // Data of the profiler plugin, oldest first; empty in a digest without ReadOptions::in_flight.
   ProfilerSnapshot profiler;
   std::vector<KernelSnapshot> kernels;
   std::vector<ProxySnapshot> proxies;
-  uint64_t records_lost = 0;          // counted drops of records of threads or communicators beyond the tables
+  uint64_t records_lost = 0;          // records dropped because a table was full or an overflow slot was in use
   std::vector<std::string> problems;  // damage that was skipped, with its file offset
-  // The reader's clock when it read the file; 0 if the reader was not on the recording boot.
+  // When the reader read the file; 0 if the reader did not run on the machine and boot that recorded it.
   int64_t read_mono_ns = 0;
 };
 

@@ -94,8 +94,8 @@ def compiles(unit, folders):
 
 
 def check_cuda(folder, exports):
-    """Returns the names of the runtime's functions without their per-thread
-    twins, and of the driver's."""
+    """Returns the compiler's output and the number of functions compared,
+    without the runtime's per-thread twins."""
     runtime = (folder / "cuda_runtime_api.h").read_text(errors="replace")
     names = sorted(name for name in exports if name.startswith("cuda") and "_pt" not in name and
                    re.search(r"\b%s\s*\(" % name, runtime))

@@ -113,7 +113,7 @@ int main() {
       while (!g_go.load()) sched_yield();
       Live(kRounds, 1024);
       ++g_over;
-      while (!g_counted.load()) usleep(1000);  // the C library decides what happens at a thread's end
+      while (!g_counted.load()) usleep(1000);  // the C library's work at a thread's end must not count
     });
   }
   while (g_ready.load() != kThreads) sched_yield();

@@ -46,7 +46,7 @@ class AloneTest(unittest.TestCase):
             path = shutil.which(name)
             if path is None:
                 self.skipTest(f"no {name} here")
-            # A version manager's wrapper finds its program through the PATH.
+            # Links the real program: a version manager's wrapper would need the PATH.
             (tools / name).symlink_to(os.path.realpath(path))
         (tools / "c++").symlink_to(os.path.realpath(shutil.which(CXX) or CXX))
         environment = {"PATH": str(tools), "HOME": "/nonexistent", "LC_ALL": "C"}

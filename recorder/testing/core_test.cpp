@@ -336,7 +336,7 @@ TEST_F(CoreTest, AThreadThatEndsInsideAGroupFreesItsCommunicators) {
     Do(Collective(0x100, 1));
   }).join();
   EXPECT_EQ(Read().threads.back().group_depth, 1u);
-  // When the table is full, another thread gets its place.
+  // When the table is full, another thread gets the ended thread's cell.
   g.threads_used = g.map.capacities.threads;
   std::thread([] {
     GroupStart();

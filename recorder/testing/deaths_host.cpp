@@ -103,7 +103,7 @@ void HandleJump(int) {
   siglongjmp(g_before, 1);
 }
 
-// The child continues where the handler interrupted its parent. Some of these children then begin a record.
+// The child continues where the handler interrupted its parent. Some children create their own communicator.
 void AsForkedChild() {
   if (g_handled % 16 == 0) {
     void* own = Make();
@@ -202,7 +202,7 @@ void* InGroup(void* comm) {
   return nullptr;
 }
 
-// Threads end at every possible point, while the process continues to use the same communicators.
+// Threads end inside a call (by themselves or cancelled) and inside a group; the process then uses their communicators.
 int Threads() {
   void* first = Make();
   void* second = Make();
@@ -319,7 +319,7 @@ int Children() {
     }
     bad += Await(child) != 0;
   }
-  // This child shares its parent's memory and has its own stack. Its actions count as the parent's.
+  // This child shares its parent's memory and has its own stack. Its calls count as the parent's.
   const size_t bytes = 1 << 18;
   void* stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   child = clone(InClone, static_cast<char*>(stack) + bytes, CLONE_VM | SIGCHLD, comm);

@@ -199,7 +199,7 @@ TEST_F(DeathsTest, ASetuidProgramIsNotRecorded) {
   std::filesystem::permissions(rings_, std::filesystem::perms::all);
   const std::string program = folder_ + "/secure";
   std::filesystem::copy_file(LOCKSTEP_SECURE_PROGRAM, program);
-  // The program is linked with the recorder, because the loader would not preload it. This is the worst case.
+  // The program is linked with the recorder, because the loader does not preload it into a set-uid program.
   const std::string run = Environment("", false) + "timeout 60 '" + program + "' secure";
   ASSERT_EQ(chmod(program.c_str(), 0755), 0);
   Outcome outcome = Shell(run);
@@ -357,8 +357,7 @@ Stepping StepThrough(const std::string& command, int first, int stride, long aft
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) break;
     const int signal = WSTOPSIG(status);
     if (signal == SIGUSR2) {
-      // A round begins. If the previous round was still being stepped, no place is left: every place has had its
-      // signal.
+      // A round begins. If the previous round ended before its signal was due, every place has had its signal.
       if (stepping_now == kToFirst) {
         stepping.whole = true;
         ptrace(PTRACE_DETACH, child, nullptr, nullptr);
@@ -405,8 +404,8 @@ class SignalTest : public DeathsTest, public ::testing::WithParamInterface<std::
 TEST_P(SignalTest, ASignalAtAnyInstructionIsHarmless) {
   const auto [what, way] = GetParam();
   const bool group = std::string(what) == "group";
-  // Single steps are slow, so every run takes other instructions. LOCKSTEP_EVERY_INSTRUCTION=1 takes all of them, in
-  // minutes.
+  // Single steps are slow, so a run tests only some instructions, chosen by the process ID.
+  // LOCKSTEP_EVERY_INSTRUCTION=1 tests all, in minutes.
   const bool all = std::getenv("LOCKSTEP_EVERY_INSTRUCTION") != nullptr, twice = std::string(way) == "twice";
   const int stride = all ? 1 : group ? 149 : twice ? 2 : 11;
   const Stepping stepping =

@@ -220,7 +220,7 @@ int Contexts() {
   return 0;
 }
 
-// Streams are created and destroyed at one address. Not every tool sees the calls inside the driver.
+// Streams are created and destroyed at one address by direct driver calls, which the recorder may not see.
 int Reused() {
   ncclComm_t comm = Alone(0);
   CUstream stream = nullptr, again = nullptr;
@@ -235,7 +235,7 @@ int Reused() {
     if (again == stream) break;
     others.push_back(again);
     if (i == 0) {
-      g_gate = true;  // the stream's place is free when its work has ended
+      g_gate = true;  // the stream's address is free when its work has ended
       usleep(20000);
     }
   }
@@ -284,7 +284,7 @@ int Many() {
   return 0;
 }
 
-// Runs work of a known duration: the other member joins that much later.
+// Runs operations of a known duration: the second member joins 20 ms later.
 int Timed() {
   std::vector<ncclComm_t> comms = Pair();
   cudaStream_t streams[2];
@@ -334,7 +334,7 @@ int Nonblocking() {
   state = ncclInProgress;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
   CHECK(cudaStreamSynchronize(stream));
-  // An ended communicator delays no other.
+  // An aborted communicator delays no other communicator.
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclInProgress);
   CHECK(ncclCommAbort(slow));
   Reduce(quick, stream);
@@ -421,8 +421,8 @@ int Shared() {
   return 0;
 }
 
-// Collectives run on a stream that is captured from time to time. Another thread captures in global mode, which forbids
-// other threads many calls.
+// Collectives run on a stream that this thread captures from time to time in global mode, which forbids other threads
+// many calls. Another thread makes NCCL calls meanwhile.
 int Captures() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t stream, aside;

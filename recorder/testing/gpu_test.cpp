@@ -181,8 +181,7 @@ TEST_F(GpuTest, WatchIsFullOrEventsWithOneConnection) {
   }
 }
 
-// With one hardware queue, a write on a busy stream delays the others, so neither the default mode nor that of
-// `lockstep run` writes then.
+// With one hardware queue, a write on a busy stream delays the others, so `auto` and `watch` write nothing.
 TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
     for (const bool one : {false, true}) {
@@ -229,7 +228,7 @@ TEST_F(GpuTest, AStreamThatNeverReachesTheOperationHasNotStartedIt) {
     const bool starts = mode != "done";
     Program program = Start("never_reaches", mode);
     ASSERT_EQ(program.Line(), "it hangs");
-    // There is nothing to wait for. During this time, a wrong start would become visible.
+    // Nothing signals the end of this wait. A wrong start would become visible in this time.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, starts, 1); });
     EXPECT_EQ(ring.streams[0].issued, 2u);
@@ -246,7 +245,7 @@ TEST_F(GpuTest, AnOperationThatNeverEndsHasStarted) {
     ASSERT_EQ(program.Line(), "it hangs");
     Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, 2 * starts, 1); });
     EXPECT_EQ(ring.streams[0].issued, 3u);
-    // The data is still there after the process.
+    // The data is still there after the process ended.
     program.Kill();
     program.Finish();
     EXPECT_TRUE(Stands(Ring(), 0, 2 * starts, 1));
@@ -460,7 +459,7 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkerStaysOutOfACapture) {
   }
 }
 
-// Work put on a stream before the wait does not wait. Two waits that are not over are both known.
+// Work put on a stream before the wait does not wait. Two unfinished waits are both recorded.
 TEST_F(GpuTest, AWaitHoldsUpOnlyLaterWork) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);

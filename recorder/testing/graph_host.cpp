@@ -48,7 +48,7 @@ int AllReduce(const Rank& rank, size_t count = kCount) {
   return ncclAllReduce(rank.data, rank.data, count, ncclFloat, ncclSum, rank.comm, rank.stream);
 }
 
-// Issues three equal operations, a different one, and one in a group with a send to the rank itself.
+// Issues three equal collectives, a different one, and a group with a send and a receive of the rank itself.
 void Issue(const Rank& rank) {
   for (int i = 0; i < 3; ++i) CHECK(AllReduce(rank));
   CHECK(ncclBroadcast(rank.data, rank.data, kCount, ncclFloat, 0, rank.comm, rank.stream));
@@ -76,8 +76,7 @@ void Finish(const Rank& rank) {
   CHECK(cudaStreamDestroy(rank.stream));
 }
 
-// Makes the same calls on two communicators: on one by replays, some of which were captured with more calls into
-// another graph, and on the other by single calls.
+// Makes the same calls on two communicators: with graph launches, also inside another graph, and as single calls.
 int Beside() {
   const Rank replaying = Start(), plain = Start();
   CHECK(AllReduce(replaying));

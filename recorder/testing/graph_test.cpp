@@ -85,8 +85,8 @@ TEST_P(EachMarksTest, LaunchesIssueTheCapturedCallsInTheirOrder) {
   EXPECT_EQ(graph.completed, std::string(GetParam()) == "off" ? 0u : 5u);
   EXPECT_GT(graph.captured_ns, 0);
   EXPECT_GT(graph.last_launch_ns, graph.captured_ns);
-  // Captured operations have no number. Number 1 is before the capture; then come four collectives for each launch, and
-  // one after the last.
+  // Captured operations have no number. One call precedes the capture, each launch issues four collectives (the last is
+  // not of this kind), and one call follows.
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kLaunched),
               ElementsAre(1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 21, 22, 23, 24, 26));
@@ -117,7 +117,7 @@ TEST_P(EachMarksTest, LaunchesIssueTheCapturedCallsInTheirOrder) {
   EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
 }
 
-// A rank that replays a step has done the same as a rank that issues its calls one by one.
+// A rank that replays a step gets the same hash as a rank that issues the calls one by one.
 TEST_F(GraphTest, AReplayHashesLikeTheCallsThatItReplaces) {
   const Snapshot ring = Record("beside", "LOCKSTEP_GPU=done");
   ASSERT_THAT(ring.comms, SizeIs(2));

@@ -112,7 +112,7 @@ int Kinds() {
   return 0;
 }
 
-// One thread drives each device, with ids from one call.
+// One thread drives each device, with one unique ID.
 int Threads() {
   std::vector<Device> devices = MakeDevices();
   ncclUniqueId id;
@@ -142,7 +142,7 @@ void AwaitSuccess(ncclComm_t comm) {
   CHECK(state);
 }
 
-// A non-blocking communicator with one rank, a child whose handle comes late, and another rank without a color.
+// A non-blocking communicator with one rank, a child whose handle comes late, and a split without a color.
 int Nonblocking() {
   cudaStream_t stream;
   float* buffer;
@@ -177,8 +177,8 @@ int Nonblocking() {
   return 0;
 }
 
-// Forks a child that leaves its parent's ring alone and gets its own ring with its first communicator. NCCL is used
-// only after the fork.
+// Forks a child that leaves its parent's ring alone and gets its own ring with its first communicator. With
+// `parent_first`, the parent uses NCCL before the fork.
 int Fork(bool parent_first) {
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
@@ -249,7 +249,7 @@ int Results() {
   return 0;
 }
 
-// A non-blocking communicator in a group: no marker follows its operations.
+// A non-blocking communicator in groups.
 int NonblockingGroup() {
   cudaStream_t stream;
   float* buffer;
@@ -301,7 +301,7 @@ int DefaultStreams() {
   return 0;
 }
 
-// Many operations on one stream, some of them in groups, and events that the recorder's CUDA tables hold.
+// Many operations on one stream, some of them in groups, with events and waits of another stream.
 int Long(int rounds) {
   cudaStream_t stream, other;
   float* buffer;
@@ -353,7 +353,7 @@ int StreamChurn(int rounds) {
   return 0;
 }
 
-// Misuses NCCL until the process is killed inside a call. The ring must contain all completed calls.
+// Makes 37 calls and is then killed. The ring must contain all of them.
 int Die() {
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id));

@@ -1,5 +1,5 @@
-// A program that loads and uses NCCL in ways that the recorder must survive. It prints what calls returned; the preload
-// tests compare that with a run without the recorder.
+// A program that loads and uses NCCL in ways that the recorder must survive. It prints what calls returned;
+// hostile_test compares that with a run without the recorder.
 //   hostile_host MODE LIBNCCL [ARGUMENT...]
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ int Two(char** paths) {
   return 0;
 }
 
-// The extension and its NCCL are unloaded and loaded again, at another address because their old one is taken.
+// The extension and its NCCL are unloaded and loaded again, at another address because the old address is taken.
 int Reopen(const char* path) {
   for (int round = 0; round < 3; ++round) {
     void* plugin = Open(path, RTLD_LOCAL);
@@ -231,7 +231,7 @@ int Hooked() {
 
 }  // namespace
 
-// Like libfaketime's.
+// Can stop the clock, like libfaketime.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   if (!g_clock_stopped) return static_cast<int>(syscall(SYS_clock_gettime, clock, now));
   *now = {1'600'000'000, 0};

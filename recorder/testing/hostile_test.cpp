@@ -41,7 +41,7 @@ class HostileTest : public support::PreloadRuns {
   }
 };
 
-TEST_F(HostileTest, AnotherToolPreloadedBeforeOrBehindStillSeesEveryCall) {
+TEST_F(HostileTest, AnotherToolPreloadedBeforeOrAfterStillSeesEveryCall) {
   const std::string alone = Run(Program("hooked"), LOCKSTEP_HOOK).out;
   EXPECT_EQ(alone, "0, hook saw 1\n");
   for (const char* order : {LOCKSTEP_HOOK ":" LOCKSTEP_LIBRARY, LOCKSTEP_LIBRARY ":" LOCKSTEP_HOOK}) {
@@ -109,7 +109,7 @@ TEST_F(HostileTest, PrintingTheOnlyLineNeitherKillsNorBlocks) {
   ExpectSame(Program("limited-stderr"));
 }
 
-TEST_F(HostileTest, AProgramWhoseClockStandsStillIsRecorded) {
+TEST_F(HostileTest, AProgramWithAStoppedClockIsRecorded) {
   ExpectSame(Program("stopped-clock"));
   EXPECT_THAT(Rings(), SizeIs(1));
 }
@@ -122,7 +122,7 @@ TEST_F(HostileTest, RefusedSystemCallsAreHarmless) {
   const std::vector<int> alone = {SYS_fallocate, SYS_madvise, SYS_getrandom, SYS_tgkill,
                                   SYS_statfs,    SYS_fstatfs, SYS_prlimit64, SYS_poll};
   for (const int number : alone) {
-    // The stand-in itself needs some of these.
+    // Not `kinds`, because the stand-in itself needs some of these calls.
     ExpectSame(Program("deny", std::to_string(number) + " " + Program("misuse")));
   }
   std::filesystem::remove_all(rings_);

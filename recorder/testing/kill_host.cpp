@@ -1,7 +1,7 @@
 // A rank that works until it is killed: one thread with collectives and one with groups of sends and receives, each on
 // its own communicator. The program acknowledges recorded calls on a pipe, from inside NCCL and again after the call
-// returned. Each word on the pipe has the kind in its upper byte (1 collective entered, 2 send or receive entered, 3
-// collective returned, 4 group ended) and the operation's number in the lower bytes.
+// returned. Each word on the pipe has the kind from bit 40 on (1 collective entered, 2 send or receive entered, 3
+// collective returned, 4 group ended) and the operation's number in the lower bits.
 #include <unistd.h>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace {
 
 void* Stream(unsigned long value) { return reinterpret_cast<void*>(value); }
 
-// NCCL's counts have 43 bits in a packed record, so the kind is at bit 40.
+// Words are passed as NCCL's count, which has 43 bits in a packed record.
 uint64_t Word(uint64_t kind, uint64_t number) { return kind << 40 | number; }
 
 void Tell(int pipe, uint64_t word) {

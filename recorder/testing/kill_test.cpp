@@ -32,8 +32,8 @@ using ring::OpStage;
 using ring::Snapshot;
 using ::testing::IsEmpty;
 
-// The number of records that the smallest ring certainly contains. It has 512 slots, one of which is being written; a
-// group of eight members takes three.
+// The number of operations that a thread's ring in a file of 512 KiB certainly contains. The ring has 512 slots, and
+// one of them is being written. A group of eight members takes three slots.
 constexpr uint64_t kCollectiveDepth = 511, kMemberDepth = 1300;
 
 struct Acknowledged {

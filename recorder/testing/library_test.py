@@ -88,7 +88,7 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(len(re.findall(rb"\0liblockstep \d+\.\d+\.\d+\0", file.read())), 1)
 
     def test_no_constructor_does_any_work(self):
-        # The one entry is crt's own frame_dummy.
+        # The only entry is crt's own frame_dummy.
         match = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", readelf("-d", LIBRARY))
         self.assertEqual(int(match.group(1)), 8)
 

@@ -116,7 +116,6 @@ int States() {
   Say("good reduce", Reduce(d, d.comm));
   Say("bad root", NCCL(ncclBroadcast)(d.send, d.recv, kCount, ncclFloat, 9, d.comm, d.stream));
   Say("its end", NCCL(ncclGroupEnd)());
-  // Any number, because the recorder only forwards it.
   const int team = static_cast<int>(offsetof(ncclConfig_t, magic));
   Say("parameter", NCCL(ncclParamBind)(nullptr, nullptr));
   Say("team", team);
@@ -138,7 +137,7 @@ int States() {
   return 0;
 }
 
-// Without a background thread, the recorder must notice by itself that NCCL's thread has finished.
+// The recorder has no background thread, so later calls must show that NCCL's thread has finished.
 int Nonblocking() {
   std::vector<Device> devices = Devices(1);
   Device& d = devices[0];
@@ -221,7 +220,7 @@ int Watchdog() {
   Say("abort", NCCL(ncclCommAbort)(comm));
   maker.join();
   Snapshot("aborted");
-  // Errors and aborts come from another thread while a thread is blocked only by its own stream.
+  // Another thread queries the state while this thread makes calls.
   ncclUniqueId second;
   CHECK(NCCL(ncclGetUniqueId)(&second));
   CHECK(NCCL(ncclCommInitRank)(&comm, 1, second, 0));

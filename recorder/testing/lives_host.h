@@ -50,7 +50,7 @@ F Must(const std::string& name) {
     if (!(condition)) lives::Die("line " + std::to_string(__LINE__) + ": " #condition); \
   } while (0)
 
-// Returns the runtime's function under CUDA's name or HIP's.
+// Calls the runtime's function under CUDA's or HIP's name and returns its result.
 template <typename... Arguments>
 int Runtime(const char* name, Arguments... arguments) {
   return Must<int (*)(Arguments...)>(g_runtime + name)(arguments...);

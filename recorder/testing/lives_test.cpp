@@ -1,4 +1,4 @@
-// Tests every life of a communicator that NCCL allows. Each ring must record it, without an effect on the program.
+// Tests every life cycle of a communicator that NCCL allows. The ring must record it without an effect on the program.
 #include <map>
 #include <set>
 #include <string>
@@ -76,7 +76,7 @@ TEST_F(LivesTest, ChildrenOfSplitShrinkAndGrowAreRecorded) {
   EXPECT_EQ(splits[0].launched_seq, 1u);
   EXPECT_EQ(splits[4].id, splits[5].id);
   EXPECT_NE(splits[4].id, splits[0].id) << "the second split has the same color";
-  // Two shrinks by one set have the same hash in NCCL, but they are two communicators.
+  // Two shrinks that exclude the same ranks have the same hash in NCCL, but they are two communicators.
   const std::vector<CommSnapshot> shrunk = Made(ring, CallKind::kCommShrink);
   ASSERT_THAT(shrunk, SizeIs(4));
   EXPECT_EQ(shrunk[0].id, shrunk[1].id);

@@ -1,5 +1,5 @@
 // Calls every public function of all NCCL versions, with any version loaded. With a recorder, all names exist, and a
-// function missing from the library returns ncclInvalidUsage. The output shows both.
+// function missing from the loaded NCCL returns ncclInvalidUsage.
 #include "recorder/testing/lives_host.h"
 
 #include <nccl_device.h>
@@ -12,8 +12,7 @@ namespace {
 
 void* g_library;
 
-// Prints "name: result", or that the library has no such function. A caller that uses the linker finds the recorder's
-// function.
+// Prints the result and whether the library has the function. Like a linked program, calls the recorder's function.
 template <typename F, typename... Arguments>
 void Try(F, const char* name, Arguments... arguments) {
   const bool has = dlsym(g_library, name) != nullptr;

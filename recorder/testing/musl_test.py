@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Preloaded into every image, the library also meets musl (Alpine). Checks that nothing
-changes there.
+"""Checks that the library changes nothing if it is preloaded into an image with musl
+(Alpine).
 
 musl_test.py SOURCE LIBRARY RING_PRINT CXX
 """

@@ -123,7 +123,7 @@ TEST_F(RingSpaceTest, AUserWhoseFolderCannotBeReadGetsAnEqualShare) {
   ASSERT_EQ(chown((point_ + "/lockstep-4711").c_str(), 4711, 4711), 0);
   std::filesystem::create_directory(point_ + "/lockstep-run-4711-abcdef");
   ASSERT_EQ(chown((point_ + "/lockstep-run-4711-abcdef").c_str(), 4711, 4711), 0);
-  std::filesystem::create_directory(point_ + "/lockstep-999");  // this folder does not belong to that user
+  std::filesystem::create_directory(point_ + "/lockstep-999");  // the folder does not belong to user 999
   for (const char* name : {"/lockstep-4711", "/lockstep-run-4711-abcdef", "/lockstep-999"})
     ASSERT_EQ(chmod((point_ + name).c_str(), 0700), 0);
   ASSERT_EQ(chmod(point_.c_str(), 0777), 0);

@@ -1,5 +1,4 @@
-// An NCCL that reports its version only while a communicator is being created. The creation lasts until all members
-// have joined.
+// An NCCL whose ncclGetVersion waits until an init call has begun. Init calls wait until all members have joined.
 #include <unistd.h>
 
 // This file defines these two functions itself, so the stub's are renamed.

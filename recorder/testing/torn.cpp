@@ -129,7 +129,7 @@ void Checker::Look(const Snapshot& snapshot) {
   }
   for (const OpSnapshot& op : snapshot.recent) Op(op, snapshot, true);
   for (const std::string& problem : snapshot.problems) {
-    // If a writer stopped while it changed a communicator's identity, the report is correct.
+    // This report is correct if a writer was stopped while it changed a communicator's identity.
     if (problem.find("was changing") == std::string::npos) Expect(false, problem, 0);
   }
 }

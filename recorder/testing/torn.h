@@ -42,7 +42,7 @@ constexpr uint64_t StreamHandle(uint64_t key) { return 0x5000 + 64 * (key >> 32 
 constexpr uint64_t Caller(uint64_t key) { return 0x1000 + 16 * (key >> 40 & (kCallers - 1)); }
 // Both results count as accepted, so that the sequence continues.
 constexpr int Result(uint64_t key) { return (key >> 50 & 1) != 0 ? kNcclInProgress : kNcclSuccess; }
-// For a thread's group number n.
+// The contents of a thread's group, by the group's number.
 constexpr uint64_t GroupSends(uint64_t group) { return 3 + group % 4; }
 constexpr bool GroupHasCollective(uint64_t group) { return group % 3 == 0; }
 constexpr uint64_t GroupCount(uint64_t group) { return GroupSends(group) + (GroupHasCollective(group) ? 1 : 0); }

@@ -125,7 +125,7 @@ void Wait(Writer* writer) {
   if (EnterWait(torn::WaitKind(key), static_cast<uint32_t>(key % torn::kStreams), number)) LeaveWait();
 }
 
-// Writes the other table lines that several threads write: events, what streams wait for, asynchronous errors.
+// Writes the other table lines that several threads write: events, waits between streams, asynchronous errors.
 void Tables(Writer* writer, uint64_t turn) {
   const uint64_t key = torn::Key(253, writer->number, turn);
   void* const event = Handle(0x90000 + (key % 64) * 8);
@@ -231,7 +231,7 @@ class TornTest : public ::testing::Test {
       memset(writer.p2p, 0, sizeof(writer.p2p));
     }
   }
-  // Makes the rings smaller than in any file, so that a lap takes a few microseconds.
+  // Makes the rings smaller than in any file, so that they are overwritten within microseconds.
   static void Shrink(uint32_t rings) {
     g.map.capacities.ring_slots = g.map.capacities.overflow_slots = kSlots;
     g.map.capacities.rings = rings;
@@ -252,7 +252,7 @@ class TornTest : public ::testing::Test {
     return snapshot;
   }
 
-  // Writers write, are stopped and continued, and are read for this long. Then everything stops.
+  // For this long, writers write and are stopped and continued, while a reader reads.
   void Run(double seconds) {
     for (Writer& writer : g_writers) {
       const auto start = [](void* at) -> void* {
@@ -270,7 +270,7 @@ class TornTest : public ::testing::Test {
     std::mt19937 random(4711);
     const double end = Seconds() + seconds;
     bool living = true;
-    // On a loaded machine this takes longer, because writers must have been stopped inside their writes, and read.
+    // On a loaded machine, continues until enough writers were stopped inside their writes and a reader has read.
     while (living && (Seconds() < end || ((stopped_inside_ <= 20 || looks_ == 0) && Seconds() < end + 60)))
       living = StopSome(&random);
     g_stop = true;
@@ -282,7 +282,7 @@ class TornTest : public ::testing::Test {
     ASSERT_TRUE(living) << "writers could not be stopped";
   }
 
-  // Stops one to eight writers for up to four milliseconds, which is dozens of laps of the others.
+  // Stops one to eight writers for up to four milliseconds, in which the others overwrite their rings dozens of times.
   bool StopSome(std::mt19937* random) {
     const uint32_t first = (*random)(), step = 1 + 2 * ((*random)() % 8), n = 1 + (*random)() % 8;
     int32_t pids[8];
