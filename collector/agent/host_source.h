@@ -58,7 +58,7 @@ class HostSource final : public AgentSource {
   static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
   ~HostSource() override;
 
-  // Takes ownership of the descriptor.
+  // Takes ownership of the descriptor. Ignores known rings, and rings beyond the limits.
   void Adopt(FoundRing ring);
   // Readable (poll) when a process has exited. Call Handle() at once.
   int ends_fd() const;
@@ -114,9 +114,9 @@ class HostSource final : public AgentSource {
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
-  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // indexed by number, in order of discovery
+  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // indexed by Ring::key, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
-  // Indexed by the serialized job identity without JobIdentity.life. Each ring is a sender; its name is the ring's key.
+  // Indexed by the serialized job identity without JobIdentity.life. Each ring is one sender, named by its key.
   std::map<std::string, Namesakes> namesakes_;
   std::vector<Job*> shown_;
   std::map<uid_t, User> users_;
@@ -126,7 +126,7 @@ class HostSource final : public AgentSource {
   HostSourceCounters counters_;
 };
 
-// `bundle` holds one job on one host. Leaves out ranks that are not in `wanted`, unless `wanted` is empty.
+// `bundle` has one job on one host. Leaves out ranks that are not in `wanted` (ascending), unless `wanted` is empty.
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep

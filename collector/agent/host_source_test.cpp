@@ -239,7 +239,7 @@ TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
   EXPECT_THAT(log_, HasSubstr("belongs to another job of the same name"));
-  // Each agent answers a request with its own ranks.
+  // A request gets only the ranks of its job.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);
     *request.mutable_job() = source_->job(i);

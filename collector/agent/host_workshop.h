@@ -57,7 +57,8 @@ class HostWorkshop {
  public:
   HostWorkshop(WorkshopOptions options, Spool* spool) : options_(std::move(options)), spool_(spool) {}
 
-  // Starts no new work if the request is already running, or if the spool already has the file.
+  // Starts no work that is already running, and no file that the spool already has. A second examination is answered
+  // with a problem.
   void Take(WorkOrder order);
   // Returns finished evidence. The last piece of a request has `last` set.
   bool Next(HostEvidence* out);

@@ -20,7 +20,7 @@ struct OwnCollectorOptions {
   std::string out;     // folder for the collector's incidents; created if missing
   std::string log;     // file for the collector's standard error
   int64_t late_after_ns = 5'000'000'000;
-  // Further options of the collector's command line, because it reads no configuration file.
+  // Further options of the collector's command line, because it is started with --no-config.
   std::vector<std::string> more;
   std::function<void(const std::string&)> say;  // logs one line if the collector exited and is restarted
 };

@@ -226,7 +226,7 @@ class AgentProcess {
     const std::string& keys = options_.security.server_key;
     const size_t comma = keys.rfind(',');
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
-    // A collector on this host knows its own address better.
+    // Keeps the entry of a collector on this host, which knows its own address best.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     const bool here =
         there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
@@ -282,7 +282,8 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread is blocked. Rings that were already found are still read.
+  // Reports a finder or a mark sampler that is stuck. Only their threads are blocked: rings that were already found are
+  // still read.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;

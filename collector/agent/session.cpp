@@ -241,7 +241,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
 
 void AgentSession::OnAck(const ChunkAck& ack) {
   if (!ack.refused().empty()) {
-    // Logged before any removal, so that a search for a chunk shows that it was never acknowledged.
+    // Logged before the chunks are removed. A search of the log for a chunk then shows why it was never acknowledged.
     std::string ids;
     for (const std::string& id : ack.id()) {
       absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
@@ -262,7 +262,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Adds facts about a rank that need more than one sample.
+// Adds how long ago each rank last made progress and was active, as repeated reads of its ring showed.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -618,7 +618,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
       const auto job = jobs_.find(source_->job(i).SerializeAsString());
       if (job != jobs_.end()) SendHeartbeat(mono_ns, real_ns, i, job->second.get());
     }
-    // The next read stays on schedule, unless this process was delayed.
+    // The next heartbeat stays on schedule, unless this process was delayed.
     next_heartbeat_ = std::max(next_heartbeat_ + options_.heartbeat_ns, mono_ns + options_.heartbeat_ns / 2);
   }
   SendChunks(mono_ns);

@@ -379,8 +379,8 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the smallest item that makes enough room and is not more valuable than the new one. Returns false if there is
-  // none. The caller holds the lock.
+  // Drops the least valuable item, unless it is more valuable than the new one. Returns false if there is none. The
+  // caller holds the lock.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {

@@ -213,7 +213,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_TRUE(spool->Knows(3, "c.lsd"));
   EXPECT_EQ(spool->counters().files_dropped, 1u);
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("dropped b.lsd"));
-  // Nothing is dropped for a file that would not fit anyway, and no evidence is dropped for the class `everything`.
+  // No evidence is dropped for a file of the class `everything`.
   Put(spool.get(), Noise(500'000, 8), SpoolClass::kEverything, 4, "d.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   EXPECT_TRUE(spool->Knows(1, "a.lsd"));
