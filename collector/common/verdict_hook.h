@@ -56,7 +56,7 @@ class VerdictHook {
  private:
   void Work(const std::string& job);
   absl::Status Start(const ToldVerdict& told, int64_t limit_ns) const;
-  // Returns whether the command should be started again after `failures`, once the pause is over.
+  // Waits before the next attempt, after `failures` failures. Returns false if there is no next attempt.
   bool Pause(std::unique_lock<std::mutex>* lock, const std::string& job, const ToldVerdict& told, int failures);
   int64_t LimitNs() const;
 
@@ -64,8 +64,8 @@ class VerdictHook {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
-  std::map<std::string, ToldVerdict>
-      next_;  // indexed by the job whose command is running: the verdict to deliver next; empty if there is none
+  // Indexed by the job whose command is running: the verdict to deliver next. Its JSON is empty if there is none.
+  std::map<std::string, ToldVerdict> next_;
 };
 
 }  // namespace lockstep
