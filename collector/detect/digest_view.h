@@ -57,6 +57,7 @@ struct DigestView {
   std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty outside recorded calls
 };
 
+// The caller sets slot, alive and ended_badly. If the recorder has stopped writing the ring, the view is empty.
 DigestView ViewOf(const ring::Snapshot& digest);
 
 }  // namespace lockstep
