@@ -21,8 +21,8 @@ struct PythonLayout {
   uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
-  // The interpreter lock: inside _PyRuntime or, if gil_pointer is not 0, where the interpreter's pointer at that offset
-  // leads.
+  // Offset of the interpreter lock in _PyRuntime. If gil_pointer is not 0, it is the offset in the interpreter of a
+  // pointer to the lock. gil_holder and gil_locked are offsets in the lock.
   uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;

@@ -20,7 +20,7 @@ class Unwinder {
  public:
   // Opens the code files, so that later calls only need to read. Symbols come from the files themselves and from
   // separate debug files below /usr/lib/debug of this host and of the process. `helper` may be null, and must outlive
-  // it.
+  // this object.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
