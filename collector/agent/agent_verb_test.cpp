@@ -93,7 +93,7 @@ class PlayedCollector {
     }
     return true;
   }
-  // Sends a request for all ranks of the newest job. Returns its number.
+  // Sends a request for `ranks` (empty: all) of the newest job. Returns its number.
   uint64_t Ask(CollectRequest::Phase phase, const Ranks& ranks = {}) {
     CollectRequest request;
     request.set_request(++requests_);

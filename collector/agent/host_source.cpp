@@ -37,7 +37,7 @@ constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-// An exit is noticed late by the time that the watcher's thread takes to wake up.
+// An exit is noticed this late at most, because the watcher's thread must wake up first.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
 // A part of the name of a saved ring. Dots separate the parts.
@@ -76,7 +76,7 @@ struct HostSource::Ring {
   bool readable = false;
   bool replaced = false;  // the process has a newer ring
   std::string base;       // the job's serialized identity, without the number that separates jobs with the same name
-  Job* job = nullptr;     // null while undecided
+  Job* job = nullptr;     // null while Namesakes has not decided
   int32_t rank = -1;
   pid_t pid = 0;        // the process's PID on this host; 0 if unknown
   pid_t shown_pid = 0;  // like pid, but kept after the process exits; 0 to use the process's own PID
@@ -661,7 +661,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
   tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring, true);  // reads the ring now, because the last scan is older
+      Read(ring, true);  // reads the ring again: the last scan may be too old
       if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
         if (!tree_) tree_ = ProcessTree::Read();
         ring->sampler.Sample(ring->pid, *tree_, &ring->process);
@@ -671,7 +671,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
-    // Users search the host for this PID. A container has its own PIDs.
+    // Users look for this PID on the host. The PID in the ring may be that of a container.
     if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));

@@ -44,7 +44,7 @@ struct HostSourceOptions {
 };
 
 struct HostSourceCounters {
-  uint64_t rings = 0, jobs = 0, live = 0;  // current numbers
+  uint64_t rings = 0, jobs = 0, live = 0;  // current values
   uint64_t refused = 0, unreadable = 0, changed = 0, duplicates = 0;
   uint64_t ended = 0, ended_badly = 0, saved = 0;
   uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;

@@ -395,7 +395,7 @@ TEST_F(HostSourceTest, AJobThatEndedBeforeIsNotShownAndOneThatEndsNowIsShownForL
   EXPECT_EQ(source_->counters().rings, 0u);
 }
 
-// Recorders are as old as the jobs they started with, but may be newer than the agent.
+// A recorder is as old as its job, so it may be older or newer than the agent.
 TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
   TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}),
       later(Path("later"), {.rank = 2, .layout = 3});

@@ -174,8 +174,8 @@ void HostWorkshop::MakeDump(const std::shared_ptr<const WorkOrder>& order) {
   const auto done = [this, order, key, status](int64_t) {
     making_.erase(key);
     ++(status->ok() ? counters_.dumps : counters_.dumps_failed);
-    // The collector must not wait for a file that never arrives. But a host without the requested ranks has no problem
-    // to report.
+    // The collector must not wait for a file that never arrives. If the host has none of the requested ranks, there is
+    // nothing to report.
     if (status->ok() || absl::IsOutOfRange(*status)) return;
     ready_.push_back(Envelope(order->request));
     ready_.back().set_problem(

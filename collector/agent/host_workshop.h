@@ -57,8 +57,7 @@ class HostWorkshop {
  public:
   HostWorkshop(WorkshopOptions options, Spool* spool) : options_(std::move(options)), spool_(spool) {}
 
-  // Starts no work that is already running, and no file that the spool already has. A second examination is answered
-  // with a problem.
+  // Does not repeat running work, or a dump that the spool already has. Answers a second examination with a problem.
   void Take(WorkOrder order);
   // Returns finished evidence. The last piece of a request has `last` set.
   bool Next(HostEvidence* out);

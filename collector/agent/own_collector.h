@@ -38,7 +38,7 @@ class OwnCollector {
   const std::string& endpoint() const { return endpoint_; }
   // Restarts the child after it exits, with growing pauses of up to a minute. Call about once a second.
   void Tick(int64_t mono_ns);
-  // Waits for the child to exit, at most for the limit, then kills it.
+  // Ends the child with SIGTERM, or with SIGKILL after the limit, and waits for it.
   void End(int64_t limit_ns);
 
  private:

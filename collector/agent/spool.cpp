@@ -404,8 +404,8 @@ class DiskSpool final : public Spool {
     return true;
   }
 
-  // Repeats `write` while the disk is full, until it succeeds or nothing less valuable is left to drop. Only the worker
-  // calls this function.
+  // Makes room for `bytes` within the limit. Then repeats `write` while the disk is full, until it succeeds or nothing
+  // less valuable is left to drop. Only the worker calls this function.
   absl::Status WithRoom(uint64_t bytes, Need need, const std::function<absl::Status()>& write) {
     for (;;) {
       {
@@ -582,7 +582,7 @@ class DiskSpool final : public Spool {
     Remove(damaged, false);
   }
 
-  // Returns the next ring of the user whose rings have been waiting longest. The caller holds the lock.
+  // Takes the next ring of the user who was served least recently. The caller holds the lock.
   RingTask NextRing() {
     const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
       return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];

@@ -42,7 +42,7 @@ struct SpoolCounters {
 
 enum class SpoolClass : uint8_t { kEvidence = 0, kEverything = 1 };
 
-// A file to send: the chunk fields, except id, offset, data, raw_bytes and last.
+// A file to send. `like` has the fields of its chunks, except id, offset, data, raw_bytes and last.
 struct SpoolFile {
   SpoolClass kind = SpoolClass::kEvidence;
   Chunk like;

@@ -19,7 +19,7 @@ class HeardFacts {
   void Add(const Heartbeat& heartbeat);
   void Add(const HeardFacts& other);
   void To(Heartbeat* heartbeat) const;
-  // Versions, mode of the GPU progress markers and cost, as in JobStatus. Skips ranks without a report.
+  // Sets versions, GPU mode and costs in *status. Ignores ranks without a report.
   void To(JobStatus* status) const;
 
  private:
@@ -44,7 +44,7 @@ struct HeartbeatFacts {
 
   HeartbeatFacts() = default;
   explicit HeartbeatFacts(const Heartbeat& heartbeat);
-  // Adds the facts of another sender, `age_ns` after its heartbeat.
+  // Adds the facts of another sender; `age_ns` is the age of its heartbeat.
   void Add(const HeartbeatFacts& other, int64_t age_ns = 0);
   // Adds what stays valid of a silent sender on `host`: ended ranks, lost records, recorders. Its hosts count as
   // silent.

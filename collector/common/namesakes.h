@@ -1,10 +1,10 @@
 // Separates jobs with the same user, name, step and restart count that run at the same time or shortly after each
 // other.
 //
-// It sees reports of senders: a process on its host, an agent at a relay or the collector, or a relay. Senders that
-// share a communicator belong to one job, because communicators have unique IDs. Senders that share none (parts that
-// never communicate) also belong to one job, with two exceptions: a rank is alive in both, or all ranks of one have
-// ended and one of them is alive in the other (the job was started again).
+// Its input is reports from senders: processes (in an agent), or agents and relays (in a relay or the collector).
+// Senders that share a communicator belong to one job, because communicators have unique IDs. Senders that share none
+// (parts that never communicate) also belong to one job, with two exceptions: a rank is alive in both, or all ranks of
+// one have ended and one of them is alive in the other (the job was started again).
 //
 // Each program that merges reports separates and numbers jobs independently, and forwards its number as
 // JobIdentity.life. Pure; not thread-safe.
@@ -38,7 +38,7 @@ class Namesakes {
   // Appends to *moves the senders that now belong to another job (neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
-  // The sender is silent: until its next report, its ranks may have been started elsewhere.
+  // Call if the sender is silent. Until its next report, its ranks may have been started elsewhere.
   void Silent(const std::string& sender);
   // Forgets the sender.
   void Leave(const std::string& sender);

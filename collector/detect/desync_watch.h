@@ -32,7 +32,7 @@ struct Desync {
   // two), both sides are listed, and `even` is set.
   Ranks odd;
   bool even = false;
-  uint32_t compared = 0;  // number of members with a report at `seq`
+  uint32_t compared = 0;  // number of members whose reports were compared
 };
 // Returns "the ranks of communicator dp_0 (size 8) made different calls between collectives #112 and #128; rank 5 ..."
 std::string DesyncText(const Desync& desync);

@@ -41,8 +41,8 @@ struct DetectorLimits {
   int64_t idle_after = 5'000'000'000;  // in addition to the limit: how long the root was observed without activity
   int64_t idle_after_work = 20'000'000'000;   // for a root that was active earlier in the same wait
   int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
-  // Like idle_after and host_stall_after, but for a root that its host's agent has observed as idle for seen_idle
-  // without a gap.
+  // idle_seen_after and host_stall_seen_after replace idle_after and host_stall_after for a root that its host's agent
+  // has seen idle for seen_idle without a gap.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
@@ -118,8 +118,8 @@ class Detector {
   void Late(int64_t now, const LateInput& report);
   // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Returns the time since which abnormal exits have been consequences of a hang; 0 if they are not. They are if a wait
-  // was past its limit and its known, idle root did not cause the first exit.
+  // Returns when abnormal exits began to be consequences of a hang; 0 if they are not. They are if a wait had passed
+  // its limit, its root was known and idle, and the first exit was not the root's own decision.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
   // Returns whether to judge the job now, before a launcher restarts it, because exits that follow a hang have just
   // begun.
@@ -127,7 +127,7 @@ class Detector {
   // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
-  // More data is available than in the last digests.
+  // Call if more data is available than in the last digests.
   void GatherAgain() { gather_again_ = true; }
   // Ignores the time before `now`, because the collector or the whole job was stopped.
   void Rebase(int64_t now);

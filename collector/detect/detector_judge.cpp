@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Digests of 24,576 ranks are already seconds old when their verdict is ready.
+// Returns the time to which the finding applies. Digests of many thousand ranks are seconds old when their verdict is
+// ready.
 int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }

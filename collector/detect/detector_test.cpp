@@ -480,7 +480,7 @@ struct EndInWait {
   const char* name;
   int32_t rank;
   EndKind kind;
-  bool works;  // the root works
+  bool works;
   bool follows;
 };
 class EndInWaitTest : public DetectorTest, public ::testing::WithParamInterface<EndInWait> {};

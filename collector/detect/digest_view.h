@@ -39,7 +39,7 @@ struct DigestStream {
 
 // One process at one point in time. Times are the machine's CLOCK_MONOTONIC, in nanoseconds.
 struct DigestView {
-  int32_t slot = -1;         // the watcher's number for the ring; a process that drives several ranks has one
+  int32_t slot = -1;         // the watcher's number for the ring; one number for a process that drives several ranks
   bool alive = true;         // no exit of the process is known
   bool ended_badly = false;  // the process exited by a signal or with a status other than 0
   std::vector<DigestComm> comms;

@@ -36,8 +36,8 @@ struct HostEnd {
 };
 
 struct FirstEnds {
-  // Indexes into the given exits: abnormal exits that certainly no other precedes. If there is one, it is the cause. If
-  // there are several, the clocks do not show which was first.
+  // Indexes into the given exits: abnormal exits, except those that another one certainly precedes. If there is one, it
+  // is the cause. If there are several, the clocks do not show which was first.
   std::vector<size_t> causes;
   // Further abnormal exits that are separate causes, by the rules of MarkConsequences.
   std::vector<size_t> further;

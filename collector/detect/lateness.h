@@ -85,7 +85,7 @@ class Lateness {
   struct CommState {
     GapMeter meter;
     uint64_t behind_low = 0;  // collectives issued by the host's lowest member, while others are past it
-    int64_t behind_ns = 0;    // when a member fell behind; 0 if none is
+    int64_t behind_ns = 0;    // when a member fell behind; 0 if none is behind
     // Results of the last observation.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;

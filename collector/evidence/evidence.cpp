@@ -160,8 +160,8 @@ bool EvidenceJob::Poll() {
   bool done = true;
   if (stacks_) {
     if (PollChild(stacks_.get())) {
-      // The child kills itself to release all threads if one would stay stopped. After that, no thread is stopped
-      // again.
+      // The child kills itself, which releases all threads, if a thread would stay stopped. The next child stops no
+      // threads.
       const bool gave_up = stacks_->may_stop && stacks_->status >= 0 && WIFSIGNALED(stacks_->status) &&
                            WTERMSIG(stacks_->status) == SIGKILL && report_.process().evidence().threads_size() == 0 &&
                            MonotonicNs() < stacks_->deadline;

@@ -469,7 +469,7 @@ TEST(Evidence, GpusAreReadThroughNvmlOrTheReasonIsGiven) {
   unsetenv("LOCKSTEP_FAKE_NVML");
 }
 
-// Returns this machine's Python interpreters, one per version, from PATH or pyenv.
+// Returns this machine's interpreters of Python 3.8 to 3.14, from /usr, /usr/local and pyenv.
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
   for (int minor = 8; minor <= 14; ++minor) {

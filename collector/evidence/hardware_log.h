@@ -25,7 +25,7 @@ struct HardwareLogPaths {
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};
 };
 void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEvidence* evidence);
-// Adds the GPU's number to events with its PCI address.
+// Sets HardwareEvent::gpu where a GPU in *evidence has the event's PCI address.
 void NameGpus(ProcessEvidence* evidence);
 
 }  // namespace lockstep

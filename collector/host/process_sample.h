@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Returns true if the process used more CPU and I/O than threads that only watch. Such threads, for example a
+// Returns true if the process used more CPU or I/O than threads that only watch. Such threads, for example a
 // framework's watchdog, use a little CPU and print an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 

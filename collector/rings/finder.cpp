@@ -326,7 +326,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // File numbers are reused. The list of known files only saves work.
+  // Forgets all known files, because inode numbers are reused. The list only saves work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
@@ -357,7 +357,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (auto at = containers_.begin(); at != containers_.end();) {
       const auto next = std::next(at);
       if (at->second.unseen > kForgetContainer) {
-        // Files that were found stay open with their users, so keeping the folders would waste memory.
+        // Found rings stay open in the agent, so keeping their folders would only waste memory.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
           if (folder->second.container == at->first) Drop(folder);

@@ -28,8 +28,7 @@ struct PythonLayout {
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
   // How the interpreter marks a frame that C code called. kEveryFrame: every frame is one C call. kFlag: the oldest
-  // frame of a call has a flag (3.11). kShim: the C call has an extra frame (3.12), whose owner is `first_shim` or
-  // above.
+  // frame of a call has a flag (3.11). kShim: the C call has an extra frame (3.12); its owner is at least `first_shim`.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;

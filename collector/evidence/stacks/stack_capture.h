@@ -63,8 +63,8 @@ struct Capture {
   int error = 0;                       // errno if ptrace was refused for the whole process, otherwise 0
 };
 
-// Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. However
-// the caller ends, the kernel releases all threads. Uses its own thread for that.
+// Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. Runs on a
+// thread of its own. When that thread ends, for whatever reason, the kernel releases all threads that it traces.
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options);
 
 }  // namespace lockstep

@@ -131,7 +131,7 @@ std::string WithoutTemplates(const std::string& name) {
   return out;
 }
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the common name.
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back".
 std::string ShortFunction(const std::string& symbol) {
   constexpr size_t kMost = 200;
   std::string name = symbol;

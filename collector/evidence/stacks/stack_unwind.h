@@ -38,7 +38,7 @@ class Unwinder {
   // Adds source file and line if DWARF has them. This can be slow.
   void AddLine(uint64_t pc);
 
-  // Returns the files of the described frames; StackFrame::module counts from 1.
+  // Returns the files of the described frames (StackFrame::module counts from 1), then other NCCL libraries.
   std::vector<StackModule> Modules() const;
   // Returns the address of a symbol in a mapped file; 0 if there is no such symbol.
   uint64_t Symbol(const MappedFile& file, const std::string& name);
