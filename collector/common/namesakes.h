@@ -3,8 +3,8 @@
 //
 // Its input is reports from senders: processes (in an agent), or agents and relays (in a relay or the collector).
 // Senders that share a communicator belong to one job, because communicators have unique IDs. Senders that share none
-// (parts that never communicate) also belong to one job, with two exceptions: a rank is alive in both, or all ranks of
-// one have ended and one of them is alive in the other (the job was started again).
+// (parts that never communicate) also belong to one job, with two exceptions: a rank is alive in both; or all ranks of
+// one have ended, and one of them is alive in the other (a restart).
 //
 // Each program that merges reports separates and numbers jobs independently, and forwards its number as
 // JobIdentity.life. Pure; not thread-safe.

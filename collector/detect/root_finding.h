@@ -59,8 +59,8 @@ struct RootFinding {
   // How long samples have shown every live process idle, except those that wait in a recorded call. INT64_MAX if all
   // wait; -1 if this is unknown for any rank.
   int64_t rest_ns = -1;
-  // Every rank has been blocked for at least this long in a wait of its CPU for its own GPU, while NCCL work on that
-  // GPU is, or may be, unfinished. -1 if any rank is not in such a wait, or if the time is unknown.
+  // Every rank's CPU has waited for the rank's own GPU for at least this long. NCCL work on that GPU is, or may be,
+  // unfinished. -1 if any rank is not in such a wait, or if the time is unknown.
   int64_t blocked_ns = -1;
   // Size of the stuck operation. Without a finding, size of the largest collective that may be unfinished. 0 if
   // unknown.
