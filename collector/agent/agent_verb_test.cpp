@@ -1,5 +1,4 @@
-// Tests lockstep-agent as a process with real jobs (the workload on the stand-ins) and an imitated collector over the
-// real transport. Covers kills, cut connections, exits, containers, full disks and wrong arguments.
+// Tests lockstep-agent as a process, with real jobs and an imitated collector.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -316,7 +315,6 @@ TEST_F(AgentVerbTest, RingsOfDeadRanksAreSavedAndTheFirstDeathIsReportedFirst) {
       saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
     return saved == 4;
   })) << saved;
-  // All data of a dead job can be requested too.
   collector_->Ask(CollectRequest::EVERYTHING);
   ASSERT_TRUE(collector_->Until([&] { return collector_->files.size() == 1; }));
 }

@@ -62,9 +62,9 @@ int32_t RankOf(const ring::Snapshot& digest) {
 struct HostSource::Job {
   JobIdentity identity;
   std::vector<RankSight> sights;
-  bool changed = true;              // one of the job's rings has changed since the sights were built
-  std::set<int32_t> claimed_twice;  // ranks that were reported as claimed twice
-  bool lived = false;               // a process of the job was seen alive
+  bool changed = true;  // one of the job's rings has changed since the sights were built
+  std::set<int32_t> claimed_twice;
+  bool lived = false;  // a process of the job was seen alive
   int64_t last_live_ns = 0, last_asked_ns = 0;
 };
 
@@ -88,7 +88,7 @@ struct HostSource::Ring {
   char state = 0;
   int64_t traced_ns = 0;  // when the process was first seen traced; 0 if it is not traced
   ring::Snapshot digest;  // from the last scan or, for a process that exited, from its end
-  size_t bytes = 0;       // size of the digest
+  size_t bytes = 0;
   Process process;
   ProcessSampler sampler;
   ProcessLook look;

@@ -39,7 +39,6 @@ struct HostSourceOptions {
   // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only /proc is read.
   // `ring` is its ring file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
-  // Logs one line for an operator; may be empty.
   std::function<void(const std::string&)> log;
 };
 
@@ -84,8 +83,8 @@ class HostSource final : public AgentSource {
   struct User {
     UserShare share;
     uint64_t next_ring = 0;  // where the next scan begins
-    size_t bytes = 0;        // size of the data kept from the user's rings
-    bool too_much = false;   // the user's rings exceed the limit, and this was logged
+    size_t bytes = 0;
+    bool too_much = false;  // the user's rings exceed the limit, and this was logged
   };
 
   HostSource(const HostSourceOptions& options, Spool* spool);

@@ -1,5 +1,3 @@
-// Tests the agent's ranks: it verifies and follows processes and notices their exits, saves rings, keeps jobs separate,
-// and resists hostile rings.
 #include "collector/agent/host_source.h"
 #include "analyzer/util/time_units.h"
 
@@ -370,7 +368,6 @@ TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings) {
     longest = std::max(longest, cost([&] { source_->Look(MonotonicNs() + i * 20 * kSecond); }));
   EXPECT_LT(longest, kSecond / 2 + 20 * one);
   EXPECT_THAT(log_, HasSubstr("the rings of user 54321 are too large"));
-  // Another user's rank is found at once.
   TestRank rank(Path("a"), {.rank = 0});
   Adopt("a");
   source_->Look(MonotonicNs());

@@ -46,7 +46,7 @@ class OwnCollector {
   absl::Status Spawn();
 
   const OwnCollectorOptions options_;
-  std::vector<std::string> program_;  // the command
+  std::vector<std::string> program_;
   std::string endpoint_;
   UniqueFd lock_;  // allows only one collector per folder, because a second one would take over the socket's name
   pid_t pid_ = -1;

@@ -243,7 +243,6 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits for work, at most for the limit, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -264,7 +263,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(error);  // the message contains the endpoint
+        if (!error.empty()) Log(error);
       }
     }
     if (fds[4].revents != 0) {
@@ -393,7 +392,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
-  std::vector<std::string> blind_;  // what the agent cannot observe now
+  std::vector<std::string> blind_;
   int64_t next_metrics_ = 0;
 };
 

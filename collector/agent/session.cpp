@@ -23,7 +23,7 @@ constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
-constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
+constexpr size_t kMostIdsLine = 1024;  // in characters
 // A gap of this length between two scans means that this process itself was stopped. No rank is then blamed for the
 // gap.
 constexpr int64_t kAbsence = 3 * kSecond;
@@ -111,7 +111,7 @@ struct AgentSession::Job {
   QuietRanks quiet;
   HostProgress progress;
   std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in order
-  absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
+  absl::flat_hash_map<uint64_t, size_t> held_at;  // communicator -> index in `held`
   bool tell_everything = true;
   bool looked = false;  // the job was examined after the last heartbeat
   uint64_t look = 0;    // number of the last scan that saw the job
@@ -486,7 +486,6 @@ void AgentSession::TellCost(int64_t mono_ns) {
   cost_at_ns_ = mono_ns;
 }
 
-// Collects the progress since the last heartbeat.
 void AgentSession::TakeBeats(int64_t mono_ns, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;

@@ -47,7 +47,7 @@ struct AgentSessionOptions {
   std::function<int64_t()> cpu_ns;        // returns the program's CPU time so far; if empty, it is not reported
   // Returns what cannot be observed at the moment, one text per problem. If empty, nothing is reported.
   std::function<std::vector<std::string>()> blind;
-  std::function<void(const std::string&)> log;  // logs one line for each decision, with its figures; may be empty
+  std::function<void(const std::string&)> log;  // logs each decision; may be empty
 };
 
 // Totals since the start.

@@ -465,7 +465,6 @@ class DiskSpool final : public Spool {
     Wake();
   }
 
-  // Writes one chunk's file, and adds its size to the spool's.
   absl::Status WriteChunk(const Chunk& chunk, const std::string& path, Need need) {
     const std::string bytes = ChunkFileBytes(chunk);
     absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });

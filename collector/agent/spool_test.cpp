@@ -1,4 +1,3 @@
-// Tests the spool: kills at every point, limits, full disks, damage.
 #include "collector/agent/spool.h"
 #include "analyzer/util/time_units.h"
 
@@ -192,7 +191,6 @@ TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
     }
     for (const std::string& one : given) EXPECT_TRUE(found.count(one) == 1) << "an id that was sent is missing";
     EXPECT_EQ(spool->counters().damaged, 0u);
-    // Acknowledges everything now and then, so that the spool does not grow forever.
     if (round % 5 == 4) {
       for (const std::string& one : found) spool->Acked(one);
       given.clear();

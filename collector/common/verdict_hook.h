@@ -1,8 +1,7 @@
 // The command of --on-verdict. The command gets each verdict as JSON on standard input, and the verdict's main facts as
-// variables. It has a time limit. For one job, at most one command runs at a time. A command that fails is started
-// again a few times, with growing pauses. For one incident the command succeeds at most once, even if the collector is
-// killed and restarted. To ensure this, the command's own process creates the incident's mark file before it begins.
-// The site decides what the command does. Success and failure are logged.
+// variables. For one job, at most one command runs at a time. A command that fails is started again a few times, with
+// growing pauses. For one incident the command succeeds at most once, even if the collector is killed and restarted. To
+// ensure this, the command's own process creates the incident's mark file before it begins.
 #pragma once
 
 #include <condition_variable>

@@ -46,8 +46,7 @@ class DesyncWatch {
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
   // Takes one beat of a child, an agent or a relay. Its points apply to all its members except the odd ones. Returns
-  // the desync when the difference is first seen, and again when a later beat confirms it. The cost depends on the size
-  // of the beat.
+  // the desync when the difference is first seen, and again when a later beat confirms it.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
   // Takes the rings of one host, several times a second. Members are named by RingView::rank. A ring must keep its
   // position in the list. The newest number may be read between the writes of number and hash, so it counts only if two

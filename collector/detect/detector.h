@@ -2,8 +2,8 @@
 // late reports, the merged progress of communicators, the analysis of digests, and samples of the processes that the
 // analysis names. Its output is late, hung and recovered. docs/detection.md explains the rules and their figures.
 //
-// Pure: no clock and no I/O, so a test can run a day of a job in a second. Not thread-safe. All times are on the
-// collector's own clock (monotonic, nanoseconds); hosts report ages. The caller does this:
+// Pure: no clock and no I/O. Not thread-safe. All times are on the collector's own clock (monotonic, nanoseconds);
+// hosts report ages. The caller does this:
 //
 //   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
 //   process exited -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
@@ -116,7 +116,6 @@ class Detector {
   MergedProgress& progress() { return progress_; }
   const MergedProgress& progress() const { return progress_; }
   void Late(int64_t now, const LateInput& report);
-  // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
   // Returns when abnormal exits began to be consequences of a hang; 0 if they are not. They are if a wait had passed
   // its limit, its root was known and idle, and the first exit was not the root's own decision.
@@ -124,7 +123,6 @@ class Detector {
   // Returns whether to judge the job now, before a launcher restarts it, because exits that follow a hang have just
   // begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
-  // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
   // Call if more data is available than in the last digests.
@@ -222,7 +220,7 @@ class Detector {
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
   Decision declared_;
-  RootFinding finding_;  // the finding that was judged last
+  RootFinding finding_;
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
   uint32_t quick_ = 0;  // rounds of digests that were judged in this episode

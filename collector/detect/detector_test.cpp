@@ -13,8 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kComm = 9;
 
-// One communicator on two hosts, with a simulated clock. The input is heartbeats and late reports; the output is
-// decisions.
+// One communicator on two hosts, with a simulated clock.
 class DetectorTest : public ::testing::Test {
  protected:
   // Host 0 has issued `a` collectives, host 1 `b`, the last one `age` ago.

@@ -12,7 +12,7 @@ namespace lockstep {
 
 struct DigestComm {
   uint64_t id = 0;
-  std::string name;  // empty if the communicator has no name
+  std::string name;  // may be empty
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
   uint64_t collectives = 0;  // number of issued collectives

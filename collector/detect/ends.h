@@ -46,7 +46,7 @@ struct FirstEnds {
 // Like MarkConsequences, for several hosts. Applies the same rules if the clocks are exact enough to decide "first" and
 // "within a second". An exit certainly precedes another if shared_ns and both uncertainties show it. Processes that a
 // launcher's SIGTERM killed are never in `causes` together with other exits. Sets Process::consequence of all others;
-// ending_since_ns is on the shared clock. Takes O(n log n).
+// ending_since_ns is on the shared clock.
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
 // Returns whether the process was killed, disappeared, or exited with a status other than 0.

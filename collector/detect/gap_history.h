@@ -21,7 +21,6 @@ class GapHistory {
   size_t size() const { return gaps_us_.size(); }
 
  private:
-  // Grows to kMost on demand, because a job may have many communicators with few gaps.
   std::vector<uint32_t> gaps_us_;
   uint8_t next_ = 0;
 };

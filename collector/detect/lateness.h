@@ -31,14 +31,13 @@ struct LateEvent : LateFacts {
   std::vector<int32_t> missing;  // members on this host that are behind, ascending; usually none
 };
 
-// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe. Its memory depends on the
-// communicators and streams of the host's rings.
+// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe.
 class Lateness {
  public:
   explicit Lateness(int64_t floor_ns = 5'000'000'000) : floor_ns_(floor_ns) {}
 
-  // Takes the rings of the host at `now`, several times a second; the cost depends on the size of the views. Views of
-  // exited processes stay in the list. Returns what became late and what is over since the last call, each once.
+  // Takes the rings of the host at `now`, several times a second. Views of exited processes stay in the list. Returns
+  // what became late and what is over since the last call, each once.
   //
   // These count as in flight, for a communicator and one of its ranks:
   // - a thread inside a call on it, since the call began or the rank last did something on it;

@@ -117,13 +117,13 @@ class MergedProgress {
   // A relay forwards hash points; the collector passes them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent or a relay. Takes O(1) plus the size of the beat.
+  // A child is a direct peer: an agent or a relay.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
   // Call this if the child has left permanently, or if its ranks now report through another child. Its members become
   // unknown. A silent child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. The cost
-  // depends on the children of those communicators; each is updated at most once a second.
+  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. Each
+  // communicator is updated at most once a second.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;

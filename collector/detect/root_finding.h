@@ -76,7 +76,7 @@ struct RootFinding {
 // Accepts any rank number, whether in the bundle or not.
 using MotionOf = std::function<RankMotion(int32_t rank)>;
 
-// Returns the root of the verdict's first finding, in time linear in the ranks of the bundle.
+// Returns the root of the verdict's first finding.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
 // Returns a cause that may be reported before the job is declared hung: the headline of the verdict's first finding, if

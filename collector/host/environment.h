@@ -20,7 +20,6 @@ Environment CurrentEnvironment();
 std::string GetVariable(const Environment& environment, const std::string& name);
 bool HasVariable(const Environment& environment, const std::string& name);
 void SetVariable(Environment* environment, const std::string& name, const std::string& value);
-// Prepends `library` to LD_PRELOAD.
 void PrependPreload(Environment* environment, const std::string& library);
 
 // Returns the absolute path of liblockstep.so: LOCKSTEP_LIBRARY, otherwise the library in ../lib/ next to the running

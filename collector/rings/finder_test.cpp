@@ -1,4 +1,3 @@
-// Tests finding rings: late rings, hostile rings, and rings in containers.
 #include "collector/rings/finder.h"
 #include "analyzer/util/time_units.h"
 
@@ -40,7 +39,6 @@ class RingFinderTest : public support::FolderTest {
     ASSERT_TRUE(finder.ok()) << finder.status();
     finder_ = std::move(*finder);
   }
-  // Waits until `done`, or fails after a limit.
   bool Wait(const std::function<bool()>& done) {
     const int64_t end = MonotonicNs() + 30 * kSecond;
     for (;;) {

@@ -1,5 +1,3 @@
-// Rings of dead processes are removed by age and by size. Rings of running processes and of other users are never
-// removed.
 #include "collector/rings/ring_retention.h"
 
 #include <gmock/gmock.h>
