@@ -1,5 +1,4 @@
-// Tests lockstep-agent as a process with real jobs (the workload on the stand-ins) and an imitated collector over the
-// real transport. Covers kills, cut connections, exits, containers, full disks and wrong arguments.
+// Tests lockstep-agent as a process, with real jobs and an imitated collector.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,7 +92,7 @@ class PlayedCollector {
     }
     return true;
   }
-  // Sends a request for all ranks of the newest job. Returns its number.
+  // Sends a request for `ranks` (empty: all) of the newest job. Returns its number.
   uint64_t Ask(CollectRequest::Phase phase, const Ranks& ranks = {}) {
     CollectRequest request;
     request.set_request(++requests_);
@@ -286,7 +285,7 @@ TEST_F(AgentVerbTest, AHangIsReportedWithDigestsEvidenceAndRings) {
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   EXPECT_EQ(bundle->ranks.size(), 4u);
 
-  // If the user gives no folder, the tools of this host find the collector.
+  // Tools on this host find the collector through the runtime folder.
   const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder_ + "/run");
   ASSERT_TRUE(place.ok()) << place.status();
   EXPECT_EQ(place->endpoint, collector_->endpoint());
@@ -316,7 +315,6 @@ TEST_F(AgentVerbTest, RingsOfDeadRanksAreSavedAndTheFirstDeathIsReportedFirst) {
       saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
     return saved == 4;
   })) << saved;
-  // All data of a dead job can be requested too.
   collector_->Ask(CollectRequest::EVERYTHING);
   ASSERT_TRUE(collector_->Until([&] { return collector_->files.size() == 1; }));
 }
@@ -372,7 +370,7 @@ TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
   }));
   End(agent, SIGKILL);
   agent = StartAgent();
-  // Everything in the spool is sent. Then the spool is empty, and each ID was stored once.
+  // Everything in the spool is sent, so it becomes empty.
   ASSERT_TRUE(collector_->Until([&] { return fs::is_empty(folder_ + "/spool/files"); }, 90 * kSecond));
   ASSERT_TRUE(collector_->Until([&] {
     return !collector_->heartbeats.empty() && Ranks::From(collector_->heartbeats.back().ended())->Contains(1);
@@ -511,7 +509,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
     return nullptr;
   };
   ASSERT_TRUE(collector_->Until([&] { return beat() != nullptr && beat()->alive().first_size() == 1; }));
-  // Kills the process from outside, together with all its processes.
+  // Kills process 1 of the namespace from outside, and with it all processes there.
   std::vector<pid_t> inside = Descendants(outer);
   ASSERT_FALSE(inside.empty());
   kill(inside[0], SIGKILL);

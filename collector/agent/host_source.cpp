@@ -30,13 +30,14 @@
 namespace lockstep {
 namespace {
 
-// Ignores a file that stays unreadable for longer: recorders make their files readable within moments.
+// After this long, ignores unreadable files (recorders make their files readable within moments), and jobs that were
+// never seen alive.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // After this long without progress, a rank's CPU and I/O are sampled, so that two samples exist when they are
 // requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-// The watcher reports an exit late, by the time that its thread takes to wake up.
+// An exit is noticed this late at most, because the watcher's thread must wake up first.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
 // A part of the name of a saved ring. Dots separate the parts.
@@ -44,7 +45,8 @@ std::string NamePart(const std::string& text, size_t most) {
   return text.empty() ? "_" : absl::StrReplaceAll(FileNameFrom(text, most), {{".", "_"}});
 }
 
-// Returns the rank number from the launcher, otherwise the index in the largest communicator.
+// Returns the rank number from the launcher, otherwise the index in the largest communicator without a parent. Returns
+// -1 if there is none, or if it is above kMostRank.
 int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;
@@ -60,9 +62,9 @@ int32_t RankOf(const ring::Snapshot& digest) {
 struct HostSource::Job {
   JobIdentity identity;
   std::vector<RankSight> sights;
-  bool changed = true;              // one of the job's rings has changed since the sights were built
-  std::set<int32_t> claimed_twice;  // ranks that were reported as claimed twice
-  bool lived = false;               // a process of the job was seen alive
+  bool changed = true;  // one of the job's rings has changed since the sights were built
+  std::set<int32_t> claimed_twice;
+  bool lived = false;  // a process of the job was seen alive
   int64_t last_live_ns = 0, last_asked_ns = 0;
 };
 
@@ -74,19 +76,19 @@ struct HostSource::Ring {
   bool readable = false;
   bool replaced = false;  // the process has a newer ring
   std::string base;       // the job's serialized identity, without the number that separates jobs with the same name
-  Job* job = nullptr;     // null while the job is unknown
+  Job* job = nullptr;     // null while Namesakes has not decided
   int32_t rank = -1;
   pid_t pid = 0;        // the process's PID on this host; 0 if unknown
   pid_t shown_pid = 0;  // like pid, but kept after the process exits; 0 to use the process's own PID
   pid_t HostPid() const { return shown_pid > 0 ? shown_pid : digest.process.pid; }
-  std::string identity;  // the process's identity: pid, namespace, start
+  std::string identity;  // the process's PID namespace, PID, start and creation time
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
   int64_t end_uncertainty_ns = kEndUncertainty;
   char state = 0;
   int64_t traced_ns = 0;  // when the process was first seen traced; 0 if it is not traced
   ring::Snapshot digest;  // from the last scan or, for a process that exited, from its end
-  size_t bytes = 0;       // size of the digest
+  size_t bytes = 0;
   Process process;
   ProcessSampler sampler;
   ProcessLook look;
@@ -125,7 +127,7 @@ int HostSource::ends_fd() const { return ends_->fd(); }
 
 int HostSource::work_fd() const { return workshop_->fd(); }
 
-// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END shows how and when the process ended:
+// Names of saved rings: UID-JOB.STEP.RESTART.rRANK.PID-START.END.ring. END shows how and when the process ended:
 // kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
 void HostSource::AdoptSaved() {
   for (const std::string& name : spool_->SavedRings()) {
@@ -149,7 +151,7 @@ void HostSource::AdoptSaved() {
         process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
         (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
       }
-      // The agent owns the copy, so the name starts with the original owner.
+      // The agent owns the copy, so the name starts with the UID of the ring's owner.
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
@@ -190,11 +192,12 @@ void HostSource::Adopt(FoundRing found) {
   Ring* const at = ring.get();
   rings_[at->key] = std::move(ring);
   User& user = users_[at->file.uid];
-  // Otherwise the ring is read when its user's turn comes.
+  // If the user's share is used up, a later scan reads the ring.
   if (user.share.MayNow(at->adopted_ns)) user.share.Now([&] { Read(at); });
 }
 
-// Returns false if the ring no longer exists, or cannot be read now.
+// Returns false, and keeps the old digest, if the ring cannot be read, names another process now, or exceeds its user's
+// limit.
 bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::ReadOptions options;
   options.digest_only = true;
@@ -225,7 +228,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
     return true;
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
-  // The owner was verified once. If the file now has another owner, it is no longer trusted.
+  // The process behind the ring was verified once. A file that names another process or job is no longer trusted.
   if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
       before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
@@ -365,7 +368,8 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   if (process.life != Life::kExited && process.life != Life::kKilled)
     SetEnd(end == nullptr ? -1 : end->wait_status.value_or(-1), &process);
   if (end != nullptr) process.ended_mono_ns = end->mono_ns;
-  // If only the ring is left of a process, its state before the next read shows whether the process exited cleanly.
+  // kReplaced: the process started another program with exec, which is not an abnormal exit. The read below replaces
+  // the digest.
   const ring::RecorderState before = ring->digest.process.state;
   if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
   const bool was_alive = ring->alive;
@@ -526,7 +530,8 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     const auto next = std::next(at);
     Job* const job = at->second.get();
     std::vector<Ring*>& mine = rings[job];
-    // Processes that exited before this agent started are not reported, and old exits are ignored.
+    // Removes a job some time after its last living process and its last request; sooner if this agent never saw it
+    // alive.
     const bool live = std::any_of(mine.begin(), mine.end(), [](const Ring* ring) { return ring->alive; });
     const int64_t quiet = mono_ns - std::max(job->last_live_ns, job->last_asked_ns);
     if (mine.empty() || (!live && quiet > (job->lived ? options_.linger_ns : kUnreadableAfter))) {
@@ -656,7 +661,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
   tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring, true);  // reads the ring now, because the last scan is older
+      Read(ring, true);  // reads the ring again: the last scan may be too old
       if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
         if (!tree_) tree_ = ProcessTree::Read();
         ring->sampler.Sample(ring->pid, *tree_, &ring->process);
@@ -666,7 +671,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
-    // Users search the host for this PID. A container has its own PIDs.
+    // Users look for this PID on the host. The PID in the ring may be that of a container.
     if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
@@ -692,7 +697,7 @@ void HostSource::Gather(const CollectRequest& request) {
   WorkOrder order;
   order.request = request;
   for (const Ring* ring : rings) {
-    // Ranks without a number are numbered from all rings of the job, so all rings are read.
+    // A ring without a rank gets its number only when all rings are merged, so it is always read.
     if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
     WorkRing work;
     work.fd.reset(fcntl(ring->file.fd.get(), F_DUPFD_CLOEXEC, 3));
@@ -730,7 +735,7 @@ void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Dige
       *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
                                                       rank.rank, static_cast<uint32_t>(i));
     }
-    // Returns the operations in flight and the last ones that ended.
+    // Encodes the incomplete operations, and the last ones of the rank.
     constexpr size_t kEndedLast = 64;
     std::vector<Op> told;
     for (size_t i = 0; i < rank.ops.size(); ++i) {

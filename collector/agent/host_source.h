@@ -39,12 +39,11 @@ struct HostSourceOptions {
   // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only /proc is read.
   // `ring` is its ring file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
-  // Logs one line for an operator; may be empty.
   std::function<void(const std::string&)> log;
 };
 
 struct HostSourceCounters {
-  uint64_t rings = 0, jobs = 0, live = 0;  // current numbers
+  uint64_t rings = 0, jobs = 0, live = 0;  // current values
   uint64_t refused = 0, unreadable = 0, changed = 0, duplicates = 0;
   uint64_t ended = 0, ended_badly = 0, saved = 0;
   uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;
@@ -58,7 +57,7 @@ class HostSource final : public AgentSource {
   static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
   ~HostSource() override;
 
-  // Takes ownership of the descriptor.
+  // Takes ownership of the descriptor. Ignores known rings, and rings beyond the limits.
   void Adopt(FoundRing ring);
   // Readable (poll) when a process has exited. Call Handle() at once.
   int ends_fd() const;
@@ -84,8 +83,8 @@ class HostSource final : public AgentSource {
   struct User {
     UserShare share;
     uint64_t next_ring = 0;  // where the next scan begins
-    size_t bytes = 0;        // size of the data kept from the user's rings
-    bool too_much = false;   // the user's rings exceed the limit, and this was logged
+    size_t bytes = 0;
+    bool too_much = false;  // the user's rings exceed the limit, and this was logged
   };
 
   HostSource(const HostSourceOptions& options, Spool* spool);
@@ -114,9 +113,9 @@ class HostSource final : public AgentSource {
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
-  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // indexed by number, in order of discovery
+  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // indexed by Ring::key, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
-  // Indexed by the serialized job identity without JobIdentity.life. Each ring is a sender; its name is the ring's key.
+  // Indexed by the serialized job identity without JobIdentity.life. Each ring is one sender, named by its key.
   std::map<std::string, Namesakes> namesakes_;
   std::vector<Job*> shown_;
   std::map<uid_t, User> users_;
@@ -126,7 +125,7 @@ class HostSource final : public AgentSource {
   HostSourceCounters counters_;
 };
 
-// `bundle` holds one job on one host. Leaves out ranks that are not in `wanted`, unless `wanted` is empty.
+// `bundle` has one job on one host. Leaves out ranks that are not in `wanted` (ascending), unless `wanted` is empty.
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep

@@ -1,5 +1,3 @@
-// Tests the agent's ranks: it verifies and follows processes and notices their exits, saves rings, keeps jobs separate,
-// and resists hostile rings.
 #include "collector/agent/host_source.h"
 #include "analyzer/util/time_units.h"
 
@@ -239,7 +237,7 @@ TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
   EXPECT_THAT(log_, HasSubstr("belongs to another job of the same name"));
-  // Each agent answers a request with its own ranks.
+  // A request gets only the ranks of its job.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);
     *request.mutable_job() = source_->job(i);
@@ -370,7 +368,6 @@ TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings) {
     longest = std::max(longest, cost([&] { source_->Look(MonotonicNs() + i * 20 * kSecond); }));
   EXPECT_LT(longest, kSecond / 2 + 20 * one);
   EXPECT_THAT(log_, HasSubstr("the rings of user 54321 are too large"));
-  // Another user's rank is found at once.
   TestRank rank(Path("a"), {.rank = 0});
   Adopt("a");
   source_->Look(MonotonicNs());
@@ -395,7 +392,7 @@ TEST_F(HostSourceTest, AJobThatEndedBeforeIsNotShownAndOneThatEndsNowIsShownForL
   EXPECT_EQ(source_->counters().rings, 0u);
 }
 
-// Recorders are as old as the jobs they started with, but may be newer than the agent.
+// A recorder is as old as its job, so it may be older or newer than the agent.
 TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
   TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}),
       later(Path("later"), {.rank = 2, .layout = 3});

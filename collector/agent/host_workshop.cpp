@@ -28,7 +28,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;                   // maximum number of waiting orders of each kind
+constexpr size_t kMostOrders = 256;                   // maximum number of waiting processes, and of waiting dumps
 constexpr size_t kMostDumpBytes = size_t{512} << 20;  // maximum memory for the rings of one dump
 constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
 constexpr int64_t kExamineLimit = 30 * kSecond;
@@ -174,8 +174,8 @@ void HostWorkshop::MakeDump(const std::shared_ptr<const WorkOrder>& order) {
   const auto done = [this, order, key, status](int64_t) {
     making_.erase(key);
     ++(status->ok() ? counters_.dumps : counters_.dumps_failed);
-    // The collector must not wait for a file that never arrives. A request for ranks of other hosts gets an empty
-    // answer.
+    // The collector must not wait for a file that never arrives. If the host has none of the requested ranks, there is
+    // nothing to report.
     if (status->ok() || absl::IsOutOfRange(*status)) return;
     ready_.push_back(Envelope(order->request));
     ready_.back().set_problem(
@@ -205,7 +205,7 @@ absl::Status HostWorkshop::WriteDump(const WorkOrder& order) const {
       input.snapshot = *ring.at_end;
       input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));
     } else if (ring.at_end) {
-      // The process had exited by then. Whatever the GPU wrote later is marked as late.
+      // The process exited before this read. What the GPU wrote after the exit is marked as late.
       ring::Snapshot whole = input.snapshot;
       whole.streams = ring.at_end->streams;
       AddLateMarks(input.snapshot, &whole);

@@ -57,7 +57,7 @@ class HostWorkshop {
  public:
   HostWorkshop(WorkshopOptions options, Spool* spool) : options_(std::move(options)), spool_(spool) {}
 
-  // Starts no new work if the request is already running, or if the spool already has the file.
+  // Does not repeat running work, or a dump that the spool already has. Answers a second examination with a problem.
   void Take(WorkOrder order);
   // Returns finished evidence. The last piece of a request has `last` set.
   bool Next(HostEvidence* out);

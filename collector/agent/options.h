@@ -1,4 +1,3 @@
-// Options of `lockstep agent`.
 #pragma once
 
 #include <string>

@@ -27,7 +27,8 @@ namespace lockstep {
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
   static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
                                                "out",    "upstream", "server-key", "metrics", "late-after"};
-  // Settings without an option are passed in the environment. The agent's own settings are left out.
+  // Merge() exports settings without an option into this process's environment. The old values are restored, so the
+  // collector inherits the agent's.
   std::map<std::string, std::optional<std::string>> before;
   for (const settings::Row& row : settings::Table()) {
     if (row.section != "collector" || !row.option.empty()) continue;

@@ -20,7 +20,7 @@ struct OwnCollectorOptions {
   std::string out;     // folder for the collector's incidents; created if missing
   std::string log;     // file for the collector's standard error
   int64_t late_after_ns = 5'000'000'000;
-  // Further options of the collector's command line, because it reads no configuration file.
+  // Further options of the collector's command line, because it is started with --no-config.
   std::vector<std::string> more;
   std::function<void(const std::string&)> say;  // logs one line if the collector exited and is restarted
 };
@@ -38,7 +38,7 @@ class OwnCollector {
   const std::string& endpoint() const { return endpoint_; }
   // Restarts the child after it exits, with growing pauses of up to a minute. Call about once a second.
   void Tick(int64_t mono_ns);
-  // Waits for the child to exit, at most for the limit, then kills it.
+  // Ends the child with SIGTERM, or with SIGKILL after the limit, and waits for it.
   void End(int64_t limit_ns);
 
  private:
@@ -46,7 +46,7 @@ class OwnCollector {
   absl::Status Spawn();
 
   const OwnCollectorOptions options_;
-  std::vector<std::string> program_;  // the command
+  std::vector<std::string> program_;
   std::string endpoint_;
   UniqueFd lock_;  // allows only one collector per folder, because a second one would take over the socket's name
   pid_t pid_ = -1;

@@ -226,7 +226,7 @@ class AgentProcess {
     const std::string& keys = options_.security.server_key;
     const size_t comma = keys.rfind(',');
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
-    // A collector on this host knows its own address better.
+    // Keeps the entry of a collector on this host, which knows its own address best.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     const bool here =
         there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
@@ -243,7 +243,6 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits for work, at most for the limit, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -264,7 +263,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(error);  // the message contains the endpoint
+        if (!error.empty()) Log(error);
       }
     }
     if (fds[4].revents != 0) {
@@ -282,7 +281,8 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread is blocked. Rings that were already found are still read.
+  // Reports a finder or a mark sampler that is stuck. Only their threads are blocked: rings that were already found are
+  // still read.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
@@ -392,7 +392,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
-  std::vector<std::string> blind_;  // what the agent cannot observe now
+  std::vector<std::string> blind_;
   int64_t next_metrics_ = 0;
 };
 

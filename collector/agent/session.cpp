@@ -23,7 +23,7 @@ constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
-constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
+constexpr size_t kMostIdsLine = 1024;  // in characters
 // A gap of this length between two scans means that this process itself was stopped. No rank is then blamed for the
 // gap.
 constexpr int64_t kAbsence = 3 * kSecond;
@@ -111,7 +111,7 @@ struct AgentSession::Job {
   QuietRanks quiet;
   HostProgress progress;
   std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in order
-  absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
+  absl::flat_hash_map<uint64_t, size_t> held_at;  // communicator -> index in `held`
   bool tell_everything = true;
   bool looked = false;  // the job was examined after the last heartbeat
   uint64_t look = 0;    // number of the last scan that saw the job
@@ -241,7 +241,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
 
 void AgentSession::OnAck(const ChunkAck& ack) {
   if (!ack.refused().empty()) {
-    // Logged before any removal, so that a search for a chunk shows that it was never acknowledged.
+    // Logged before the chunks are removed. A search of the log for a chunk then shows why it was never acknowledged.
     std::string ids;
     for (const std::string& id : ack.id()) {
       absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
@@ -262,7 +262,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Adds facts about a rank that need more than one sample.
+// Adds how long ago each rank last made progress and was active, as repeated reads of its ring showed.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -486,7 +486,6 @@ void AgentSession::TellCost(int64_t mono_ns) {
   cost_at_ns_ = mono_ns;
 }
 
-// Collects the progress since the last heartbeat.
 void AgentSession::TakeBeats(int64_t mono_ns, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;
@@ -618,7 +617,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
       const auto job = jobs_.find(source_->job(i).SerializeAsString());
       if (job != jobs_.end()) SendHeartbeat(mono_ns, real_ns, i, job->second.get());
     }
-    // The next read stays on schedule, unless this process was delayed.
+    // The next heartbeat stays on schedule, unless this process was delayed.
     next_heartbeat_ = std::max(next_heartbeat_ + options_.heartbeat_ns, mono_ns + options_.heartbeat_ns / 2);
   }
   SendChunks(mono_ns);

@@ -7,11 +7,12 @@
 //   now >= next()                                        Tick(): reads the ranks, tests lateness, sends what is due
 //
 // Before Welcome, the session sends only Hello. Afterwards it sends in this order: late reports and exits, digests,
-// evidence, heartbeats, chunks. If the connection is down, it drops heartbeats and queues everything else (up to
-// kMostQueued).
+// evidence, heartbeats, chunks. If the connection is down, it queues reports and answers (up to kMostQueued and
+// kMostQueuedBytes). Progress waits for the next heartbeat, and chunks wait in the store.
 //
-// If Welcome shows another collector instance, the session drops queued answers and sends unacknowledged chunks again
-// with their old IDs. It also repeats all reports: the members of all communicators, all exits, and late waits.
+// On a new connection, the session sends unacknowledged chunks again with their old IDs. After every Welcome, it
+// repeats all reports: the members of all communicators, all exits, and late waits. If Welcome shows another collector
+// instance, the session also drops queued answers.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,9 @@ struct AgentSessionOptions {
   size_t chunks_out = 4;                  // maximum number of chunks in transit
   int64_t ack_after_ns = 30'000'000'000;  // a chunk is sent again after this time without an acknowledgment
   std::function<int64_t()> cpu_ns;        // returns the program's CPU time so far; if empty, it is not reported
-  // Returns what cannot be observed at the moment, one item per line. If empty, nothing is reported.
+  // Returns what cannot be observed at the moment, one text per problem. If empty, nothing is reported.
   std::function<std::vector<std::string>()> blind;
-  std::function<void(const std::string&)> log;  // logs one line for each decision, with its figures; may be empty
+  std::function<void(const std::string&)> log;  // logs each decision; may be empty
 };
 
 // Totals since the start.
@@ -54,8 +55,8 @@ struct AgentSessionCounters {
   uint64_t heartbeats = 0, heartbeats_dropped = 0, heartbeat_bytes = 0, beats_put_off = 0;
   uint64_t late = 0, ended = 0, digests = 0, digest_bytes = 0, evidence = 0;
   uint64_t chunks_sent = 0, chunk_bytes = 0, chunks_sent_again = 0, chunks_acked = 0, chunks_refused = 0;
-  uint64_t requests = 0, malformed = 0,
-           dropped = 0;  // dropped: answers that were queued for too long, or were too large in total
+  // dropped: answers for an earlier collector instance, and messages that did not fit into the queue
+  uint64_t requests = 0, malformed = 0, dropped = 0;
 };
 
 class AgentSession {
@@ -69,15 +70,15 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // Call after a new connection (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as in the
-  // rings. real_ns is only forwarded, so its jumps have no effect.
+  // In all functions, mono_ns is the host's CLOCK_MONOTONIC, as in the rings. real_ns is only forwarded, so its jumps
+  // have no effect. Call this after a new connection (wire::Client::Tick returned true).
   void Connected(int64_t mono_ns);
   // Handles any received message. Counts and drops frames that have no meaning here.
   void Receive(const wire::Message& message, int64_t mono_ns);
   // Call at next(), and at once after a process exited or evidence became ready. Cheap if nothing is due.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // Call before this process exits. Reports each job one last time. Otherwise the end of a job would look like a silent
-  // agent.
+  // Call before this process exits. Sends a last heartbeat for each job. Otherwise the end of a job would look like a
+  // silent agent.
   void Leave(int64_t mono_ns, int64_t real_ns);
   int64_t next() const { return next_; }
 

@@ -1,4 +1,3 @@
-// Tests the rules of the session, with a simulated source, store and clock.
 #include "collector/agent/session.h"
 #include "analyzer/util/time_units.h"
 

@@ -31,7 +31,7 @@ class AgentSource {
  public:
   virtual ~AgentSource() = default;
 
-  // Reads all ranks again. Called about once a second, and when a limit passes. The other calls return results of this
+  // Reads all ranks again. Called about twice a second, and when a limit passes. The other calls return results of this
   // read, which stay valid until the next one.
   virtual void Look(int64_t mono_ns) = 0;
   // Jobs (one for each generation of a job and user) with ranks here, in any order.
@@ -39,7 +39,7 @@ class AgentSource {
   virtual const JobIdentity& job(size_t index) const = 0;
   virtual absl::Span<const RankSight> ranks(size_t index) const = 0;
 
-  // Takes stacks of these ranks of one job in the background, for RankSight::process. Called about once a second while
+  // Takes stacks of these ranks of one job in the background, for RankSight::process. Called after each Look() while
   // they are needed.
   virtual void Inspect(size_t /*index*/, const std::vector<WantedLook>& /*looks*/) {}
 
@@ -49,9 +49,9 @@ class AgentSource {
   // The collector lost its state, so all exits are reported again.
   virtual void TellAgain() = 0;
 
-  // Adds `ranks` of one job and the infos of their communicators. If the request's `ranks` are empty, adds all ranks of
-  // the host. Sets out->refused if there is nothing to add. The session fills the other fields and splits the digest
-  // into parts.
+  // Adds the request's ranks and the infos of their communicators. If the request names no ranks, adds all ranks of the
+  // job on this host. Sets out->refused if there is nothing to add. The session fills the other fields and splits the
+  // digest into parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
   // Starts the work of an EVIDENCE, EVERYTHING or EXAMINE request; must not block. Whole rings go into the chunk store
@@ -70,8 +70,8 @@ class ChunkStore {
 
   // Returns the next chunk that is not in transit, and marks it as in transit. False if none is ready.
   virtual bool Next(Chunk* out) = 0;
-  // The collector has stored the chunk, or refused it permanently (`refused` has the reason), so it is removed. Unknown
-  // IDs are normal, because an acknowledgment may arrive twice.
+  // The collector has stored the chunk, or refused it permanently for the reason `why`, so it is removed. Unknown IDs
+  // are normal, because an acknowledgment may arrive twice.
   virtual void Acked(const std::string& id) = 0;
   virtual void Refused(const std::string& id, const std::string& why) = 0;
   // The chunk was not acknowledged in time, or the connection is new, so the chunk is no longer in transit. An empty ID

@@ -379,8 +379,8 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the smallest item that makes enough room and is not more valuable than the new one. Returns false if there is
-  // none. The caller holds the lock.
+  // Drops the least valuable item, unless it is more valuable than the new one. Returns false if there is none. The
+  // caller holds the lock.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {
@@ -404,8 +404,8 @@ class DiskSpool final : public Spool {
     return true;
   }
 
-  // Repeats `write` while the disk is full, until it succeeds or nothing less valuable is left to drop. Only the worker
-  // calls this function.
+  // Makes room for `bytes` within the limit. Then repeats `write` while the disk is full, until it succeeds or nothing
+  // less valuable is left to drop. Only the worker calls this function.
   absl::Status WithRoom(uint64_t bytes, Need need, const std::function<absl::Status()>& write) {
     for (;;) {
       {
@@ -465,7 +465,6 @@ class DiskSpool final : public Spool {
     Wake();
   }
 
-  // Writes one chunk's file, and adds its size to the spool's.
   absl::Status WriteChunk(const Chunk& chunk, const std::string& path, Need need) {
     const std::string bytes = ChunkFileBytes(chunk);
     absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });
@@ -582,7 +581,7 @@ class DiskSpool final : public Spool {
     Remove(damaged, false);
   }
 
-  // Returns the next ring of the user whose rings have been waiting longest. The caller holds the lock.
+  // Takes the next ring of the user who was served least recently. The caller holds the lock.
   RingTask NextRing() {
     const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
       return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];

@@ -1,4 +1,3 @@
-// Tests the spool: kills at every point, limits, full disks, damage.
 #include "collector/agent/spool.h"
 #include "analyzer/util/time_units.h"
 
@@ -192,7 +191,6 @@ TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
     }
     for (const std::string& one : given) EXPECT_TRUE(found.count(one) == 1) << "an id that was sent is missing";
     EXPECT_EQ(spool->counters().damaged, 0u);
-    // Acknowledges everything now and then, so that the spool does not grow forever.
     if (round % 5 == 4) {
       for (const std::string& one : found) spool->Acked(one);
       given.clear();
@@ -213,7 +211,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_TRUE(spool->Knows(3, "c.lsd"));
   EXPECT_EQ(spool->counters().files_dropped, 1u);
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("dropped b.lsd"));
-  // Nothing is dropped for a file that would not fit anyway, and no evidence is dropped for the class `everything`.
+  // No evidence is dropped for a file of the class `everything`.
   Put(spool.get(), Noise(500'000, 8), SpoolClass::kEverything, 4, "d.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   EXPECT_TRUE(spool->Knows(1, "a.lsd"));

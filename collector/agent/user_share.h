@@ -1,5 +1,5 @@
-// One user's share of the agent's main thread, in CPU time. No number, size or damage of one user's rings can delay the
-// rings of others.
+// Limits the CPU time that one user's rings take on the agent's main thread. Even many, large or damaged rings of one
+// user hardly delay the rings of others.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // For regular scans: returns whether the next scan may start now. A scan stops after kMostOfLook, and the pause after
-  // it grows with its CPU time.
+  // For regular scans. LookIsDue: whether a scan may start. LookGoesOn: whether the scan's CPU time is still below
+  // kMostOfLook. The pause after a scan is kPausePerCost times its CPU time, at most kLongestPause.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
   bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
   template <typename Work>
@@ -23,8 +23,8 @@ class UserShare {
     next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
     look_ns_ = 0;
   }
-  // For other work (new rings, exited processes, requests), which may use half of the time. Returns false if the user
-  // has used up that share.
+  // For other work (new rings, exited processes, requests), which may take half of the time. Returns false if the user
+  // has used up this share.
   bool MayNow(int64_t now) {
     debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
     debt_at_ns_ = now;

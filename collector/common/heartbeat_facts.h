@@ -1,4 +1,4 @@
-// What heartbeats say about a job, apart from its communicators. Hosts are merged on the way up.
+// What heartbeats report about a job, apart from its communicators. Relays and the collector merge these facts.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// Versions and costs of recorders and agents. Identical ranks are combined.
+// Versions and costs of recorders and agents. Ranks with the same recorder version and mode are combined.
 class HeardFacts {
  public:
   // Skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
   void Add(const Heartbeat& heartbeat);
   void Add(const HeardFacts& other);
   void To(Heartbeat* heartbeat) const;
-  // Versions, mode of the GPU progress markers and cost, as in JobStatus. Skips ranks without a report.
+  // Sets versions, GPU mode and costs in *status. Ignores ranks without a report.
   void To(JobStatus* status) const;
 
  private:
@@ -36,7 +36,7 @@ class HeardFacts {
 struct HeartbeatFacts {
   Ranks alive, stopped, in_d, ended;
   uint64_t records_lost = 0;
-  int64_t oldest_age_ns = 0;  // age of the oldest part
+  int64_t oldest_age_ns = 0;  // age of the oldest merged heartbeat
   uint32_t hosts = 0, silent_hosts = 0;
   std::set<std::string> silent_named;  // names of silent hosts, at most 64
   std::set<std::string> blind;         // what agents cannot observe, at most 64 lines
@@ -44,9 +44,10 @@ struct HeartbeatFacts {
 
   HeartbeatFacts() = default;
   explicit HeartbeatFacts(const Heartbeat& heartbeat);
-  // Adds the facts of another sender, `age_ns` after its heartbeat.
+  // Adds the facts of another sender; `age_ns` is the age of its heartbeat.
   void Add(const HeartbeatFacts& other, int64_t age_ns = 0);
-  // The same for a sender on `host` that has gone silent.
+  // Adds what stays valid of a silent sender on `host`: ended ranks, lost records, recorders. Its hosts count as
+  // silent.
   void AddSilent(const HeartbeatFacts& other, const std::string& host);
   void To(Heartbeat* heartbeat) const;
   Ranks All() const;  // alive and ended

@@ -119,7 +119,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
     part.alive.Unite(sender.alive);
     part.ended.Unite(sender.ended);
     part.named |= !sender.comms.empty();
-    // If several parts turn out to be one job, the oldest job is kept.
+    // If senders of several jobs share communicators, the lowest job number is kept.
     if (sender.job != kUndecided && (part.job == kUndecided || sender.job < part.job)) part.job = sender.job;
   }
   // Parts with a job come first, then the others in the order of arrival, so that no part moves needlessly.
@@ -143,7 +143,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (Part& part : parts) {
     int job = part.job != kUndecided && fits(part, jobs[part.job]) ? part.job : kUndecided;
     if (job == kUndecided && (part.named || part.job == kUndecided)) {
-      // Skips jobs whose senders have all moved to other jobs.
+      // Skips jobs that have no senders any more.
       for (auto& [number, taken] : jobs) {
         if (job == kUndecided && number != part.job && taken.any && fits(part, taken)) job = number;
       }

@@ -1,10 +1,10 @@
 // Separates jobs with the same user, name, step and restart count that run at the same time or shortly after each
 // other.
 //
-// It sees reports of senders: a process on its host, an agent at a relay or the collector, or a relay. Senders that
-// share a communicator belong to one job, because communicators have unique IDs. Senders that share none (parts that
-// never communicate) also belong to one job, with two exceptions: a rank is alive in both, or one has a rank of the
-// other, whose ranks have all ended (the job was started again).
+// Its input is reports from senders: processes (in an agent), or agents and relays (in a relay or the collector).
+// Senders that share a communicator belong to one job, because communicators have unique IDs. Senders that share none
+// (parts that never communicate) also belong to one job, with two exceptions: a rank is alive in both; or all ranks of
+// one have ended, and one of them is alive in the other (a restart).
 //
 // Each program that merges reports separates and numbers jobs independently, and forwards its number as
 // JobIdentity.life. Pure; not thread-safe.
@@ -38,9 +38,11 @@ class Namesakes {
   // Appends to *moves the senders that now belong to another job (neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
-  // The sender is silent: until its next report, its ranks may have been started elsewhere.
+  // Call if the sender is silent. Until its next report, its ranks may have been started elsewhere.
   void Silent(const std::string& sender);
+  // Forgets the sender.
   void Leave(const std::string& sender);
+  // Returns the number of the sender's job; kUndecided if the sender is unknown.
   int Of(const std::string& sender) const;
   bool empty() const { return senders_.empty(); }
 
@@ -65,7 +67,7 @@ class Namesakes {
   // Union-find over shared communicators: each node's parent, and the first node of each communicator.
   std::vector<uint32_t> up_;
   absl::flat_hash_map<uint64_t, uint32_t> first_;
-  bool join_anew_ = false;  // a sender left
+  bool join_anew_ = false;  // a sender left since the last JoinAnew()
   uint64_t orders_ = 0;
   int jobs_ = 0;          // number of assigned job numbers
   int ground_ = 0;        // job number for new senders while there is only one job

@@ -106,7 +106,6 @@ TEST_F(NamesakesTest, RanksOfASilentSenderMayRunElsewhere) {
   EXPECT_EQ(Say("b", {2, 3}, {1}), 0);
   sorted_.Silent("b");
   EXPECT_EQ(Say("c", {2, 3}, {5}), 0);
-  // The sender returns with the same ranks.
   EXPECT_EQ(Say("b", {2, 3}, {1}), 0);
   EXPECT_EQ(sorted_.Of("c"), 1);
 }

@@ -1,5 +1,5 @@
-// Paths of Lockstep's other programs: lockstep-VERB next to the running program. If one program contains every verb
-// (the static `lockstep`, packaging/static/), it is that program itself.
+// Paths of Lockstep's other programs: lockstep-VERB next to the running program. If this program contains every verb
+// (the static `lockstep`, packaging/static/), uses this program.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ int64_t CapturedAt(int folder) {
 
 struct KeptIncident {
   std::string name;
-  int64_t at_s = 0;  // when the incident was captured, or its last write if that is later
+  int64_t at_s = 0;  // capture time in the manifest; if it has none, the last write
   uint64_t bytes = 0;
   std::string keep;  // why the incident is kept despite the limits
   struct stat info {};
@@ -158,7 +158,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat again {};
     bool removed = request.dry_run;
     if (!request.dry_run) {
-      // The incident is unchanged since the check, with no new files.
+      // The name must still be that of the checked folder. Files may have been added since.
       removed = fstatat(parent.get(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
                 renameat(parent.get(), incident.name.c_str(), parent.get(), gone.c_str()) == 0;

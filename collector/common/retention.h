@@ -1,5 +1,5 @@
-// Decides which incidents to keep: those below an age limit, and the newest ones within a size limit. Never touches
-// anything that is not an incident of this user, the newest incident, or incidents that are still being gathered.
+// Removes incidents above an age limit, and the oldest ones above a size limit. Never touches anything that is not an
+// incident of this user, the newest incident, or incidents that are still being gathered.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ struct Retained {
 };
 
 // Examines FOLDER/lockstep-incident-*. Needs no disk space, follows no link, and enters no folder inside an incident:
-// it keeps an incident with foreign files, and reports why. A removal starts with a rename, so nobody sees a partial
-// incident; the next run finishes an interrupted removal. Fails if FOLDER cannot be opened or is a link.
+// it keeps an incident with foreign files. A removal starts with a rename, so nobody sees a partial incident; the next
+// run finishes an interrupted removal. Fails if FOLDER cannot be opened or is a link.
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
 
-// Decides whether the wall clock is good enough for ages: not within an hour after it was set. Both arguments are in
-// nanoseconds.
+// Decides whether the wall clock is good enough for ages: not within an hour after it was set by more than a minute.
+// Call Trust regularly, with both clocks in nanoseconds.
 class TrustedClock {
  public:
   bool Trust(int64_t mono_ns, int64_t real_ns);

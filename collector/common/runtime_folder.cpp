@@ -22,8 +22,8 @@ namespace {
 constexpr char kFile[] = "/collector";
 constexpr size_t kMostBytes = 8192;
 
-// Folders that every user trusts, because only root can create a folder in /run. The collector's own comes first: it
-// knows its address, while an agent may only know a relay.
+// Folders that every user trusts, because only root can create a folder in /run. The collector's folder comes first,
+// because an agent may know only a relay.
 constexpr const char* kServices[] = {"/run/lockstep-collector", "/run/lockstep"};
 
 // Checks that the folder is not a link, and that only its owner may write there.

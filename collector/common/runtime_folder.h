@@ -32,9 +32,9 @@ struct CollectorPlace {
 };
 // The file is readable by all users who can enter the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
-// Trusts the caller's own folder, root's, and those of services, if only their owner can write there. Returns NotFound
-// if there is no file, PermissionDenied if it is unreadable, and FailedPrecondition if the folder or the file cannot be
-// trusted or parsed.
+// Trusts folders of the caller, of root and of services, if only their owner can write there. Returns NotFound if there
+// is no file, PermissionDenied if it is unreadable, and FailedPrecondition if the folder or the file cannot be trusted
+// or parsed.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
 // Removes the file if it still contains this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);

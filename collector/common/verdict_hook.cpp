@@ -107,7 +107,7 @@ int64_t VerdictHook::LimitNs() const {
 void VerdictHook::Run(const std::string& job, const ToldVerdict& verdict) {
   std::unique_lock lock(mutex_);
   const auto [at, fresh] = next_.try_emplace(job);
-  // Verdicts that a newer verdict replaces are not delivered later either.
+  // A replaced verdict gets its mark, so that no later process delivers it.
   if (!at->second.mark.empty()) UniqueFd(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   at->second = verdict;
   changed_.notify_all();  // so that an older verdict is not retried
@@ -140,8 +140,8 @@ bool VerdictHook::Pause(std::unique_lock<std::mutex>* lock, const std::string& j
   for (int i = 1; i < failures; ++i) pause *= kPauseGrows;
   const int64_t until = MonotonicNs() + pause;
   const auto over = [&] {
-    // A newer verdict replaces an older one. When this program ends, the next one handles verdicts whose command was
-    // already started.
+    // A newer verdict replaces an older one. When this program ends, the next one delivers verdicts that have a mark
+    // file.
     return !next_[job].json.empty() || (ends_ns_ != 0 && (!told.mark.empty() || until >= ends_ns_));
   };
   return !changed_.wait_for(*lock, std::chrono::nanoseconds(pause), over);

@@ -1,8 +1,7 @@
 // The command of --on-verdict. The command gets each verdict as JSON on standard input, and the verdict's main facts as
-// variables. It has a time limit. For one job, at most one command runs at a time. A command that fails is started
-// again a few times, with growing pauses. For one incident the command succeeds at most once, even if the collector is
-// killed and restarted. To ensure this, the command's own process creates the incident's mark file before it begins.
-// The site decides what the command does. Success and failure are logged.
+// variables. For one job, at most one command runs at a time. A command that fails is started again a few times, with
+// growing pauses. For one incident the command succeeds at most once, even if the collector is killed and restarted. To
+// ensure this, the command's own process creates the incident's mark file before it begins.
 #pragma once
 
 #include <condition_variable>
@@ -56,7 +55,7 @@ class VerdictHook {
  private:
   void Work(const std::string& job);
   absl::Status Start(const ToldVerdict& told, int64_t limit_ns) const;
-  // Returns whether the command should be started again after `failures`, once the pause is over.
+  // Waits before the next attempt, after `failures` failures. Returns false if there is no next attempt.
   bool Pause(std::unique_lock<std::mutex>* lock, const std::string& job, const ToldVerdict& told, int failures);
   int64_t LimitNs() const;
 
@@ -64,8 +63,8 @@ class VerdictHook {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
-  std::map<std::string, ToldVerdict>
-      next_;  // indexed by the job whose command is running: the verdict to deliver next; empty if there is none
+  // Indexed by the job whose command is running: the verdict to deliver next. Its JSON is empty if there is none.
+  std::map<std::string, ToldVerdict> next_;
 };
 
 }  // namespace lockstep

@@ -16,7 +16,6 @@
 namespace lockstep {
 namespace {
 
-// Collects lines that another thread prints.
 class Said {
  public:
   void Add(const std::string& line) {

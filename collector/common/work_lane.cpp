@@ -25,7 +25,7 @@ void DoneQueue::Run(int64_t now) {
 }
 
 WorkLane::WorkLane(DoneQueue* done, int threads) : done_(done) {
-  // Only the owner's threads handle signals.
+  // The lane's threads must not receive signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -18,7 +18,7 @@ class DoneQueue {
  public:
   int fd() const { return event_.get(); }
   void Push(std::function<void(int64_t)> done);  // called by any thread
-  void Run(int64_t now);                         // called by the owner
+  void Run(int64_t now);                         // called by the owner; passes `now` to the functions
 
  private:
   EventFd event_;

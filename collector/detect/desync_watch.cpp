@@ -178,7 +178,7 @@ std::vector<Desync> DesyncWatch::Look(const std::vector<RingView>& rings) {
   for (const auto& [id, apart] : differs) {
     if (!apart) continue;
     Comm& comm = comms_[id];
-    // A different ring that was read later may have reverted a difference.
+    // A ring later in the list may have replaced the hash that differed.
     if (std::all_of(comm.points.begin(), comm.points.end(), [](const Point& p) { return p.sides.size() < 2; }))
       continue;
     comm.stage = comm.stage == Stage::kEqual ? Stage::kSeen : Stage::kConfirmed;

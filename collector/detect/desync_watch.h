@@ -25,18 +25,18 @@ struct Desync {
   int32_t size = 0;
   // The members agree up to collective `after` (0: none) and differ at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Each difference is returned twice: first as false, so that records are saved before they are overwritten; then as
-  // true, so that the desync is reported.
+  // A difference is returned first with false, so that records are saved before they are overwritten. Once a later
+  // report confirms it, it is returned with true.
   bool confirmed = false;
   // Members that differ from the majority of the reports, ascending. If neither side is larger (as in a communicator of
   // two), both sides are listed, and `even` is set.
   Ranks odd;
   bool even = false;
-  uint32_t compared = 0;  // number of members with a report at `seq`
+  uint32_t compared = 0;  // number of members whose reports were compared
 };
 // Returns "the ranks of communicator dp_0 (size 8) made different calls between collectives #112 and #128; rank 5 ..."
 std::string DesyncText(const Desync& desync);
-// Returns the first part of that text, without the ranks.
+// Returns the text up to the sequence numbers, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
 // Stores the hashes that members of communicators report, from any source.
@@ -45,11 +45,10 @@ class DesyncWatch {
   // Stores this many points per communicator. More are needed if members are read at different times.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // Takes one heartbeat of a child. Its points apply to all its members except the odd ones. Returns each communicator
-  // that differs: when the difference is first seen, and again when a later heartbeat confirms it. The cost depends on
-  // the size of the heartbeat.
+  // Takes one beat of a child, an agent or a relay. Its points apply to all its members except the odd ones. Returns
+  // the desync when the difference is first seen, and again when a later beat confirms it.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
-  // Takes the rings of one host, several times a second. A ring's `member` is its rank, and a ring must keep its
+  // Takes the rings of one host, several times a second. Members are named by RingView::rank. A ring must keep its
   // position in the list. The newest number may be read between the writes of number and hash, so it counts only if two
   // calls show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
@@ -60,7 +59,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     Ranks ranks;
-    bool whole = true;  // `ranks` is complete; for a side with nearly all members, only the first are kept
+    bool whole = true;  // `ranks` is complete; false if it would have more than 32 runs
   };
   struct Point {
     uint64_t seq = 0;
@@ -73,11 +72,11 @@ class DesyncWatch {
     Stage stage = Stage::kEqual;
     std::vector<Point> points;                     // ascending by number
     absl::flat_hash_map<uint32_t, Ranks> members;  // maps a child to the members for which it reports
-    uint64_t seen_seq = 0;                         // number of the first difference, and who reported it
+    uint64_t seen_seq = 0;                         // collective of the first difference, and the child that reported it
     uint32_t seen_child = 0;
     uint64_t agreed = 0;  // the highest number of a forgotten point without a difference
   };
-  // Returns true if a member differs at this number.
+  // Adds a report. Returns true if members differ at this number.
   bool Say(Comm* comm, uint64_t seq, uint64_t hash, const Ranks& ranks);
   static Desync Describe(uint64_t id, const Comm& comm);
 

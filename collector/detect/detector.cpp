@@ -52,7 +52,7 @@ void Detector::Late(int64_t now, const LateInput& report) {
 void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
   if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
   if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
-    // If several processes exit together, any of them may be seen first.
+    // Counts from the time when the wait passed its limit: of several exits at once, any may be seen first.
     ended_wait_ns_ = StillFor(now, finding_, LongestWait(now));
     ends_follow_ns_ = now - ended_wait_ns_ + LimitOf(finding_.comm);
   }

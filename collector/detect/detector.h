@@ -2,8 +2,8 @@
 // late reports, the merged progress of communicators, the analysis of digests, and samples of the processes that the
 // analysis names. Its output is late, hung and recovered. docs/detection.md explains the rules and their figures.
 //
-// Pure: no clock and no I/O, so a test can run a day of a job in a second. Not thread-safe. All times are on the
-// collector's own clock (monotonic, nanoseconds); hosts report ages. The caller does this:
+// Pure: no clock and no I/O. Not thread-safe. All times are on the collector's own clock (monotonic, nanoseconds);
+// hosts report ages. The caller does this:
 //
 //   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
 //   process exited -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
@@ -36,13 +36,13 @@ namespace lockstep {
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
   int64_t dead_settle = 1'000'000'000;  // for a dead root
-  int64_t cancelled_after =
-      35'000'000'000;  // for a root that a launcher's signal killed, because Slurm gives the others 30 s to exit, too
+  // For a root that a launcher's signal killed. Slurm gives the other ranks 30 s to exit, too.
+  int64_t cancelled_after = 35'000'000'000;
   int64_t idle_after = 5'000'000'000;  // in addition to the limit: how long the root was observed without activity
   int64_t idle_after_work = 20'000'000'000;   // for a root that was active earlier in the same wait
   int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
-  // Like idle_after and host_stall_after, but for a root that its host's agent has observed as idle for seen_idle
-  // without a gap.
+  // idle_seen_after and host_stall_seen_after replace idle_after and host_stall_after for a root that its host's agent
+  // has seen idle for seen_idle without a gap.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
@@ -85,7 +85,7 @@ struct Decision {
   // Time without progress, to compare with the limit; for kRecovered, the duration of the stop.
   int64_t age_ns = 0;
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;  // the limit_ns after the next sample, if that may raise it; 0 if not
+  int64_t next_limit_ns = 0;  // the limit_ns after the next sample, if that sample may lower it; 0 if not
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   Ranks waiting, missing;
@@ -116,18 +116,16 @@ class Detector {
   MergedProgress& progress() { return progress_; }
   const MergedProgress& progress() const { return progress_; }
   void Late(int64_t now, const LateInput& report);
-  // The process of a rank has exited.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Returns the time since which abnormal exits have been consequences of a hang; 0 if they are not. They are if a wait
-  // was past its limit and its known, idle root did not cause the first exit.
+  // Returns when abnormal exits began to be consequences of a hang; 0 if they are not. They are if a wait had passed
+  // its limit, its root was known and idle, and the first exit was not the root's own decision.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
   // Returns whether to judge the job now, before a launcher restarts it, because exits that follow a hang have just
   // begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
-  // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
-  // More data is available than in the last digests.
+  // Call if more data is available than in the last digests.
   void GatherAgain() { gather_again_ = true; }
   // Ignores the time before `now`, because the collector or the whole job was stopped.
   void Rebase(int64_t now);
@@ -186,12 +184,13 @@ class Detector {
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
-  // The combined facts about all roots of a finding: a bool is true if it holds for any root.
+  // The combined facts about all roots of a finding: a bool is true if it holds for any root. The facts from `busy` on,
+  // except in_d, silent_ns and least_activity_ns, are known only for roots outside recorded calls.
   struct Together {
     bool ended = false, stopped = false, unknown = false;
     bool cancelled = true;                      // a launcher's signal killed every root that exited
     bool compute = false, behind_nccl = false;  // waits for its GPU: for other work, or for NCCL's
-    bool outside = false;                       // in no recorded call; the fields below are known only for such roots
+    bool outside = false;                       // in no recorded call
     bool busy = false, worked = false;          // busy: now; worked: while others waited
     bool in_d = false, blind_io = false;        // in uninterruptible sleep; its I/O cannot be read
     bool serves = false, on_socket = false;     // waits for events; reads from a socket
@@ -221,14 +220,14 @@ class Detector {
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
   Decision declared_;
-  RootFinding finding_;  // the finding that was judged last
+  RootFinding finding_;
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
-  uint32_t quick_ = 0;  // rounds of digests in this episode that did not wait for the refresh interval
+  uint32_t quick_ = 0;  // rounds of digests that were judged in this episode
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
-  int64_t restarted_ns_ = 0,
-          restart_looked_ns_ = 0;  // the first operation in a newer communicator, and when it was last searched
+  // The first operation in a newer communicator, and when such operations were last searched.
+  int64_t restarted_ns_ = 0, restart_looked_ns_ = 0;
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;

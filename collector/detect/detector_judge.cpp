@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Digests of 24,576 ranks are already seconds old when their verdict is ready.
+// Returns the time to which the finding applies. Digests of many thousand ranks are seconds old when their verdict is
+// ready.
 int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }
@@ -24,7 +25,7 @@ Decision Say(Decision& decision, bool hung, const char* rule, std::string reason
   return std::move(decision);
 }
 
-// The job counts as hung if nothing has moved for at least this long.
+// Hung once nothing has moved for `least` and for the limit of the decision.
 Decision After(Decision& decision, int64_t least, const char* rule, std::string reason) {
   decision.limit_ns = std::max(decision.limit_ns, least);
   return Say(decision, decision.age_ns >= decision.limit_ns, rule, std::move(reason));
@@ -199,8 +200,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   };
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
-    // One graph launch may be a whole step, and the first steps do not show how long a step takes. The launch queue
-    // limits the GPU's other work.
+    // One graph launch may be a whole step, and the first steps do not show how long a step takes. Without graphs, the
+    // full launch queue limits the GPU's other work.
     const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
     int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
     for (const auto& [comm, late] : late_) {

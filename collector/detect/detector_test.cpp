@@ -13,11 +13,10 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kComm = 9;
 
-// One communicator on two hosts, with a simulated clock. The input is heartbeats and late reports; the output is
-// decisions.
+// One communicator on two hosts, with a simulated clock.
 class DetectorTest : public ::testing::Test {
  protected:
-  // Both hosts have issued `issued` collectives.
+  // Host 0 has issued `a` collectives, host 1 `b`, the last one `age` ago.
   void Beat(uint64_t a, uint64_t b, int64_t age = 0) {
     for (uint32_t host = 0; host < 2; ++host) {
       CommBeat beat;
@@ -68,7 +67,7 @@ class DetectorTest : public ::testing::Test {
     finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
-  // Judges a Finding() every second until the job is hung. Returns the seconds since the stall began, or -1.
+  // Judges a Finding() every half second until the job is hung. Returns the seconds since the stall began, or -1.
   double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
     while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
       Pass(kSecond / 2);
@@ -480,7 +479,7 @@ struct EndInWait {
   const char* name;
   int32_t rank;
   EndKind kind;
-  bool works;  // the root works
+  bool works;
   bool follows;
 };
 class EndInWaitTest : public DetectorTest, public ::testing::WithParamInterface<EndInWait> {};

@@ -12,7 +12,7 @@ namespace lockstep {
 
 struct DigestComm {
   uint64_t id = 0;
-  std::string name;  // empty if the communicator has no name
+  std::string name;  // may be empty
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
   uint64_t collectives = 0;  // number of issued collectives
@@ -39,7 +39,7 @@ struct DigestStream {
 
 // One process at one point in time. Times are the machine's CLOCK_MONOTONIC, in nanoseconds.
 struct DigestView {
-  int32_t slot = -1;         // the watcher's number for the ring; a process that drives several ranks has one
+  int32_t slot = -1;         // the watcher's number for the ring; one number for a process that drives several ranks
   bool alive = true;         // no exit of the process is known
   bool ended_badly = false;  // the process exited by a signal or with a status other than 0
   std::vector<DigestComm> comms;
@@ -57,6 +57,7 @@ struct DigestView {
   std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty outside recorded calls
 };
 
+// The caller sets slot, alive and ended_badly. If the recorder has stopped writing the ring, the view is empty.
 DigestView ViewOf(const ring::Snapshot& digest);
 
 }  // namespace lockstep

@@ -21,24 +21,23 @@ struct EndingFacts {
 // - A process that exited after ending_since_ns is a consequence.
 // - The first abnormal exit (a signal, a status other than 0, or unknown) is a cause.
 // - Later abnormal exits are consequences if they look like one. Under a launcher, this is every exit except a crash
-//   signal (such as SIGSEGV) more than a second later. Without a launcher, it is a status other than 0, and SIGABRT,
-//   because programs stop in these ways if a peer exits. No launcher kills ranks there, so another SIGKILL is a
-//   separate cause.
+//   signal (such as SIGSEGV) more than a second later. Without a launcher, it is a status other than 0, SIGABRT, or an
+//   unknown end, because programs stop in these ways if a peer exits. Any other signal is a separate cause.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 
 // A process exit in a job that runs on many hosts.
 struct HostEnd {
   Process* process = nullptr;  // ended_mono_ns is on its machine's clock
   std::string host;            // exits on the same host (boot ID) are ordered exactly, by ended_mono_ns
-  // When it exited on a shared clock, and the uncertainty (from HostClocks or wall clocks). A negative uncertainty
-  // means unknown.
+  // When the process exited on a clock that all hosts share (HostClocks or wall clocks), and the uncertainty. Negative:
+  // the time is unknown.
   int64_t shared_ns = 0;
   int64_t uncertainty_ns = -1;
 };
 
 struct FirstEnds {
-  // Indexes into the given exits: abnormal exits that certainly no other precedes. If there is one, it is the cause. If
-  // there are several, the clocks do not show which was first.
+  // Indexes into the given exits: abnormal exits, except those that another one certainly precedes. If there is one, it
+  // is the cause. If there are several, the clocks do not show which was first.
   std::vector<size_t> causes;
   // Further abnormal exits that are separate causes, by the rules of MarkConsequences.
   std::vector<size_t> further;
@@ -47,10 +46,10 @@ struct FirstEnds {
 // Like MarkConsequences, for several hosts. Applies the same rules if the clocks are exact enough to decide "first" and
 // "within a second". An exit certainly precedes another if shared_ns and both uncertainties show it. Processes that a
 // launcher's SIGTERM killed are never in `causes` together with other exits. Sets Process::consequence of all others;
-// ending_since_ns is on the shared clock. Takes O(n log n).
+// ending_since_ns is on the shared clock.
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
-// Returns whether it was killed, disappeared, or exited with a status other than 0.
+// Returns whether the process was killed, disappeared, or exited with a status other than 0.
 bool EndedBadly(const Process& process);
 
 // How a process exited.
@@ -58,7 +57,7 @@ enum class EndKind : uint8_t {
   kWell,     // exited with status 0, or is alive
   kGaveUp,   // a status other than 0, or SIGABRT: the program's own decision
   kCrashed,  // SIGSEGV and similar
-  kKilled,   // another signal, from outside; or it disappeared
+  kKilled,   // another signal, from outside; or the process disappeared
 };
 EndKind KindOfEnd(const Process& process);
 

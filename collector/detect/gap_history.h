@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// A communicator counts as warm after two operations of its members.
+// A communicator is warm once its most advanced member has issued this many operations.
 constexpr uint64_t kWarmTotal = 3;
 
 class GapHistory {
@@ -21,7 +21,6 @@ class GapHistory {
   size_t size() const { return gaps_us_.size(); }
 
  private:
-  // Grows to kMost, because a collector has a history for every communicator in a cluster.
   std::vector<uint32_t> gaps_us_;
   uint8_t next_ = 0;
 };
@@ -29,14 +28,14 @@ class GapHistory {
 // Returns max(floor, 8 x p99); see docs/detection.md.
 int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 
-// Feeds a GapHistory from reads of a counter. If a communicator makes several steps between two reads, their mean
-// counts, or the time without a step. The time between the reads themselves is ignored, because the watcher may have
-// been slow.
+// Feeds a GapHistory from reads of a counter. A gap is the longer of two times: how long earlier reads saw no step, and
+// the mean time between the operations issued since then. The time between the reads themselves is ignored, because the
+// watcher may have been slow.
 class GapMeter {
  public:
   // `total` is the number of operations issued so far by the most advanced member. `issued_ns` is the time when the
   // last of these was issued, on the same clock; 0 if unknown. Ignores everything before `rebased_ns`, and the first
-  // three operations, because warm-up differs from later work. Returns true if `total` is new.
+  // kWarmTotal operations, because warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

@@ -9,7 +9,8 @@ namespace {
 constexpr int64_t kClockTrust = 50'000'000;
 constexpr uint64_t kForgetAfterLooks = 4096;  // for communicators that no live ring contains any more
 
-// Returns whether marks show the progress of the stream that a thread waits for, or of any stream if it is unknown.
+// Returns whether marks show the progress of the stream that a thread waits for. If that stream is unknown, any marked
+// stream counts.
 bool IsMarked(const DigestView& view, uint32_t stream) {
   if (stream == UINT32_MAX) return !view.streams.empty();
   return std::any_of(view.streams.begin(), view.streams.end(),
@@ -126,7 +127,7 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
   }
   for (const DigestWait& wait : view.waits) {
     if (!ring::IsHostWait(wait.kind)) {
-      // Counts from the rank's last action on the communicator, such as another thread's call or an earlier member of a
+      // Counts from the rank's last action on the communicator, such as another thread's call or an earlier call of a
       // group. Actions before the first observation have no known time, so that observation does not count.
       int64_t since = wait.since_ns;
       const auto comm = slot.comms.find(wait.comm);

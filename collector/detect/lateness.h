@@ -31,21 +31,19 @@ struct LateEvent : LateFacts {
   std::vector<int32_t> missing;  // members on this host that are behind, ascending; usually none
 };
 
-// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe. Its memory depends on the
-// communicators and streams of the host's rings.
+// Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe.
 class Lateness {
  public:
   explicit Lateness(int64_t floor_ns = 5'000'000'000) : floor_ns_(floor_ns) {}
 
-  // Takes the rings of the host at `now`, several times a second; the cost depends on the size of the views. Views of
-  // exited processes stay in the list. Returns what became late and what is over since the last call, each once.
+  // Takes the rings of the host at `now`, several times a second. Views of exited processes stay in the list. Returns
+  // what became late and what is over since the last call, each once.
   //
   // These count as in flight, for a communicator and one of its ranks:
   // - a thread inside a call on it, since the call began or the rank last did something on it;
   // - the oldest operation on a marked stream, since the stream's GPU last finished something;
-  // - a CPU wait for such a stream, in the same way. A CPU wait of unknown purpose counts for the communicator that was
-  //   used last, since the rank last made progress. A CPU wait for a marked stream without unfinished operations is not
-  //   for communication and is not late;
+  // - a CPU wait for a stream without markers, for the communicator that was used last: since the wait began or, if
+  //   that is later, since the rank last made progress. A CPU wait for a marked stream does not count by itself;
   // - being ahead of a member on the same host, since the first operation was issued that the member has not issued.
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
   // Returns everything that is late now, for a restarted collector.
@@ -55,7 +53,8 @@ class Lateness {
 
   int64_t LimitOf(uint64_t comm) const;
   const GapMeter* MeterOf(uint64_t comm) const;  // null if the communicator was never seen
-  // Returns when an observation first showed the latest progress (issued or finished operations); 0 if there was none.
+  // Returns when an observation first showed the latest progress (issued or finished operations); 0 if the slot is
+  // unknown.
   int64_t ProgressOf(int32_t slot) const;
   // Like ProgressOf, but for all activity of the rank's threads in recorded calls and waits. Between two operations,
   // CPU and I/O show whether a process is active.
@@ -63,7 +62,7 @@ class Lateness {
   // Returns the longest wait of a running process at the last observation, late or not. `waiting` is set to the number
   // of waiting processes, and `doing` to the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
-  // Returns when the longest wait that is still below its limit will reach it; INT64_MAX if no rank waits.
+  // Returns the earliest time at which a wait that is not late yet reaches its limit; INT64_MAX if there is none.
   int64_t NextLimit() const;
 
  private:
@@ -76,7 +75,7 @@ class Lateness {
     int64_t activity_seen_ns = 0;
     int64_t first_seen_ns = 0, progress_ns = 0, activity_ns = 0;
     absl::flat_hash_map<uint32_t, StreamState> streams;
-    // by ID: the total, and when it was first seen
+    // communicator ID -> number of issued operations, and when that number was first seen
     absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;
     int64_t waiting_since = 0;  // 0 if the rank is not waiting
     bool alive = true;
@@ -85,7 +84,7 @@ class Lateness {
   struct CommState {
     GapMeter meter;
     uint64_t behind_low = 0;  // collectives issued by the host's lowest member, while others are past it
-    int64_t behind_ns = 0;    // when a member fell behind; 0 if none is
+    int64_t behind_ns = 0;    // when a member fell behind; 0 if none is behind
     // Results of the last observation.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;

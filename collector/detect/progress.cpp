@@ -85,8 +85,7 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     merged.gaps = beat.gaps;
     comm.p99_child = child;
   }
-  // The sender's last operation was issued before the beat was made. If there were only sends and receives, `reached`
-  // proves nothing.
+  // moved_age_ns also covers sends and receives; `reached` covers only collectives.
   const int64_t moved = beat.moved_age_ns > 0 ? now - beat.moved_age_ns : reached;
   if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, moved);
   if (relay_) ApplyHashes(child, beat, *part, &comm);

@@ -26,7 +26,7 @@ struct HashPoint {
   uint64_t seq = 0, hash = 0;
   bool operator==(const HashPoint&) const = default;
 };
-// A member whose hash differs from the heartbeat's at the same number.
+// A member whose hash differs from the beat's at the same number.
 struct HashOdd {
   int32_t rank = -1;
   HashPoint point;
@@ -65,9 +65,9 @@ struct RingView {
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
-  // Returns communicators with changes since the last call; with `everything`, all of them (for a new collector).
-  // Selects the eight hash points with the roundest numbers since the last call, so that members on other hosts choose
-  // the same ones. Communicators without members on this host come first.
+  // Returns communicators with changes since the last call; with `everything`, all of them (for a new collector). Each
+  // beat has at most eight hash points: those that differ, then those whose numbers are divisible by the largest powers
+  // of two. So all hosts choose the same ones. Communicators without members on this host come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -97,15 +97,15 @@ class HostProgress {
   uint64_t look_ = 0;
 };
 
-// A communicator, merged from the sender's children. Times are on the receiver's clock.
+// A communicator, merged from the reports of all children. Times are on the receiver's clock.
 struct MergedComm {
   uint64_t id = 0;
   int32_t size = 0;
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
   int64_t reached_ns = 0;       // when issued_max was reached
-  int64_t behind_since_ns = 0;  // when a member fell behind (at issued_min while others are past it); 0 if none is
-  int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with changes
+  int64_t behind_since_ns = 0;  // when a member fell behind: at issued_min while others are past it; 0 if none did
+  int64_t moved_ns = 0;         // latest issue time in any beat that brought changes
   int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
   uint32_t known = 0;  // number of members that some child reports
@@ -117,13 +117,13 @@ class MergedProgress {
   // A relay forwards hash points; the collector passes them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent or a relay. Takes O(1) plus the size of the beat.
+  // A child is a direct peer: an agent or a relay.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
   // Call this if the child has left permanently, or if its ranks now report through another child. Its members become
   // unknown. A silent child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. The cost
-  // depends on the children of those communicators; each is updated at most once a second.
+  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. Each
+  // communicator is updated at most once a second.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;
@@ -152,7 +152,7 @@ class MergedProgress {
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    // by child: its index in parts; used only if there are many
+    // child -> its index in parts; used only if there are many
     absl::flat_hash_map<uint32_t, uint32_t> part_of;
     uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;

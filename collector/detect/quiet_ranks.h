@@ -22,16 +22,17 @@ struct WantedLook {
 // Pure: no clock, no I/O. One object for each restart of a job on a host. Not thread-safe.
 class QuietRanks {
  public:
-  // Time between two samples of a process, and the number of samples per round.
+  // Time between two samples of a process, and the maximum number of samples per round.
   static constexpr int64_t kLookEvery = 2'500'000'000;
   static constexpr int kMostLooks = 8;
 
   // Adds the wait that the stacks of a wanted slot show, if at least two samples show it at the same place. A program
   // that keeps launching is in a launch in most samples, but not in the same one.
   void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
-  // Returns the slots to sample now. `views` are those of the last Lateness::Observe. A round begins when every rank of
-  // the host has been quiet for longer than the limit of the communicator that it used last. If the round shows no
-  // wait, the next one begins when the rank has been quiet for twice as long.
+  // Returns the slots to sample now. Skips ranks whose ring shows a wait or marked streams. `views` are those of the
+  // last Lateness::Observe. A round begins when every rank of the host has been quiet for longer than the limit of the
+  // communicator that it used last. If the round shows no wait, the next one begins when the rank has been quiet twice
+  // as long.
   std::vector<WantedLook> Due(int64_t now, const std::vector<DigestView>& views, const Lateness& lateness);
 
  private:

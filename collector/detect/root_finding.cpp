@@ -79,8 +79,8 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-// Returns whether the rank's GPU has unfinished work. Without marks, it does if a member with marks has not completed
-// what this rank issued.
+// Returns whether the rank's GPU has unfinished NCCL work. Without marks, assumes so if a member with marks has not
+// completed what this rank issued.
 bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
   const auto open = [&completed](const Membership& membership) {
     return membership.comm < completed.size() && membership.completed == kUnknown &&
@@ -106,8 +106,8 @@ int64_t LastIssue(const Rank& rank) {
   return last;
 }
 
-// Returns whether a thread may be waiting for NCCL's last operation. Without marks, that is so if it has ended no wait
-// since the rank issued that operation.
+// Returns whether a thread may be waiting for NCCL's last operation. Always false if the recorder observes the GPU.
+// Otherwise true if a waiting thread has ended no wait since that operation was issued.
 bool WaitsBehindNccl(const Rank& rank) {
   constexpr int64_t kReturns = 1'000'000'000;  // a call is recorded before it is forwarded, and returns later
   const int64_t issued = LastIssue(rank);

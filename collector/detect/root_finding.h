@@ -16,7 +16,7 @@ namespace lockstep {
 struct RankMotion {
   int64_t progress_age_ns = -1;  // Lateness::ProgressOf, as an age when the rank's data was taken; -1 if unknown
   int64_t activity_age_ns = -1;  // Lateness::ActivityOf, as an age
-  int64_t silent_ns = 0;         // how long the agent of the root's host has been silent
+  int64_t silent_ns = 0;         // how long the agent of the rank's host has been silent
   // How long samples a second apart have shown the process idle since the rank's last progress; -1 if unknown.
   int64_t idle_ns = -1;
   // The ages apply at RootFinding::as_of_ns, or up to this much later: the rank's data arrived by then.
@@ -36,8 +36,8 @@ struct RootView {
   // In a CUDA wait without GPU progress markers, in which the thread may be waiting for NCCL's last operation.
   bool behind_nccl = false;
   bool event_loop = false;  // the process's main thread waits for outside events (ep_poll), like an idle server
-  bool on_socket =
-      false;  // the process's main thread waits for data on a socket, so another process may be working for it
+  // The process's main thread waits for data on a socket, so another process may be working for it.
+  bool on_socket = false;
   int64_t silent_ns = 0;               // how long the agent of the root's host has been silent
   int64_t sample_gap_ns = 0;           // 0 if not sampled twice
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 if unknown
@@ -57,34 +57,34 @@ struct RootFinding {
   int64_t waited_ns = 0;          // the longest wait of a live rank in the data; 0 if there is none
   int64_t still_ns = -1;          // how long the involved ranks have made no progress; -1 if unknown
   // How long samples have shown every live process idle, except those that wait in a recorded call. INT64_MAX if all
-  // wait; -1 if this is unknown for any.
+  // wait; -1 if this is unknown for any rank.
   int64_t rest_ns = -1;
-  // Every rank has been blocked for at least this long in a wait of its CPU for its own GPU, while NCCL work on that
-  // GPU is, or may be, unfinished. -1 if any rank is not in such a wait, or if the time is unknown.
+  // Every rank's CPU has waited for the rank's own GPU for at least this long. NCCL work on that GPU is, or may be,
+  // unfinished. -1 if any rank is not in such a wait, or if the time is unknown.
   int64_t blocked_ns = -1;
-  // Size of the stuck operation; without a finding, that of the largest last operation of any communicator. 0 if
+  // Size of the stuck operation. Without a finding, size of the largest collective that may be unfinished. 0 if
   // unknown.
   int64_t bytes = 0;
   // Age of the last step of any network operation of the involved ranks; -1 if none is recorded.
   int64_t network_age_ns = -1;
   bool first_operation = false;  // the stuck operation is the first of its communicator
   bool in_init = false;          // an involved rank creates a communicator
-  bool graphs = false;           // a rank launched CUDA graphs with operations
+  bool graphs = false;           // without a finding: a launched CUDA graph with operations is unfinished
   int64_t as_of_ns = 0;  // the latest time that these ages apply to, on the detector's clock; 0 for the time of judging
 };
 
 // Accepts any rank number, whether in the bundle or not.
 using MotionOf = std::function<RankMotion(int32_t rank)>;
 
-// Returns the root of the verdict's first finding, in time linear in the ranks of the bundle.
+// Returns the root of the verdict's first finding.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
 // Returns a cause that may be reported before the job is declared hung: the headline of the verdict's first finding, if
 // the records prove it. Otherwise empty, so that no rank is blamed.
 std::string ProvenCause(const Verdict& verdict);
 
-// Returns how long no rank of the job has made progress, for Bundle::known_stalled: the smallest progress_age_ns; 0 if
-// any is unknown.
+// Returns how long no rank of the job has made progress, for Bundle::known_stalled: the smallest progress_age_ns of a
+// live rank; 0 if any is unknown.
 int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 class RootFindingTest : public ::testing::Test {
  protected:
-  // Rank 0 is the root and has no GPU marks; rank 1 has markers.
+  // Rank 0 is the root, and has no GPU progress markers. Rank 1 has them.
   RootFindingTest() {
     bundle_.comms.resize(1);
     bundle_.ranks.resize(2);

@@ -11,7 +11,7 @@ namespace lockstep {
 constexpr size_t kMostChildMessage = 32 << 20;
 constexpr size_t kMostChildBytes = 256 << 20;
 
-// Writes the whole message. Returns false if the reader has exited.
+// Writes the whole message. Returns false if the reader has exited or the message is too large.
 bool WriteEvidence(int fd, const ProcessEvidence& evidence);
 
 // Moves the complete messages from the front of *buffer to *evidence. A thread replaces the earlier one with its

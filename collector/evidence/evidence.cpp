@@ -94,9 +94,8 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   if (options_.ring >= 0) posix_spawn_file_actions_adddup2(&actions, options_.ring, 3);
 #if __GLIBC_PREREQ(2, 34)
-  // Descriptors that other code left open
+  // Other code may have left inheritable descriptors open.
   posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);
-  // inheritable
 #endif
   const absl::StatusOr<pid_t> pid = StartChild(words, actions);
   posix_spawn_file_actions_destroy(&actions);
@@ -161,8 +160,8 @@ bool EvidenceJob::Poll() {
   bool done = true;
   if (stacks_) {
     if (PollChild(stacks_.get())) {
-      // The child kills itself to release all threads if one would stay stopped. After that, no thread is stopped
-      // again.
+      // The child kills itself, which releases all threads, if a thread would stay stopped. The next child stops no
+      // threads.
       const bool gave_up = stacks_->may_stop && stacks_->status >= 0 && WIFSIGNALED(stacks_->status) &&
                            WTERMSIG(stacks_->status) == SIGKILL && report_.process().evidence().threads_size() == 0 &&
                            MonotonicNs() < stacks_->deadline;

@@ -74,7 +74,7 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
 // Reads the last hour of this host's kernel log after processes exit. Only that log shows which processes the kernel
-// killed because memory ran out. AddLogAfterEnd replaces earlier facts.
+// killed because memory ran out. AddLogAfterEnd replaces what earlier evidence has about the log.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 

@@ -1,4 +1,3 @@
-// Examines real processes from outside.
 #include "collector/evidence/evidence.h"
 #include "analyzer/util/time_units.h"
 
@@ -95,7 +94,6 @@ std::vector<std::string> Texts(const EvidenceReport& report, const ThreadStack& 
   return StackTexts(thread, report.process().evidence());
 }
 
-// Returns the threads with a frame that contains the text.
 std::vector<const ThreadStack*> Having(const EvidenceReport& report, const std::string& text) {
   std::vector<const ThreadStack*> found;
   for (const ThreadStack& thread : report.process().evidence().threads()) {
@@ -469,7 +467,7 @@ TEST(Evidence, GpusAreReadThroughNvmlOrTheReasonIsGiven) {
   unsetenv("LOCKSTEP_FAKE_NVML");
 }
 
-// Returns this machine's Python interpreters, one per version, from PATH or pyenv.
+// Returns this machine's interpreters of Python 3.8 to 3.14, from /usr, /usr/local and pyenv.
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
   for (int minor = 8; minor <= 14; ++minor) {
@@ -539,8 +537,7 @@ TEST(Evidence, PythonStacksAreReadWhileTheInterpreterLockIsHeld) {
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // Native frames must be in the right places: the code that sums is inside hold(), and no frame of the interpreter's
-    // own loop is left.
+    // The native frames of the sum are inside hold(), and no frame of the interpreter's loop is left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);
     const auto place = [&](const std::string& text) {

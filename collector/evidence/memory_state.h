@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Unreadable values are -1.
+// Unreadable values are -1, but oom_score_adj is 0.
 MemoryState ReadMemoryState(pid_t pid);
 
 }  // namespace lockstep

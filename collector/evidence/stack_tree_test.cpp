@@ -41,7 +41,7 @@ TEST(StackTree, MergingInAnyOrderGivesTheSameTree) {
       StackTree part(most);
       for (size_t end = std::min(stacks.size(), at + 1 + random() % 40); at < end; ++at)
         part.Add(stacks[at].first, stacks[at].second);
-      // Half of the parts take the form in which they arrive over the network.
+      // Every part takes the form in which it arrives over the network.
       parts.push_back(StackTree::FromMessage(part.ToMessage(), most));
     }
     while (parts.size() > 1) {

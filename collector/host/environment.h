@@ -20,7 +20,6 @@ Environment CurrentEnvironment();
 std::string GetVariable(const Environment& environment, const std::string& name);
 bool HasVariable(const Environment& environment, const std::string& name);
 void SetVariable(Environment* environment, const std::string& name, const std::string& value);
-// Prepends `library` to LD_PRELOAD.
 void PrependPreload(Environment* environment, const std::string& library);
 
 // Returns the absolute path of liblockstep.so: LOCKSTEP_LIBRARY, otherwise the library in ../lib/ next to the running
@@ -39,15 +38,16 @@ int RingKib(int ranks, const std::string& folder);
 // Like RingKib, for a given amount of free memory in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH if set. Otherwise the element
-// before the node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls that element a switch. Empty if
-// neither is set.
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH if set. Otherwise, the switch is
+// the element before the node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls that element a
+// switch. Empty if unknown.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };
 RackAndSwitch PlaceOf(const Environment& environment);
 
-// Returns a name for the job that is safe in a file name.
+// Returns the job name from LOCKSTEP_JOB, SLURM_JOB_ID or TORCHELASTIC_RUN_ID, otherwise "COMMAND-PID"; safe in a file
+// name.
 std::string JobName(const Environment& environment, const std::string& command);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// -1 if unknown.
+// Numbers are -1 if unknown.
 struct MemoryCgroup {
   std::string path;    // as in /proc/PID/cgroup
   std::string events;  // the file that counts the OOM killer's victims
@@ -14,9 +14,9 @@ struct MemoryCgroup {
   int64_t used = -1;   // bytes
 };
 
-// Returns the process's own cgroup, or the one above it that has a lower limit. Slurm and systemd limit a job's cgroup,
-// but its processes are in cgroups below. `process` is "/proc/PID"; `root` is the mount
-// point of the cgroup file system.
+// Returns the process's own cgroup, or the one with the lowest limit above it. Slurm and systemd limit a job's cgroup,
+// but the job's processes are in cgroups below. `process` is "/proc/PID"; `root` is the mount point of the cgroup file
+// system.
 MemoryCgroup FindMemoryCgroup(const std::string& process, const std::string& root = "/sys/fs/cgroup");
 
 }  // namespace lockstep

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// Permanently gives up for this process: root, all capabilities, supplementary groups, core dumps, and writing to
-// regular files. If it was root, this process then has the user and group of process `pid`. Returns the reason for a
-// failure, or "" on success.
+// Permanently gives up for this process: root, all capabilities, supplementary groups, core dumps, writing to regular
+// files, and more than 32 GiB of address space. If it was root, this process then has the user and group of process
+// `pid`. Returns the reason for a failure, or "" on success.
 std::string TakeOwnersRights(pid_t pid);
 
 }  // namespace lockstep

@@ -61,9 +61,9 @@ struct SleepingThreads {
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);
-// Files on disk that are open for writing, at most `limit`, among the process's first 1,024 descriptors, and the mount
-// of each: "/mnt/lustre (lustre)", as the process sees it; empty if unknown. Asks the kernel only for names, flags and
-// mount numbers, because accessing a file on a dead server would never return.
+// Files on disk that are open for writing, at most `limit`, among the process's first 1,024 descriptors, without its
+// standard streams; and the mount of each: "/mnt/lustre (lustre)", as the process sees it; empty if unknown. Asks the
+// kernel only for names, flags and mount numbers, because accessing a file on a dead server would never return.
 struct WrittenFiles {
   std::vector<std::string> paths, mounts;
 };
@@ -71,12 +71,11 @@ WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit = 32);
 // Returns the mounts in a /proc/PID/mountinfo, by number.
 std::map<int64_t, std::string> ParseMounts(std::string_view mountinfo);
 
-// Whether the process has mapped a file whose name starts with `prefix` ("libnccl"); nullopt if the maps are
-// unreadable.
+// Which files the process has mapped; nullopt if its maps are unreadable. `library` is the path of liblockstep.so.
 struct Mapped {
   bool lockstep = false;
   bool nccl = false;
-  bool dynamic = false;  // a dynamic loader is mapped
+  bool dynamic = false;  // a dynamic loader or libc is mapped
 };
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
 // Returns the value of NAME in the process's initial environment; nullopt if unset or unreadable.

@@ -85,7 +85,7 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   const auto found = std::find(files.begin(), files.end(), std::string(real, static_cast<size_t>(size)));
   ASSERT_NE(found, files.end());
   ASSERT_EQ(mounts.size(), files.size());
-  // The mount is a prefix of the path. The kernel's description of it needs no access to the file.
+  // The mount point is a prefix of the path.
   const std::string mount = mounts[static_cast<size_t>(found - files.begin())];
   const size_t type = mount.rfind(" (");
   ASSERT_NE(type, mount.npos) << mount;

@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-// Returns true if the process used more CPU and I/O than threads that only watch. Such threads, for example a
+// Returns true if the process used more CPU or I/O than threads that only watch. Such threads, for example a
 // framework's watchdog, use a little CPU and print an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
   // Writes into *process: the state letter, CPU and I/O since an earlier call, the wait channel, threads in
-  // uninterruptible sleep, and files open for writing. CPU and I/O are unknown if its threads often wait for a core and
-  // get almost no CPU. Without better evidence, also writes the kernel stacks of that earlier call (`stack`) and of now
-  // (`stack_later`). Writes nothing if the process has exited.
+  // uninterruptible sleep, and files open for writing. CPU and I/O are unknown if a thread could run at both samples,
+  // but the process used almost no CPU: it may be waiting for a core. Without better evidence, also writes the kernel
+  // stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if the process has exited.
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
   // Call this when the process has made progress, so that earlier samples no longer count.
   void Forget(Process* process);

@@ -18,12 +18,14 @@ namespace lockstep {
 // such group, or if this process is neither root nor a member.
 absl::StatusOr<gid_t> FindReadingGroup(const std::string& name);
 
-// Gives incidents to the group: folders 2750, files read-only. One thread owns it.
+// Gives incidents to the group, which may list the folders (2750) and read the files (0640). One thread owns this
+// object.
 class IncidentSharer {
  public:
   explicit IncidentSharer(gid_t group) : group_(group) {}
-  // Shares FOLDER itself (names only), and every incident of this user in it that changed since the last call. Follows
-  // no links, and does not touch other users' files. Returns the first error, but tries all incidents.
+  // Shares FOLDER itself (names only) if its mode is 0700, and every incident of this user in it that changed since the
+  // last call. Follows no links, and does not touch other users' files. Returns the first error, but tries all
+  // incidents.
   absl::Status Share(const std::string& folder);
 
   // Shares one incident with any name.
@@ -36,8 +38,8 @@ class IncidentSharer {
   std::map<std::string, int64_t> shared_;  // indexed by incident: when its folder was last written
 };
 
-// Incident folders with any name, for a process that creates a few. Files that are added later (the index) are shared
-// at the end.
+// Incident folders with any name, for a process that creates a few. The destructor shares files that were added later
+// (the index).
 class SharedIncidents {
  public:
   void SetGroup(gid_t group) { group_ = group; }

@@ -20,8 +20,7 @@ class Unrecorded {
   // Returns one clause with the likely reason for missing records. `switched_off` is what turned recording off; empty
   // if nothing did.
   std::string Reason(const std::string& switched_off) const;
-  // Returns the most informative process of `living`: one with NCCL loaded, otherwise one with the recorder loaded.
-  // Returns 0 if there is neither.
+  // Returns a process of `living` with recorder and NCCL loaded, otherwise one with only the recorder, otherwise 0.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:

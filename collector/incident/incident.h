@@ -27,9 +27,10 @@ struct IncidentFacts {
   std::vector<std::string> decisions;  // JSON lines (decision_log.h), written as decisions.jsonl; empty: no such file
 };
 
-// Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`,
-// which is created (0700) if missing. Each file is written under a temporary name, flushed to disk and renamed. The
-// manifest comes last, so a folder with a manifest is complete. An error names the file.
+// Writes manifest.json, verdict.json, verdict.txt, report.html, decisions.jsonl (if there are any) and one HOST.lsd per
+// host into `folder`. Creates the folder (0700) if missing. Each file is written under a temporary name, flushed to
+// disk and renamed. The manifest comes last, so a folder without a manifest is not complete. The first error, which
+// names the file, is returned after all files were tried.
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
@@ -38,7 +39,8 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
 void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                       const MergedStacks& stacks, bool tell);
 
-// Does both, prints where the incident is (with `tell`), or that it is not complete. Returns whether it is.
+// Calls WriteIncident, then WriteExplorePage. Prints where the incident is (with `tell`), or that it is not complete.
+// Returns whether it is complete.
 bool StoreIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict, const IncidentFacts& facts,
                    bool tell);
 

@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-// Creates FOLDER/index.lsi within the time limit. Optional: without it, the viewer creates its own.
+// Creates FOLDER/index.lsi; cancels the work after the time limit. Optional: without it, the viewer creates its own.
 absl::Status MakeIncidentIndex(const std::string& folder, int64_t limit_ns);
 
-// Creates indexes on its own thread, once per folder. Not thread-safe.
+// Creates each index on a thread of its own. Not thread-safe.
 class IncidentIndexes {
  public:
   // Gives running work ten more seconds, then ends it.

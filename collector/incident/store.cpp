@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
       const std::string named = absl::StrCat(folder, "/", part.name);
       if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 &&
           errno == ENOENT) {
-        // The file was complete, and the host's full file replaced it before this process was killed.
+        // The file was complete, and the host's full file replaced it before the earlier process was killed.
         part.whole = true;
         continue;
       }
@@ -158,7 +158,7 @@ absl::Status IncidentStore::ReadLedger() {
     }
     ledger_bytes_ = end + 1;
   }
-  // The machine stopped while it wrote this line, so its chunk was never acknowledged.
+  // The machine stopped while it wrote this line. A chunk is acknowledged only after its line is on disk.
   if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
     return FileError("truncate", folder_ + "/.ledger", errno);
   }
@@ -356,8 +356,8 @@ absl::Status IncidentStore::Finish(Part* part) {
   }
   if (rename(from.c_str(), to.c_str()) != 0) {
     struct stat info {};
-    if (errno != ENOENT || stat(to.c_str(), &info) != 0)
-      return FileError("rename", from, errno);  // unless it was renamed before a restart
+    // The file may have been renamed before a restart.
+    if (errno != ENOENT || stat(to.c_str(), &info) != 0) return FileError("rename", from, errno);
   } else if (absl::Status status = SyncFolder(folder_); !status.ok()) {
     return status;
   }

@@ -37,18 +37,19 @@ class IncidentStore {
     kLater,      // the disk is full or failing: do not answer, so that the chunk is sent again
   };
 
-  // Opens an existing folder and takes over the data of an earlier process. Cuts off a partial last line of the ledger.
+  // Opens an existing folder and takes over the data of an earlier process. Cuts off the ledger at the first invalid
+  // line, normally a partial last line.
   static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
   ~IncidentStore();
 
-  // Checks and writes a chunk. Sets *why for kRefused and kLater; empty: the chunk was accepted, but is not durable
-  // yet.
+  // Checks and writes a chunk. Sets *why for kRefused and kLater. An empty *why with kLater: the chunk is already
+  // written, but waits for Commit().
   Put Take(const Chunk& chunk, std::string* why);
   // Makes everything since the last call durable, in the order data, ledger, names. Returns the IDs that may now be
   // acknowledged; on failure none, so that the chunks are sent again.
   absl::StatusOr<std::vector<std::string>> Commit();
 
-  // Complete files: name, host and request. Equal names from different hosts got a prefix.
+  // All files so far; `whole` if complete. Equal names from different hosts got a prefix.
   struct File {
     std::string name, host;
     uint64_t request = 0;
@@ -57,7 +58,7 @@ class IncidentStore {
   std::vector<File> Files() const;
   uint64_t bytes() const { return bytes_; }
   size_t ids() const { return ids_.size(); }
-  // Removes the parts of incomplete files. Accepts no chunks afterwards.
+  // Removes the parts of incomplete files. Do not pass chunks afterwards.
   void RemoveParts();
 
  private:

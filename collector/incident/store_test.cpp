@@ -197,8 +197,7 @@ TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeRetried) {
   EXPECT_EQ(Commit(), 1u);
 }
 
-// Chunks arrive in any order, some of them twice, and the store is reopened at any moment. In the end, every file is
-// complete, and every ID is stored once.
+// Chunks arrive in any order, some of them twice, and the store is reopened at any moment.
 TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
   std::mt19937 random(7);
   std::map<std::string, std::string> want;

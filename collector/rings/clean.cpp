@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-// A ring without its magic is still being created, which takes a millisecond.
+// After this time, an unreadable ring counts as abandoned. Its creation takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
 
 // Returns the seconds since the last record, by the recording's wall clock, because the ring may be from an earlier
@@ -56,7 +56,8 @@ class Cleaner {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Removes only empty folders. A recorder that has just created one creates it again or reports the reason.
+        // Removes only empty folders. A recorder that has just created such a folder creates it again or reports the
+        // reason.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
       } else if (is_ring) {

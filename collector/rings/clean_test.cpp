@@ -1,5 +1,3 @@
-// Tests that only stale rings are removed: not those of running processes, even if a PID was reused, and no other
-// files.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -53,7 +51,7 @@ class CleanTest : public support::FolderTest {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // Starts a program that records until it is killed. Returns when its ring is complete.
+  // Returns when the ring of the program is complete.
   void StartHost(const std::string& mode) {
     const pid_t child = fork();
     if (child == 0) {
@@ -124,7 +122,6 @@ TEST_F(CleanTest, RingsOfRunningProcessesStay) {
   EXPECT_EQ(cleaned_.kept, 1);
   EXPECT_GE(cleaned_.bytes, 512u << 10);
   ASSERT_THAT(Rings(), SizeIs(1));
-  // When the process is gone, its ring and its folder are removed.
   kill(children_[0], SIGKILL);
   waitpid(children_[0], nullptr, 0);
   children_.clear();

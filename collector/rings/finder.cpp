@@ -70,7 +70,7 @@ int OpenInRoot(int root, const std::string& path) {
   return static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
 }
 
-// The owner and the thread share it; the last one frees it.
+// The owner and the thread share this object; the last of them frees it.
 class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
@@ -125,9 +125,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  // The number of a mount namespace may be reused as soon as it is free. A container's creator enters its namespace
-  // before /dev/shm is mounted there. The scan holds the namespace open, so that its number stays unique. All zero
-  // means the agent's own environment.
+  // A mount namespace, and the /dev/shm in it. The namespace alone is not enough: its number may be reused as soon as
+  // it is free, and a container's creator enters the namespace before /dev/shm is mounted there. /dev/shm stays open
+  // here, so its numbers are unique. All zero means the agent's own environment.
   struct ContainerId {
     ino_t mounts = 0;
     Identity shared;
@@ -326,7 +326,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // File numbers are reused. The list of known files only saves work.
+  // Forgets all known files, because inode numbers are reused. The list only saves work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
@@ -357,7 +357,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (auto at = containers_.begin(); at != containers_.end();) {
       const auto next = std::next(at);
       if (at->second.unseen > kForgetContainer) {
-        // Files that were found stay open with their users, so keeping the folders would waste memory.
+        // Found rings stay open in the agent, so keeping their folders would only waste memory.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
           if (folder->second.container == at->first) Drop(folder);

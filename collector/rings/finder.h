@@ -27,8 +27,7 @@ struct RingFinderOptions {
   bool containers = true;           // also examine processes, not only the default places
   bool all_users = false;           // rings of all users, not only of this user
   int64_t look_ns = 2'000'000'000;  // minimum interval between scans of the processes; longer if scans cost much
-  std::function<void(const std::string& path)>
-      before_path;  // for tests: called before a path of another user is accessed
+  std::function<void(const std::string& path)> before_path;  // for tests: called before each access to a path
 };
 
 struct FoundRing {

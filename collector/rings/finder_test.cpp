@@ -1,4 +1,3 @@
-// Tests finding rings: late rings, hostile rings, and rings in containers.
 #include "collector/rings/finder.h"
 #include "analyzer/util/time_units.h"
 
@@ -40,7 +39,6 @@ class RingFinderTest : public support::FolderTest {
     ASSERT_TRUE(finder.ok()) << finder.status();
     finder_ = std::move(*finder);
   }
-  // Waits until `done`, or fails after a limit.
   bool Wait(const std::function<bool()>& done) {
     const int64_t end = MonotonicNs() + 30 * kSecond;
     for (;;) {
@@ -86,7 +84,7 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   EXPECT_EQ(found_["c.ring"].uid, geteuid());
   char text[6];
   EXPECT_EQ(pread(found_["c.ring"].fd.get(), text, 6, 0), 6);
-  // After a job, nothing is left to watch.
+  // The removal of a watched folder does not disturb the finder.
   fs::remove_all(folder_ + "/rings/job.1");
   File("rings/job.2/d.ring");
   ASSERT_TRUE(Wait([&] { return Found("d.ring"); }));
@@ -299,7 +297,7 @@ class Container {
   ~Container() { End(); }
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
-  // Returns true once the process has paused or exited, false if it could not be created.
+  // Waits until the process has paused or run `inside`. Returns false if it could not be created.
   bool Ready() const {
     char byte = 0;
     return read(ready_, &byte, 1) == 1;
@@ -342,7 +340,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndSurviveIt) {
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
   EXPECT_EQ(found_["chosen.ring"].path, folder_ + "/own/job.0/chosen.ring");
   EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
-  // While it is listed, the folder is open a second time
+  // While the folder is listed, it is open twice.
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));
   container.End();
   // The container has ended. Its folders are closed, but its rings are still open.

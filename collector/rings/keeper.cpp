@@ -42,8 +42,7 @@ class KeeperProcess {
     KeeperEvent done;
     done.kind = KeeperEvent::kAllStarted;
     Send(done);
-    // The job may close or replace its streams, and the keeper must not hold a pipe open whose reader waits for its
-    // end.
+    // The keeper must not hold the standard streams open: a reader of a pipe waits until all writers have closed it.
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) {
       for (int stream = 0; stream < 3; ++stream) dup2(null, stream);
@@ -71,7 +70,7 @@ class KeeperProcess {
 
  private:
   void Send(const KeeperEvent& event) {
-    // A slow or missing watcher must not block the keeper forever. The socket's buffer holds thousands of events.
+    // Waits if the socket has a few hundred unread events. Fails if the watcher has exited.
     while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
   }
@@ -83,9 +82,8 @@ class KeeperProcess {
   };
 
   // The keeper leaves the job's process group, because it must clean up after a terminal's Ctrl-C or a kill of the
-  // group. It leaves the session, too: at the end of a child whose parent is in another group of the same session, the
-  // kernel may send SIGHUP to a group that contains a stopped process. The children stay, and run nothing before the
-  // keeper has left.
+  // group. It leaves the session, too. Otherwise, when a child exits, the kernel may send SIGHUP to the child's group
+  // if that contains a stopped process. The children stay, and run nothing before the keeper has left.
   void StartAll() {
     int go[2] = {-1, -1};
     if (pipe2(go, O_CLOEXEC) != 0) go[0] = go[1] = -1;
@@ -132,7 +130,8 @@ class KeeperProcess {
     close(go[1]);
     char word = 0;
     (void)!read(go[0], &word, 1);
-    // If Yama allows ptrace only to ancestors, the watcher's helper may still examine the keeper.
+    // Under Yama, only ancestors may trace a process. This lets the watcher's helper, which is no ancestor, trace the
+    // rank.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     for (const int number : kOwnActions) signal(number, plan_.ignored.count(number) != 0 ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);

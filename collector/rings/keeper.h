@@ -35,7 +35,7 @@ struct KeeperEvent {
   int32_t kind = 0;
   int32_t child = -1;  // index into environments; -1 for another process of the job
   int32_t pid = 0;
-  int32_t error = 0;   // kStartFailed: errno of the exec
+  int32_t error = 0;   // kStartFailed: errno of fork or exec
   int32_t code = 0;    // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
   int32_t status = 0;  // exit code or signal
   int64_t mono_ns = 0;
@@ -57,7 +57,7 @@ class Keeper {
   pid_t pid() const { return pid_; }
   // Returns the next event; nullopt if there is none. Sets `gone` if the keeper itself has exited.
   std::optional<KeeperEvent> Next(bool* gone);
-  // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits for both.
+  // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits until the keeper has exited.
   void Finish();
 
  private:

@@ -29,7 +29,6 @@ LaunchPlan Plan(std::vector<std::string> command, int count = 1) {
   return plan;
 }
 
-// Waits for the next event, with a time limit.
 std::optional<KeeperEvent> Wait(Keeper* keeper) {
   bool gone = false;
   for (;;) {
@@ -44,7 +43,7 @@ bool Alive(pid_t pid) {
   return stat && stat->state != 'Z';
 }
 
-// Waits until the process exits. Polls, because nothing reports this exit to the test.
+// Waits until the process exits.
 bool EndsSoon(pid_t pid) {
   const int64_t until = MonotonicNs() + 20'000'000'000;
   while (Alive(pid) && MonotonicNs() < until) usleep(2000);

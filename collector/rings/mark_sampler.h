@@ -26,10 +26,10 @@ class TicketTimes {
  public:
   struct Time {
     int64_t ns = 0;              // CLOCK_MONOTONIC
-    int64_t uncertainty_ns = 0;  // late by at most this
+    int64_t uncertainty_ns = 0;  // the time is late by at most this
   };
-  // `ticket` was reached by `ns`, but not by `before_ns`. Calls `grow` before it allocates that many more bytes, to ask
-  // for permission.
+  // `ticket` was reached by `ns`, but not by `before_ns`. Asks `grow` before it allocates more bytes. If `grow`
+  // refuses, the oldest times are dropped.
   void See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow);
   // Returns false if the ticket was not reached yet, was reached before the first read, or was forgotten.
   bool Find(uint64_t ticket, Time* out) const;

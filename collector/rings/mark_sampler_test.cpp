@@ -73,7 +73,6 @@ class MarksFile {
   int fd_ = -1;
 };
 
-// Waits for at most ten seconds until the condition holds.
 bool Until(const std::function<bool()>& so) {
   for (const int64_t end = MonotonicNs() + 10'000 * kMs; MonotonicNs() < end; usleep(1000)) {
     if (so()) return true;

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Returns whether `name` in the open folder `folder` is such a link. Its target may no longer exist.
+// Returns whether `name` in the open folder `folder` is a link to such a ring. The target may no longer exist.
 bool IsMemoryRingLink(int folder, const std::string& name);
 
 // Opens the ring behind the link `name` in the open folder `folder`, with O_PATH. The link is untrusted: only a memory

@@ -63,8 +63,8 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
 
 }  // namespace
 
-// Compares by number or by name. Some file systems show different numbers here, and another container has another path,
-// but the file's own name contains a random number.
+// Compares by inode number or by name. Some file systems show other numbers here, and the path differs in another
+// container, but the file's own name contains a random number.
 std::optional<bool> MapsRing(const std::string& process, const RingFile& file) {
   const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
   if (maps.empty()) return std::nullopt;

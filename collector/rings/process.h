@@ -20,7 +20,7 @@ std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundR
 
 // A process exit, as observed from outside.
 struct SeenEnd {
-  uint64_t key = 0;
+  uint64_t key = 0;  // as given to Add()
   // Nullopt if the process was already reaped and this kernel does not report its status afterwards.
   std::optional<int> wait_status;
   int64_t mono_ns = 0, real_ns = 0;
@@ -32,7 +32,7 @@ class EndWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<EndWatcher>> Start();
   virtual ~EndWatcher() = default;
-  // Takes ownership of `pidfd`. Reports the exit once, with the key.
+  // Takes ownership of `pidfd`. The exit is reported once. Returns false if the process cannot be watched.
   virtual bool Add(pid_t pid, int pidfd, uint64_t key) = 0;
   virtual int fd() const = 0;
   // Returns exits in order; their mono_ns values are distinct.

@@ -1,5 +1,3 @@
-// Rings of dead processes are removed by age and by size. Rings of running processes and of other users are never
-// removed.
 #include "collector/rings/ring_retention.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +73,7 @@ class RingRetentionTest : public ::testing::Test {
     file.write(reinterpret_cast<const char*>(&header), sizeof(header));
     return path;
   }
-  // Returns the only ring, as soon as it can be read.
+  // Returns the path of the child's ring; empty until the ring is complete.
   std::string Whole() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
       ring::Header header;

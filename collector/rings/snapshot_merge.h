@@ -10,11 +10,12 @@ namespace lockstep {
 // Returns the memory size of a snapshot, without texts.
 size_t SnapshotBytes(const ring::Snapshot& snapshot);
 
-// Adds to `into` the operations of `earlier` (a previous read of the same ring) that the ring has overwritten since.
-// Operations with the same thread and index are the same; the later reading wins.
+// Adds to `into` the operations of `earlier` (a previous read of the same ring) that the ring has overwritten since. If
+// both readings have an operation, the later reading wins.
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into);
 
-// Adds to `last` the GPU's progress since the last reading of a dead process's ring, marked as late.
+// `last` was read when the process exited, `later` after that. Adds the GPU progress in between to `last`, marked as
+// late.
 void AddLateMarks(const ring::Snapshot& later, ring::Snapshot* last);
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ void MetricSet::Add(Kind kind, const std::string& name, const std::string& help,
     return std::find_if(all.begin(), all.end(), [&labels](const Series& s) { return s.labels == labels; });
   };
   auto series = find();
-  // The last slot holds the sum of all other series, if they can be added up.
+  // The last slot of a counter holds the sum of all further series.
   if (series == all.end() && all.size() + 1 >= kMostSeries) {
     if (kind == Kind::kGauge && all.size() >= kMostSeries) return;
     if (kind == Kind::kCounter) labels = {{labels[0].first, "other"}};

@@ -1,5 +1,5 @@
-// Prometheus metrics of agent, relay and collector, served on loopback. A metric has at most kMostSeries series. Only
-// labels with jobs may grow: CounterOf adds further jobs to "other", GaugeOf leaves them out.
+// Prometheus metrics of agent, relay and collector, served on loopback. A metric has at most kMostSeries series,
+// because jobs are labels. CounterOf adds further jobs to "other"; GaugeOf leaves them out.
 #pragma once
 
 #include <memory>
@@ -64,7 +64,7 @@ class MetricsServer {
  private:
   std::mutex mutex_;
   MetricSet set_;                         // guarded by mutex_
-  std::unique_ptr<http::Server> server_;  // uses the others, so it is the last
+  std::unique_ptr<http::Server> server_;  // uses the members above, so it is destroyed first
 };
 
 }  // namespace lockstep

@@ -1,4 +1,3 @@
-// Compares the evidence helper's declarations of NVML with those of the CUDA toolkit, if it is installed.
 #include "collector/evidence/stacks/nvml.h"
 
 #include <gtest/gtest.h>

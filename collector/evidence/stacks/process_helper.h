@@ -36,7 +36,7 @@ class ProcessHelper {
 
   UniqueFd fd_;
   uint64_t place_ = 0;
-  void* map_ = nullptr;  // the first page, used only for the futexes and never read or written here
+  void* map_ = nullptr;  // first page of the helper's area; only for futexes, never read or written here
   mutable bool dead_ = false;
 };
 

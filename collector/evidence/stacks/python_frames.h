@@ -29,7 +29,7 @@ std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const Py
 struct PythonFrameRef {
   uint64_t code = 0;
   int64_t instruction = 0;  // byte offset into the code, or the address if the layout has one
-  // The frame that C code called; one native evaluation frame covers all frames up to this one.
+  // True for the frame that C code called. One native evaluation frame covers all frames up to this one.
   bool outermost_of_call = false;
 };
 // Innermost first. `truncated` is true if there were more than `limit` frames.

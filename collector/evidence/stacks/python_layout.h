@@ -21,15 +21,14 @@ struct PythonLayout {
   uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
-  // The interpreter lock: inside _PyRuntime or, if gil_pointer is not 0, where the interpreter's pointer at that offset
-  // leads.
+  // Offset of the interpreter lock in _PyRuntime. If gil_pointer is not 0, it is the offset in the interpreter of a
+  // pointer to the lock. gil_holder and gil_locked are offsets in the lock.
   uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
   // How the interpreter marks a frame that C code called. kEveryFrame: every frame is one C call. kFlag: the oldest
-  // frame of a call has a flag (3.11). kShim: the C call has an extra frame (3.12), whose owner is `first_shim` or
-  // above.
+  // frame of a call has a flag (3.11). kShim: the C call has an extra frame (3.12); its owner is at least `first_shim`.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;

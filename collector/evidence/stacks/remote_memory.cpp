@@ -13,7 +13,7 @@ ssize_t ProcessMemory::ReadSome(uint64_t address, void* out, size_t size) const 
     return -1;
   }
   if (refused_) return helper_->Memory(address, out, size);
-  // The kernel stops at the first missing page, but only between the entries of the list.
+  // At an unreadable page, process_vm_readv returns only whole entries of the list, so the entries are small.
   constexpr size_t kPage = 4096;
   constexpr int kMostParts = 256;
   size_t done = 0;

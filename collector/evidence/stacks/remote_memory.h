@@ -26,7 +26,7 @@ class RemoteMemory {
 // refused, uses the recorder's helper in the process, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
-  // `helper` may be null, and must outlive it.
+  // `helper` may be null, and must outlive this object.
   explicit ProcessMemory(pid_t pid, const ProcessHelper* helper = nullptr) : pid_(pid), helper_(helper) {}
   bool Read(uint64_t address, void* out, size_t size) const override;
   // Reads as much as is readable from the start; returns -1 and sets errno if nothing is.

@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kMostSource = size_t{4} << 20;
 
-// Links in the path stay below the root. Linux before 5.6 cannot do that, so only files in this process's own root are
-// opened there.
+// Links in the path stay below the root. Linux before 5.6 cannot ensure this, so there the file is opened only if
+// `root` is this process's own root.
 UniqueFd OpenBelow(int root, const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   open_how how{};

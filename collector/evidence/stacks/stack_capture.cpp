@@ -197,7 +197,6 @@ class Capturer {
       if (!Stop(tid, &thread, &stopped)) return;
     }
     if (!stopped) {
-      // The call also shows whether these registers are readable at all.
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }
@@ -279,7 +278,7 @@ class Capturer {
     });
   }
 
-  // Copies from the stack pointer, including the used part below it, to the end of the mapping.
+  // Copies from the red zone below the stack pointer to the end of the mapping, at most most_stack bytes.
   void CopyStack(ThreadCapture* thread, int64_t begin) {
     constexpr uint64_t kRedZone = 128;
     const uint64_t sp = thread->registers[kStackPointerRegister];

@@ -42,7 +42,7 @@ struct CaptureOptions {
   size_t most_threads = 2048;
   size_t most_stack = 1 << 20;    // maximum per thread
   size_t most_total = 192 << 20;  // maximum for all threads together
-  // Releases a thread that has not stopped after this time; it runs until it stops.
+  // Gives up on a thread that has not stopped after this time. The thread is released when it stops.
   int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
@@ -63,8 +63,8 @@ struct Capture {
   int error = 0;                       // errno if ptrace was refused for the whole process, otherwise 0
 };
 
-// Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. However
-// the caller ends, the kernel releases all threads. Uses its own thread for that.
+// Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. Runs on a
+// thread of its own. When that thread ends, for whatever reason, the kernel releases all threads that it traces.
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options);
 
 }  // namespace lockstep

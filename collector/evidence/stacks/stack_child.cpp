@@ -154,9 +154,9 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   return python;
 }
 
-// Finds the interpreter's thread for this kernel thread. Uses the kernel's number if the interpreter stores it,
-// although after a fork that may be the parent's. Otherwise uses the thread's own structure, in which glibc stores the
-// number.
+// Finds the interpreter's thread for this kernel thread, first by the thread pointer. Otherwise by the kernel's thread
+// number: as the interpreter stores it (after a fork, that may be the parent's), or as glibc stores it in the thread's
+// structure.
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;

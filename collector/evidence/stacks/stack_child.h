@@ -21,7 +21,7 @@ struct StackChildOptions {
 };
 
 // Writes the results to `out` in steps (child_pipe.h): first states and Python stacks, then native stacks with function
-// names, then source lines. Returns the exit status.
+// names, then source lines, then hashes of Python files. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep

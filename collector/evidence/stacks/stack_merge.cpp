@@ -93,7 +93,8 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
   };
   for (const StackFrame& frame : native) {
     if (Evaluates(frame) && next < python.size()) {
-      // Frames of calls from Python to C match, too; a more informative name is kept.
+      // Calls from Python to C match OnlyLeads(), too. An innermost frame without a name stays, because nothing more
+      // precise is known.
       while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE && OnlyLeads(merged.back(), interpreter) &&
              (merged.size() > 1 || !merged.back().function().empty())) {
         merged.pop_back();

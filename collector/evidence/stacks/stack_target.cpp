@@ -1,5 +1,5 @@
-// A process with known stacks, for evidence_test: stack_target MODE [NUMBER]. Prints "ready" when it has reached its
-// final state.
+// A process with known stacks, for evidence_test: stack_target MODE [NUMBER]. Prints "ready" when its threads have
+// reached their places.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

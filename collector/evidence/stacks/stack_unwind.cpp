@@ -131,7 +131,7 @@ std::string WithoutTemplates(const std::string& name) {
   return out;
 }
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the common name.
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back".
 std::string ShortFunction(const std::string& symbol) {
   constexpr size_t kMost = 200;
   std::string name = symbol;
@@ -261,7 +261,7 @@ struct Unwinder::State {
     const std::string named = absl::StrCat("/proc/", pid, "/root", file->mapped.path);
     // The mapped file, which exists even after its name was removed. Only privileged processes may open it.
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
-    // If neither can be opened, tries the name as this process sees it, and compares the contents with the mapping.
+    // Last, tries the name as this process sees it. The file must start with the same bytes as the mapping.
     for (const std::string& path : {named, mapped, file->mapped.path}) {
       UniqueFd fd = OpenRegular(path);
       if (!fd.ok()) continue;
@@ -291,7 +291,7 @@ struct Unwinder::State {
       if (address < file->mapped.start || address >= file->mapped.end) continue;
       file->symbols.push_back({address, symbol.st_size, name});
     }
-    // If one address has several names, prefers a name with a size, then the first.
+    // NameOf() takes the last symbol of an address, so symbols with a size come last.
     std::stable_sort(file->symbols.begin(), file->symbols.end(), [](const SymbolEntry& a, const SymbolEntry& b) {
       return a.address != b.address ? a.address < b.address : (a.size != 0) < (b.size != 0);
     });

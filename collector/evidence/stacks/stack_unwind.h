@@ -20,7 +20,7 @@ class Unwinder {
  public:
   // Opens the code files, so that later calls only need to read. Symbols come from the files themselves and from
   // separate debug files below /usr/lib/debug of this host and of the process. `helper` may be null, and must outlive
-  // it.
+  // this object.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
@@ -38,7 +38,7 @@ class Unwinder {
   // Adds source file and line if DWARF has them. This can be slow.
   void AddLine(uint64_t pc);
 
-  // Returns the files of the described frames; StackFrame::module counts from 1.
+  // Returns the files of the described frames (StackFrame::module counts from 1), then other NCCL libraries.
   std::vector<StackModule> Modules() const;
   // Returns the address of a symbol in a mapped file; 0 if there is no such symbol.
   uint64_t Symbol(const MappedFile& file, const std::string& name);
