@@ -70,7 +70,7 @@ class DealerClient : public Client {
   std::vector<std::string> Endpoints() const;
   bool Open(const std::string& endpoint, size_t key, Link* link);
   void Close(Link* link);
-  // Returns false and the reason if the link is closed.
+  // Reads connection events. Returns false and the reason if the link has ended or was not established in time.
   bool Watch(Link* link, std::string* why);
   void Ping(Link* link);
   void AwaitPong();
@@ -87,8 +87,8 @@ class DealerClient : public Client {
   Wakeup wakeup_;
   std::vector<std::string> fallbacks_;
   Link main_, probe_;
-  size_t at_ = 0;         // index in Endpoints() x keys
-  size_t first_key_ = 0;  // index of the key that the first endpoint last accepted
+  size_t at_ = 0;         // current combination: index in Endpoints() times number of keys, plus index in keys_
+  size_t first_key_ = 0;  // index of the key for the next probe of the first endpoint
   int failures_ = 0;      // number since the last received message
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
   bool fresh_ = false;  // the connection is new and not reported yet
@@ -229,7 +229,7 @@ void DealerClient::Ping(Link* link) {
 }
 
 // Call before closing the connection. A TCP connection that is closed with unread input is reset, and the other side
-// may lose what was sent last. Its pong shows that it has read everything.
+// may lose the last messages. A pong shows that the other side has read all of them.
 void DealerClient::AwaitPong() {
   if (SendMessage(main_.socket, nullptr, Bare(Type::kPing)) != 0) return;
   const int64_t end = MonotonicNs() + int64_t{kCloseLingerMs} * 1'000'000;
@@ -252,7 +252,8 @@ void DealerClient::Failed(const std::string& why) {
   const std::vector<std::string> all = Endpoints();
   const size_t ways = all.size() * std::max<size_t>(keys_.size(), 1);
   at_ = (at_ + 1) % ways;
-  // Tries every combination once without delay, then with growing delays that differ between clients.
+  // Tries every combination of endpoint and key once without delay, then with growing delays that differ between
+  // clients.
   int64_t delay = 0;
   if (failures_ >= static_cast<int>(ways) || (was_up && ways == 1)) {
     const int doublings = std::min(failures_ - static_cast<int>(ways), 6);
@@ -270,7 +271,7 @@ void DealerClient::TryNext() {
   if (!Open(all[at_ / keys], at_ % keys, &main_)) next_try_ns_ = now_ + kSecond;
 }
 
-// While connected to a fallback: checks whether the first endpoint responds again.
+// While connected to a fallback: returns to the first endpoint once it responds again.
 void DealerClient::Probe() {
   const size_t keys = std::max<size_t>(keys_.size(), 1);
   if (probe_.socket == nullptr) {
@@ -301,7 +302,7 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
-  // Tells the remaining peers that this one has moved.
+  // Tells the fallback server that this client now uses another connection.
   if (main_.up && told_ && SendMessage(main_.socket, nullptr, Bare(Type::kBye)) == 0)
     SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
   Close(&main_);
@@ -384,7 +385,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Never uses an endpoint that this client would not have chosen itself, nor a socket on another machine.
+    // Skips endpoints that need other keys than this client has, and a remote server's local sockets.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

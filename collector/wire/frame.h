@@ -32,7 +32,7 @@ enum class Type : uint8_t {
   kClientReply = 12,
   kPing = 13,  // no body; answered with kPong
   kPong = 14,
-  kBye = 15,  // no body; from now on the peer uses another connection, so its data is not missing here
+  kBye = 15,  // no body; the peer continues on another connection, so its data is not missing
   kStacks = 16,
 };
 constexpr uint8_t kHighestType = 16;
@@ -56,8 +56,8 @@ struct Header {
 };
 
 std::string EncodeHeader(const Header& header);
-// Returns an error with the problem: kUnimplemented for types that this version does not know (ignore them: the peer is
-// newer), kInvalidArgument for everything else.
+// Returns an error with the problem: kUnimplemented for types and flags that this version does not know (ignore the
+// message: the peer is newer), kInvalidArgument for everything else.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
@@ -72,12 +72,12 @@ inline Message Bare(Type type) {
   return message;
 }
 
-// Compresses if that saves space. Fails if the message exceeds the limits.
+// Compresses the body if that saves at least an eighth. Fails if the message exceeds the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
-// The first message of a connection. Its host is empty.
+// Returns the first message of a connection, without a host.
 Hello MakeHello(Hello::Role role, uint64_t instance);
-// Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
-// even if the frame claims a larger size.
+// Parses the body into `message`; the caller chooses its type by header.type. Decompresses at most kMostBodyBytes.
+// Refuses bodies that would take more than kMostParsedBytes (shape.h) in memory.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire
