@@ -62,7 +62,7 @@ void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   nanosleep(&wait, nullptr);
 }
 
-// Returns this program's command with MODE for FOLDER.
+// Returns the command that runs this program with option `mode` on `folder`.
 std::vector<std::string> Self(const char* mode, const std::string& folder) {
   std::vector<std::string> words = OwnProgram("collector");
   words.insert(words.end(), {mode, folder});
@@ -78,7 +78,7 @@ std::string FromHere(const std::string& endpoint) {
   return endpoint;
 }
 
-// By default, only this user and root can connect.
+// Returns the endpoints to listen at. The default is a socket to which only this user and root can connect.
 absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>& named) {
   if (!named.empty()) return named;
   const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Returns a descriptor that becomes readable when a signal arrives that ends the process.
+// Blocks the signals that end this process. Returns a descriptor that becomes readable when such a signal arrives.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -373,8 +373,8 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // this and the following members are used only by the lane index_
-  absl::Status share_problem_;
+  std::unique_ptr<IncidentSharer> sharer_;  // after Start(), used only by the lane index_
+  absl::Status share_problem_;              // used only by the lane index_
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<VerdictHook> hook_;

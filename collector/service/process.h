@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-// Returns the exit status: 0 if SIGTERM or SIGINT ended it, 1 if it could not start.
+// Returns the exit status: 0 after SIGTERM, SIGINT or SIGHUP, 1 if it could not start. With the hidden options
+// --finalise and --index, only completes or indexes an incident's folder; then 1 means that this failed.
 int RunCollector(const CollectorOptions& options);
 
 }  // namespace lockstep

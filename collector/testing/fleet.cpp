@@ -427,7 +427,7 @@ void Fleet::DoWork() {
   }
 }
 
-// Does what the command's own process would do.
+// Like VerdictHook, reports each incident once and marks its folder.
 void Fleet::OnVerdict(const std::string&, const std::string& json, const std::string& folder) {
   const std::string mark = folder.empty() ? "" : ToldMark(folder);
   if (!mark.empty() && std::ifstream(mark).good()) return;

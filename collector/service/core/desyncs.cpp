@@ -16,7 +16,7 @@ constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, reques
 
 }  // namespace
 
-// The difference was seen again, so its incident counts.
+// Call when the difference is seen again: its incident is confirmed and reported.
 void Desyncs::Confirm(Job* job, const Desync& desync) {
   const auto name = job->desync_incidents.find(desync.comm);
   Gathering* incident = name == job->desync_incidents.end() ? nullptr : book_.Find(name->second);

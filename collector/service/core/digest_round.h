@@ -53,15 +53,15 @@ class DigestRound {
     // How long there has been no progress, as observed in the job; 0 to derive it from the digests.
     int64_t stalled_ns = 0;
   };
-  // Computes bundle, verdict and root from everything added so far. Nothing may be added afterwards.
+  // Computes bundle, verdict and root from all added messages. Add() may not be called afterwards.
   void Analyse(const Facts& facts);
   // Uses digests that an earlier collector process stored, instead of new ones.
   void Adopt(Bundle bundle);
   // Repeats the analysis with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
-  // Sets the detector's time without progress in an existing result.
+  // Raises the time without progress in an existing result to the detector's.
   void StoodStill(int64_t stalled_ns);
-  // Sets the folder in which users will find the ranks' files.
+  // Sets the folder in which users find the ranks' files.
   void LiesIn(const std::string& folder);
   // Adds newer samples of processes in the bundle, requested at `asked_ns`. They may arrive in any order: for each
   // rank, the one requested last counts. LookForRoot() uses them.

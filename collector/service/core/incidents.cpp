@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
-// Reads the evidence of an incident whose digests are lost.
+// Returns a round that has ranks but no digests, to collect the evidence of an incident with lost digests.
 std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {

@@ -25,7 +25,7 @@ void ToMessage(const Ranks& runs, RankSet* message) {
   }
 }
 
-// Returns the cause of the waits: the name of a communicator or, if it has none, the ranks at the root.
+// Returns the cause of the waits: the name or ID of a communicator or, if none is known, the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)

@@ -54,7 +54,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   EXPECT_FALSE(fleet.replies.back().error().empty());
 }
 
-// Relays report two generations. The older one has no running process.
+// Returns a relay's heartbeat for a generation of the job.
 Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();

@@ -47,7 +47,7 @@ void Rounds::OnDigest(const wire::Received& received) {
     entry->heard_ns = shared_.now;
   }
   if (entry == nullptr) return;
-  // The message contains the list of ranks, so a quick parse is enough here.
+  // Reads only the rank of each digest. A task decodes the rest.
   Ranks ranks;
   for (const std::string& packed : digest->ranks()) {
     const int32_t rank = RankOfDigest(packed);
@@ -280,8 +280,8 @@ void Rounds::Judge(Job* job, bool all_ranks) {
   }
 }
 
-// Returns whether an earlier process of this collector declared this hang. The job may have been stuck all the time,
-// and each user must be notified only once.
+// Returns whether an earlier process of this collector declared this hang, and forgets the earlier declaration. The job
+// may have been stuck all the time, and users must be notified only once.
 bool Rounds::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = incidents_.book().before.begin(); before != incidents_.book().before.end(); ++before) {

@@ -51,7 +51,7 @@ Message HelloOf(const std::string& host, uint64_t instance) {
   return *Encode(Type::kHello, hello);
 }
 
-// A simulated agent. It sends Hello, and its other messages after each Welcome.
+// A simulated agent. It sends a Hello on each new connection, and keeps all received messages.
 struct Agent {
   std::string host;
   uint64_t instance = 0;
