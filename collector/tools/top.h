@@ -23,15 +23,16 @@ class TopSession {
   void Step(int64_t mono_ns);
   bool heard() const { return heard_ns_ != 0; }  // whether at least one state has arrived
   int states() const { return states_; }         // number of states that have arrived
-  int64_t silent_ns(int64_t mono_ns) const;      // 0 if the collector answers
+  int64_t silent_ns(int64_t mono_ns) const;      // time without an answer; 0 for up to three seconds
 
   const std::vector<JobStatus>& jobs() const { return jobs_; }
   // NCCL calls per second of each job's busiest communicator, between its two newest states. Negative if unknown.
   const std::vector<double>& calls_a_second() const { return rates_; }
-  // Returns, once, the request that the collector last refused, and why.
+  // Returns the collector's last error, once; empty if there is none.
   std::string TakeError();
 
-  // These functions send a request, which replaces the previous one. lines() returns the answer when it has arrived.
+  // Each of these functions sends a request, which replaces the previous one. lines() returns the answer when it has
+  // arrived.
 
   // Requests the stacks of the ranks that the others wait for: those of the last incident, or fresh ones. With a
   // reader's key, fresh stacks are refused.
@@ -40,7 +41,7 @@ class TopSession {
   void Dump(const JobStatus& job);
   // The answer to the last request so far; it grows while a dump is in progress.
   const std::vector<std::string>& lines() const { return lines_; }
-  bool answered() const { return answered_; }
+  bool answered() const { return answered_; }  // whether the answer is complete
 
  private:
   void Ask(ClientRequest request, const JobStatus& job);

@@ -159,7 +159,7 @@ void AddRails(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   std::map<uint64_t, Part> rails;
   for (const HostStatus& host : job.hosts()) {
-    // No host has this many GPUs, so a larger set is not one host's.
+    // No host has more than 64 GPUs, so the ranks after these are not on one host.
     uint64_t place = 0;
     for (const int32_t rank : Ranks::FromOrNone(host.ranks()).List(64)) {
       Part& rail = rails[place++];

@@ -20,7 +20,7 @@ using lockstep::ClientRequest;
 using lockstep::wire::Received;
 using lockstep::wire::Server;
 
-// Returns one answer of FOLDER: status, dump, rank or stacks.
+// Reads an answer file: status, dump, rank or stacks. Returns false if the file is missing or invalid.
 bool Read(const std::string& path, ClientReply* reply) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -22,8 +22,8 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
 // A histogram of durations in 4 % steps, for medians and percentiles of any number of values.
 class Durations {
  public:
-  // Adds nanoseconds from the index. 0 is below its resolution of one microsecond and counts as half of one. Negative
-  // values are ignored.
+  // Adds nanoseconds from the index, which has a resolution of one microsecond: 0 counts as 500 ns. Ignores negative
+  // values.
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
   // `q` is 0 to 1. Returns -1 if there are no durations.

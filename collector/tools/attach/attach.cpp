@@ -119,8 +119,8 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
 
 std::string DumpPath(int32_t rank) { return absl::StrCat(kTorch, "/torch_rank_", rank); }
 
-// Returns the real times of the dumps, by rank. `served` has dumps from the debug server for other ranks, without call
-// sites.
+// Adds the ranks' dumps to *texts, and returns their real times by rank. For ranks without a file, uses the dumps of
+// the debug server in `served`, which have no call sites.
 std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::map<int32_t, std::string> served,
                                     Texts* texts) {
   std::map<int32_t, int64_t> taken;
@@ -197,7 +197,7 @@ Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   std::map<int32_t, Rank*> by_rank;
   for (Rank& rank : bundle.ranks) {
     by_rank[rank.rank] = &rank;
-    // A dump's own time is known only while its newest call is recent.
+    // The loader sets a dump's time only if its newest call is recent.
     if (const auto at = seen.dumped.find(rank.rank); at != seen.dumped.end() && !rank.set_back)
       rank.captured_ns = std::max(rank.captured_ns, at->second);
   }
@@ -276,7 +276,7 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
                      folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }
   Seen seen;
-  // Program output cannot be redacted, so it is left out if redaction is requested.
+  // Program output cannot be redacted, so it is not read if redaction is requested.
   const bool texts_wanted = options.redact == RedactLevel::kNo;
   if (texts_wanted) AddLogs(job, pids, &seen.texts);
   TorchDumpReader torch(job, options.ask_torch, kTorchLimit);
@@ -418,7 +418,7 @@ std::string NameOfJob(const AttachOptions& options) {
   return !options.job.empty() ? options.job : !options.slurm.empty() ? options.slurm : "attached";
 }
 
-// Delivers what others have seen, or reports why there is nothing.
+// Delivers a bundle from other hosts, or prints its error.
 int DeliverFrom(absl::StatusOr<Bundle> bundle, const std::string& folder,
                 const std::function<void(const Verdict&)>& more) {
   if (!bundle.ok()) {
@@ -494,7 +494,7 @@ int AttachHere(const AttachOptions& options) {
 int Attach(const AttachOptions& options) {
   // Each target has its own limit.
   if (options.agents || !options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
-  // If the kernel holds a process's memory lock forever, reading the process's /proc entries never returns.
+  // Examines the job in a child: if a process's memory lock is never released, reading its /proc entries never returns.
   const pid_t child = fork();
   if (child < 0) {
     Say(absl::StrCat("cannot start a process: ", strerror(errno)));

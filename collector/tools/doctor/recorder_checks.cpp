@@ -57,7 +57,7 @@ std::string Existing(std::string path) {
   return path;
 }
 
-// Returns all known variables, to report unknown ones.
+// Returns the names of all environment variables of Lockstep.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
     auto* names = new std::set<std::string>;
@@ -99,13 +99,13 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// Returns where probes may create a folder: next to the rings.
+// Returns a writable folder for the probes' rings: the folder for rings, or its nearest existing parent.
 std::string ProbeParent(const Environment& environment) {
   const std::string parent = RingFolder(environment);
   return access(parent.c_str(), W_OK) == 0 ? parent : Existing(std::filesystem::path(parent).parent_path().string());
 }
 
-// Reads the only ring below the folder, if there is one.
+// Reads the only ring below the folder. Returns false if there is none (*error is empty), or if it cannot be read.
 bool ReadOnlyRing(const std::string& folder, ring::Snapshot* snapshot, std::string* error) {
   std::error_code ignored;
   for (auto it = std::filesystem::recursive_directory_iterator(folder, ignored);
