@@ -103,7 +103,7 @@ void Agent::ReadDigest(Ring* ring) {
   options.digest_only = true;
   ring::Snapshot digest;
   if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error))
-    return;  // the recorder may still be creating the ring, so the next Sample() tries again
+    return;  // the recorder may still be creating the ring; Sample() tries again
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
@@ -214,7 +214,7 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
       ring->sampler.Forget(&process);
       ring->look.Forget(&process);
     }
-    // Taking stacks stops the process for a moment, so state 't' may not be its own.
+    // Reading stacks stops the process for a moment.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }

@@ -45,10 +45,10 @@ class Agent {
 
   // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
-  // Reads the state letter of every live process. For slots in `still` (ascending), also reads CPU, I/O and wait
-  // channel; CPU and I/O are differences from a sample at least a second older. Forgets the samples of other slots.
+  // Reads the state letter of every live process, and for slots in `still` (ascending) CPU, I/O and wait channel. CPU
+  // and I/O are differences from a sample at least a second older. Forgets the samples of other slots.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
-  // Returns the monotonic time since which samples have shown the process idle; 0 if they have not (ProcessSampler).
+  // Returns since when (monotonic) samples have seen the process idle; 0 if they have not.
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
   // Gathers stacks and other evidence (evidence.h) of these processes in the background.
   void Inspect(const std::vector<int32_t>& slots);
@@ -66,8 +66,7 @@ class Agent {
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
   int32_t SlotOf(const std::string& path) const;  // `path`: the ring's file; -1 if unknown
 
-  // Returns the data of every readable ring: the whole ring with the operations saved by Keep(), or the digest with
-  // operations in flight.
+  // Returns every readable ring: whole, with the operations saved by Keep(), or as a digest with operations in flight.
   std::vector<RingInput> Collect(bool whole);
   // Reads these whole rings now. Every later Collect(true) adds their operations, even if overwritten since.
   void Keep(const std::vector<int32_t>& slots);

@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// Returns the ring of process `pid` with one marked stream. Sets `marks` to the file offset of the stream's markers.
+// Returns a ring of process `pid` with one marked stream, and the file offset of its markers in *marks.
 std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
   constexpr uint64_t kBytes = 64 << 10;
   std::vector<unsigned char> bytes(kBytes, 0);

@@ -32,8 +32,8 @@ struct JoinOptions {
 // Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
-  // Starts the agent, which finds its keys like `lockstep agent`. Finds the keys for reading verdicts like
-  // `lockstep top`. If that fails, returns OK, but this process does not show the collector's verdicts.
+  // Starts the agent, which finds its keys like `lockstep agent`. Reads verdicts with keys found like `lockstep top`;
+  // without such keys, returns OK but shows no verdicts.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
 
@@ -44,8 +44,8 @@ class Join {
   // Returns whether the collector reported the job as hung, and not as moving since.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // Call when the job has ended. After an abnormal end (`badly`), waits up to 90 seconds for the collector's complete
-  // incident; otherwise about two seconds. Then ends the agent.
+  // Call when the job has ended. Waits two seconds; after an abnormal end (`badly`) up to 90 seconds for a complete
+  // incident. Then ends the agent.
   void Finish(bool badly);
 
  private:
@@ -60,7 +60,7 @@ class Join {
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
   int64_t asked_ns_ = 0;
   bool known_ = false;  // a request has listed communicators of this job, so answers are about this job
-  std::string told_;    // folder of the incident with the last printed verdict
+  std::string told_;    // the incident whose verdict was printed
   VerdictKind verdict_ = VERDICT_UNSPECIFIED;
 };
 

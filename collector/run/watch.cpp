@@ -28,7 +28,7 @@ namespace {
 constexpr int64_t kShortTick = 100 * kMs;
 constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
-// Ticks are spaced so that sampling takes about 1/kCostShare of a core, but never by more than kLongestTick.
+// Sampling takes about 1/kCostShare of a core, or more if kLongestTick limits the time between ticks.
 constexpr int64_t kCostShare = 100;
 // Slightly longer than the minimum interval between two samples of a process, so that each judgment has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
@@ -38,8 +38,7 @@ constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kEvidenceWait = 2000 * kMs;
 // Maximum number of decisions per episode that are kept for the incident folder.
 constexpr size_t kMostDecisions = 1000;
-// Number of rolling hashes kept per communicator. Rings are read one after another, so members are seen at different
-// sequence numbers.
+// Number of rolling hashes kept per communicator, because members are read at different sequence numbers.
 constexpr size_t kHashPoints = 1024;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
@@ -138,7 +137,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       inputs.push_back(std::move(input));
     }
   }
-  // The wait does not explain exits of processes that started after it (a later generation).
+  // The wait does not explain exits of a later generation.
   const int64_t follow = detector_.ends_follow_ns();
   std::vector<Process*> waited, others;
   for (RingInput& input : inputs) {
@@ -156,7 +155,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   gathered.bundle.stalled_ns = stalled_ns;
   for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
   if (whole) {
-    // When users read the incident, the rings are gone, so paths name the incident's file for the host.
+    // The rings will be gone, so paths name the incident's file for the host.
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
   }

@@ -61,7 +61,7 @@ class Watch {
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // Call when this program or the user starts to end the job: later exits are consequences.
+  // Call when this program or the user starts to end the job.
   void Ending(int64_t now);
 
   // Returns whether a hang was declared and the job has not recovered.
@@ -69,8 +69,8 @@ class Watch {
   // Returns the last declared verdict; VERDICT_UNSPECIFIED if there is none.
   VerdictKind declared() const { return declared_; }
 
-  // Call once at the end of the job. If no hang was declared, prints the final message and stores an incident if
-  // needed. `unrecorded` is the reason to print if there are no rings.
+  // Call once at the end of the job. If nothing was declared, prints the final message, and stores an incident if
+  // needed. `unrecorded`: why there are no rings.
   void Finish(const std::string& unrecorded);
 
  private:
@@ -80,8 +80,7 @@ class Watch {
     std::map<int32_t, int32_t> slots;  // slot of each rank's ring
     std::string folder;                // the folder for the report; empty for digests only
   };
-  // Reads whole rings or only digests, and analyzes them. `stalled`: the whole job has made no progress for
-  // `stalled_ns`.
+  // Reads and analyzes whole rings or digests. `stalled`: the job has made no progress for `stalled_ns`.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
   // Adds the results of later samples to the processes of the bundle.
@@ -118,15 +117,14 @@ class Watch {
   std::string host_;
   int64_t next_tick_ = 0;
   int64_t next_judgement_ = 0, next_sample_ = 0;
-  // Set if digests showed a hang, but whole rings showed a different root or limit. Replaces digests until any rank
-  // makes progress.
+  // Set if whole rings did not confirm the digests' hang. Replaces digests until a rank makes progress.
   std::optional<Gathered> whole_;
   int64_t whole_progress_ = 0;  // LastProgress when whole_ was read
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
   std::vector<int32_t> slots_;  // slots in the last scan
-  SharedIncidents shared_;      // declared before indexes_, which adds files to shared incidents
+  SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
   bool late_told_ = false, cause_told_ = false;
   int64_t late_since_ = 0;

@@ -53,8 +53,8 @@ constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
 constexpr int64_t kIndexLimit = 300 * kSecond;
 
-// Waking up for each of a thousand small messages a second costs more than reading them. If few arrived at a time,
-// waits until kGather after the last read. If many arrived, reads at once, because a peer's queue is short.
+// If few messages arrived, waits until kGather after the last read, because waking up for each message costs more than
+// reading it. If many arrived, reads at once, because a peer's queue is short.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   const int64_t left = read_ns + kGather - MonotonicNs();
   if (server.revents == 0 || taken >= kFew || left <= 0) return;
@@ -78,7 +78,7 @@ std::string FromHere(const std::string& endpoint) {
   return endpoint;
 }
 
-// Returns the endpoints to listen at. The default is a socket to which only this user and root can connect.
+// Returns the endpoints; the default is a socket to which only this user and root can connect.
 absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>& named) {
   if (!named.empty()) return named;
   const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Blocks the signals that end this process. Returns a descriptor that becomes readable when such a signal arrives.
+// Returns a descriptor that becomes readable when a signal arrives that ends the process.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -373,8 +373,8 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // after Start(), used only by the lane index_
-  absl::Status share_problem_;              // used only by the lane index_
+  std::unique_ptr<IncidentSharer> sharer_;  // like share_problem_, used only by the lane index_
+  absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<VerdictHook> hook_;

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Returns the exit status: 0 after SIGTERM, SIGINT or SIGHUP, 1 if it could not start. With the hidden options
-// --finalise and --index, only completes or indexes an incident's folder; then 1 means that this failed.
+// Returns the exit status: 0 after SIGTERM, SIGINT or SIGHUP, 1 if it could not start. With --finalise or --index, only
+// completes or indexes an incident.
 int RunCollector(const CollectorOptions& options);
 
 }  // namespace lockstep

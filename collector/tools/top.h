@@ -23,7 +23,7 @@ class TopSession {
   void Step(int64_t mono_ns);
   bool heard() const { return heard_ns_ != 0; }  // whether at least one state has arrived
   int states() const { return states_; }         // number of states that have arrived
-  int64_t silent_ns(int64_t mono_ns) const;      // time without an answer; 0 for up to three seconds
+  int64_t silent_ns(int64_t mono_ns) const;      // 0 if the collector answers
 
   const std::vector<JobStatus>& jobs() const { return jobs_; }
   // NCCL calls per second of each job's busiest communicator, between its two newest states. Negative if unknown.
@@ -31,8 +31,7 @@ class TopSession {
   // Returns the collector's last error, once; empty if there is none.
   std::string TakeError();
 
-  // Each of these functions sends a request, which replaces the previous one. lines() returns the answer when it has
-  // arrived.
+  // The next functions send a request, which replaces the previous one. lines() returns the answer.
 
   // Requests the stacks of the ranks that the others wait for: those of the last incident, or fresh ones. With a
   // reader's key, fresh stacks are refused.

@@ -19,11 +19,11 @@ void Add(Lines* lines, TopStyle style, std::string text);
 
 TopStyle StateStyle(const std::string& state);
 
-// Returns the ranks that other ranks wait for. If there are none and the job moves, returns the ranks that the last
-// verdict found slow. nullopt if unknown.
+// Returns the ranks that other ranks wait for; if the job moves, the ranks that the last verdict found slow. nullopt if
+// unknown.
 std::optional<Ranks> SlowestRanks(const JobStatus& job);
 std::string SlowestText(const JobStatus& job);
-// Calls a second, or "unknown".
+// Returns the number, or "unknown".
 std::string RateText(double calls_a_second);
 // Adds the first line of the last verdict, if there is one.
 void AddVerdict(const JobStatus& job, Lines* lines);

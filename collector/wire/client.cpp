@@ -70,7 +70,7 @@ class DealerClient : public Client {
   std::vector<std::string> Endpoints() const;
   bool Open(const std::string& endpoint, size_t key, Link* link);
   void Close(Link* link);
-  // Reads connection events. Returns false and the reason if the link has ended or was not established in time.
+  // Returns false and the reason if the link has ended, or was not established in time.
   bool Watch(Link* link, std::string* why);
   void Ping(Link* link);
   void AwaitPong();
@@ -87,7 +87,7 @@ class DealerClient : public Client {
   Wakeup wakeup_;
   std::vector<std::string> fallbacks_;
   Link main_, probe_;
-  size_t at_ = 0;         // current combination: index in Endpoints() times number of keys, plus index in keys_
+  size_t at_ = 0;         // index of the combination of endpoint and key
   size_t first_key_ = 0;  // index of the key for the next probe of the first endpoint
   int failures_ = 0;      // number since the last received message
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
@@ -228,8 +228,8 @@ void DealerClient::Ping(Link* link) {
   wakeup_.WakeIfReadable(link->socket);
 }
 
-// Call before closing the connection. A TCP connection that is closed with unread input is reset, and the other side
-// may lose the last messages. A pong shows that the other side has read all of them.
+// Call before closing the connection. Closing a TCP connection with unread input resets it, and the other side may lose
+// the last messages. A pong shows that it has read them.
 void DealerClient::AwaitPong() {
   if (SendMessage(main_.socket, nullptr, Bare(Type::kPing)) != 0) return;
   const int64_t end = MonotonicNs() + int64_t{kCloseLingerMs} * 1'000'000;
@@ -252,8 +252,7 @@ void DealerClient::Failed(const std::string& why) {
   const std::vector<std::string> all = Endpoints();
   const size_t ways = all.size() * std::max<size_t>(keys_.size(), 1);
   at_ = (at_ + 1) % ways;
-  // Tries every combination of endpoint and key once without delay, then with growing delays that differ between
-  // clients.
+  // Tries every combination once without delay, then with growing delays that differ between clients.
   int64_t delay = 0;
   if (failures_ >= static_cast<int>(ways) || (was_up && ways == 1)) {
     const int doublings = std::min(failures_ - static_cast<int>(ways), 6);
@@ -385,7 +384,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Skips endpoints that need other keys than this client has, and a remote server's local sockets.
+    // Skips endpoints for which this client has no keys, and local sockets of a remote server.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

@@ -56,8 +56,8 @@ struct Header {
 };
 
 std::string EncodeHeader(const Header& header);
-// Returns an error with the problem: kUnimplemented for types and flags that this version does not know (ignore the
-// message: the peer is newer), kInvalidArgument for everything else.
+// Errors: kUnimplemented for unknown types and flags (ignore the message: the peer is newer), kInvalidArgument for
+// everything else.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
@@ -76,8 +76,8 @@ inline Message Bare(Type type) {
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
 // Returns the first message of a connection, without a host.
 Hello MakeHello(Hello::Role role, uint64_t instance);
-// Parses the body into `message`; the caller chooses its type by header.type. Decompresses at most kMostBodyBytes.
-// Refuses bodies that would take more than kMostParsedBytes (shape.h) in memory.
+// Parses the body into `message`; the caller chooses its type by header.type. Refuses bodies over kMostBodyBytes, and
+// messages over kMostParsedBytes (shape.h).
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire

@@ -112,7 +112,7 @@ void Gate::Run() {
   }
 }
 
-// The parts of a request (ZeroMQ RFC 27): version, request id, domain, address, identity, mechanism, credentials.
+// Parts of a request (ZeroMQ RFC 27): version, request ID, domain, address, identity, mechanism, credentials.
 void Gate::Answer() {
   const std::vector<std::string> request = ReceiveParts(zap_);
   if (request.size() < 2) return;

@@ -1,5 +1,5 @@
-// Access control of a server: answers libzmq's authentication requests (ZAP) and counts handshakes. Uses its own
-// thread, so a busy server delays no connection.
+// Access control of a server: answers libzmq's authentication requests (ZAP) and counts handshakes. Has its own thread,
+// so a busy server delays no connection.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,12 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // Creates the only gate of `context`. `folder` has the admitted public keys; if empty, everyone is admitted. The keys
-  // are read again within a second after files are added or removed. Connections of a removed key lose their rights
-  // then. An invalid file leaves the keys unchanged, and is reported once. Call before the server's socket is bound.
+  // One per `context`. `folder` has the admitted public keys; if empty, everyone is admitted. A second after files were
+  // added or removed, the keys are read again, and connections of a removed key lose their rights. An invalid file
+  // leaves the keys unchanged, and is reported once.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
-  // Starts the thread, which also counts handshakes on the server's socket. Call before the socket is bound.
+  // Starts the thread, and counts handshakes on this socket. Call before the socket is bound.
   absl::Status Monitor(void* socket);
   // Call before the context ends.
   void Stop();

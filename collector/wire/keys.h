@@ -11,8 +11,7 @@
 
 namespace lockstep::wire {
 
-// The rights of a key's holder; kNone for an unknown key. Roles share no rights: for example, an agent cannot request a
-// dump, and a reader can change nothing.
+// The rights of a key's holder; kNone for an unknown key. An agent cannot send requests; a reader can change nothing.
 enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
 
 const char* RoleName(Role role);
@@ -28,12 +27,11 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role);
 // Writes NAME.key (0600, with the secret) and NAME.pub into `folder`, which is created (0700) with missing parents.
 // Never overwrites.
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
-// Refuses secret files that belong to a user other than this one or root, or whose mode gives group or others any
-// access.
+// Refuses files of users other than this one and root, and files with any permission for group or others.
 absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);
 absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path);
-// Reads the *.pub files of a folder (at most 65,536) and returns the role of each public key. Returns an error that
-// names the file if a file is invalid, or repeats a key with another role.
+// Returns the role of each public key in a folder's *.pub files (at most 65,536). If a file is invalid, or repeats a
+// key with another role, returns an error with its name.
 absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder);
 
 // How a program connects or listens, from options and environment.
@@ -46,15 +44,15 @@ struct Security {
   std::string known_keys;  // for servers: folder of the admitted public keys
 };
 
-// Returns the public keys that `server_key` names. Returns an error if there is none, or if a file's role is not
-// collector or relay.
+// Returns the public keys in `server_key`; an error if there is none, or if a file has another role than collector or
+// relay.
 absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
-// True for a socket in this host's file system, which answers only its own user and root. False for a port on loopback,
-// because every user on the machine can reach it.
+// True for ipc:// and inproc://: such sockets answer only their own user and root. False for a port on loopback, which
+// every user on the machine can reach.
 bool IsLocal(const std::string& endpoint);
-// Checks the endpoint's form and the keys for it. Without `insecure` or keys, only a local socket is allowed.
-// `insecure` and keys exclude each other. The error names the missing key and how to create it.
+// Checks the endpoint and its keys. Without keys, only a local socket is allowed, unless `insecure` is set. The error
+// names the missing key and how to create it.
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
 
 }  // namespace lockstep::wire

@@ -11,8 +11,8 @@
 
 namespace lockstep::wire {
 
-// A descriptor for poll. It is readable if one of the added sockets may have a message, or if Wake was called since the
-// last Sleep. One thread owns this object.
+// A descriptor for poll, readable if an added socket may have a message, or if Wake was called since the last Sleep.
+// One thread owns it.
 class Wakeup {
  public:
   Wakeup();
@@ -24,8 +24,7 @@ class Wakeup {
   void Remove(void* socket);  // call before closing the socket
   void Wake();
   void Sleep();
-  // Calls Wake if the socket has a message. libzmq's descriptor only reports changes, and any call on the socket may
-  // consume a change.
+  // libzmq's descriptor only reports changes, and any call on the socket may consume one. So this checks for messages.
   void WakeIfReadable(void* socket);
 
  private:
@@ -36,7 +35,7 @@ class Wakeup {
 
 bool SetInt(void* socket, int option, int value);
 bool SetString(void* socket, int option, const std::string& value);
-// Sets the limits, keepalive and linger that server and client share. The queue lengths are in messages.
+// Sets the limits, keepalive and linger that server and client share. Queue sizes are in messages.
 bool SetBounds(void* socket, int send_queue, int receive_queue);
 
 // The parts of one message. `identity` is the sender's routing ID, if requested. Unexpected further parts are counted
@@ -44,11 +43,11 @@ bool SetBounds(void* socket, int send_queue, int receive_queue);
 struct Incoming {
   std::string identity, header, body;
   std::string user;  // the public key that the gate approved; empty without CURVE
-  int parts = 0;     // number of parts after the identity
+  int parts = 0;     // after the identity
 };
 // Never blocks. Returns false if no message is waiting.
 bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming);
-// Never blocks. `identity` is the receiver's routing ID; null for a socket with one peer. Returns 0 or an errno.
+// Never blocks. `identity`: the receiver, for a ROUTER; otherwise null. Returns 0 or an errno.
 int SendMessage(void* socket, const std::string* identity, const Message& message);
 
 }  // namespace lockstep::wire

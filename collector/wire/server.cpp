@@ -246,8 +246,7 @@ absl::Status RouterServer::Start() {
   return absl::OkStatus();
 }
 
-// Locks the endpoint's path. Without a lock, libzmq would replace the socket file of another process that listens
-// there.
+// Locks the path, because libzmq would replace the socket file of another process that listens there.
 absl::Status RouterServer::Reserve(const std::string& endpoint) {
   const std::string path = absl::StrCat(endpoint.substr(strlen("ipc://")), ".lock");
   // Abstract names are not in the file system, and the kernel refuses taken ones.

@@ -14,10 +14,10 @@
 
 namespace lockstep::wire {
 
-// Totals since the start. Each is also a metric.
+// Totals since the start.
 struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
-  uint64_t handshakes_failed = 0;  // peers that did not use ZMTP, or not this server's security mechanism
+  uint64_t handshakes_failed = 0;  // peers without ZMTP, or with another security mechanism
   uint64_t flooded = 0;            // messages dropped because one peer sent more than its share
   uint64_t shed_heartbeats = 0;    // heartbeats dropped because the receiver was too slow; digests are never dropped
   uint64_t shed_chunks = 0;        // chunks dropped before their acknowledgment; they are sent again
@@ -27,8 +27,8 @@ struct ServerCounters {
 struct ServerOptions {
   std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0 means any free port), ipc://PATH
   Security security;
-  // The sustained rate of messages and (uncompressed) bytes per connection. Bursts may use four seconds' worth at once.
-  // A relay, which sends for many hosts, may send 64 times as many messages and 16 times as many bytes.
+  // The sustained rate of messages and (uncompressed) bytes per connection, with bursts of four seconds' worth. A relay
+  // may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
   // Maximum number of waiting heartbeats; beyond it, the oldest are dropped.
   size_t most_waiting_heartbeats = 65536;
@@ -39,16 +39,16 @@ struct ServerOptions {
 };
 
 // A received message. A peer's first message is always its Hello. The server drops forbidden messages: only agents and
-// relays report, and only operators and readers send requests. It refuses a reader's requests for a dump or an
-// examination, and it answers pings. Only a relay's messages have a route.
+// relays report, only operators and readers send requests, and readers request no dump or examination. It answers pings
+// itself. Only a relay's messages have a route.
 struct Received {
   uint64_t peer = 0;        // this connection, for Send; never reused
   Role role = Role::kNone;  // from the peer's key, never kCollector; with --insecure, from the peer's Hello
   Message message;
 };
 
-// One thread owns the server, and must call Receive at least every two seconds. Peers try another server if their pings
-// are not answered for five seconds.
+// One thread owns it, and must call Receive at least every two seconds: peers leave a server that does not answer pings
+// for five seconds.
 class Server {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Bind(const ServerOptions& options);

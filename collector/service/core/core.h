@@ -1,7 +1,7 @@
-// The collector's decisions, as a state machine: jobs and their generations, what is late, which ranks are asked for
-// what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or clock. Its
-// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test can simulate
-// hours in a second. docs/architecture.md describes the order of messages.
+// The collector's decisions, as a state machine: tracks jobs, finds late ranks, requests data from hosts, and decides
+// when to print a verdict and when an incident is complete. It has no threads, sockets, files or clock. Its owner
+// passes in received messages and the time, sends messages for it, and does its slow work. docs/architecture.md
+// describes the order of messages.
 #pragma once
 
 #include <cstdint>

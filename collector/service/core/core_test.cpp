@@ -142,7 +142,6 @@ TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksDelayTheEvidenceOnlyBriefly) 
   EXPECT_LT(fleet.now - from, 8 * kSecond);
 }
 
-// `lockstep top` shows fresh stacks only to a user who may stop a process.
 TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();

@@ -256,8 +256,7 @@ void DigestRound::LookForRoot() {
   root_.as_of_ns = now_ns_;
 }
 
-// Extends the rank's ages to the time of the newest sample. Heartbeats would show new progress of a rank that was not
-// sampled again, but not new CPU use.
+// Extends the rank's ages to the time of the newest sample.
 RankMotion DigestRound::MotionOfRank(int32_t rank) const {
   const auto found = motion_.find(rank);
   if (found == motion_.end()) return {};

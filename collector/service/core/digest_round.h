@@ -2,8 +2,8 @@
 // facts about its root that the detector needs. Does no I/O: one thread of the collector runs it while another
 // continues to receive. Used by one thread at a time.
 //
-// The ages in an answer were true at an unknown moment between request and answer, so they count from the request. An
-// age that would extend the time without activity counts from the receipt, because no other data could contradict it.
+// The ages in an answer were measured between request and receipt. Progress ages count from the request, because
+// heartbeats would show newer progress. Other ages count from the receipt, so they are never too high.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace lockstep {
 
-// Returns the rank of a packed RankDigest without parsing the rest; -1 if it is not one.
+// Returns the rank of a packed RankDigest without parsing the rest; -1 if it is invalid.
 int32_t RankOfDigest(const std::string& packed);
 
 // Missing data, for the verdict's list of unknowns.

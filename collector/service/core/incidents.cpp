@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
-// Returns a round that has ranks but no digests, to collect the evidence of an incident with lost digests.
+// Returns a round without digests, to collect the evidence of an incident with lost digests.
 std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {
@@ -261,8 +261,7 @@ void Incidents::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it passed the verdict to the command, so the command is run
-                // now.
+                // An earlier collector process ended before it ran the command.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   book_.TellProgram(gathering);

@@ -133,9 +133,9 @@ struct Job {
 
 // Equal for jobs with the same user, name, step and restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// How a job's name matches a name from a user or a tool. Such names are "train", "train/0/1" or "train/step/1", each
-// optionally with a suffix like "#2" at the end or after the first part. kThis: with the right suffix. kSame: exact,
-// without a suffix. kAlike: only the job's first part, or an empty name.
+// How a job matches a name from a user: "train", "train/0/1" or "train/step/1", optionally with a suffix like "#2" at
+// the end or after the first part. kThis: equal with the suffix. kSame: equal without a suffix. kAlike: only the first
+// part is given, or nothing.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);

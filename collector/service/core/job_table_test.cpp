@@ -47,7 +47,6 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   request.set_kind(ClientRequest::STATUS);
   fleet.Ask(1, wire::Role::kReader, request);
   EXPECT_EQ(fleet.replies.back().jobs_size(), 3);
-  // A dump of an unknown job is refused.
   request.set_kind(ClientRequest::DUMP);
   request.set_job("nothing");
   fleet.Ask(1, wire::Role::kOperator, request);
@@ -74,7 +73,6 @@ Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, co
   return beat;
 }
 
-// Returns a relay that has connected.
 FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   FleetAgent relay;
   relay.host = absl::StrCat("relay", number);
@@ -281,7 +279,6 @@ TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that ended before this collector started is over, regardless of its last numbers.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

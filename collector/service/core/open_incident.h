@@ -1,5 +1,4 @@
-// An incident while it is being gathered: the open requests, and the state that a restarted collector needs to
-// continue.
+// An incident that is being gathered: open requests, and the state with which a restarted collector continues.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct DesyncFacts {
   std::string where;       // `text` without the names of ranks
 };
 
-// The state that is stored as ".gathering.json" in the folder until the incident is complete.
+// Stored as ".gathering.json" in the folder until the incident is complete.
 struct IncidentState {
   std::string redacted;  // level from RedactionOf(); not stored with the state
   std::string name, folder;
@@ -52,8 +51,8 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// Returns the states of all incomplete incidents in `out`. Appends unreadable states to *problems. Removes unfinished
-// files of incidents without a state.
+// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes unfinished files
+// of incidents without a state.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
 // Returns the path of the mark file, which exists if the command of --on-verdict was started for the incident in this
 // folder.
@@ -69,9 +68,8 @@ struct DeclaredBefore {
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
-  // Returns whether `verdict` is about this hang. `since_real_ns`: last progress before the new hang. If it precedes
-  // this hang's capture, it is the same hang, even if whole rings gave another verdict than digests. Otherwise, the
-  // first findings must match.
+  // Returns whether `verdict` is about this hang: nothing has moved since its capture (`since_real_ns` is the time of
+  // the last progress), or the first findings are equal.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
 // Returns the declared hangs and desyncs among the `most` newest incidents in `out`.
@@ -122,8 +120,8 @@ struct Gathering {
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// Adds a finding from a desync's hashes in first place. If the analysis has a more exact finding about the same
-// communicator and fewer of the same ranks, moves that finding to first place instead, with the hashes as evidence.
+// Puts a finding from the desync's hashes first. If the analysis has a more exact finding (same communicator, fewer of
+// the same ranks), puts that one first, with the hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // Functions for an incident's files. All errors name the file.
@@ -139,8 +137,8 @@ absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const
 // Writes every rank of the round into one file, "digests.lsd": the data for an analysis until the hosts' own files
 // arrive. With `evidence_alone`, writes only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
-// Loads the folder, analyzes the files in it and rewrites verdict, report and manifest. Call it in a separate process,
-// because the files came from the network.
+// Analyzes the folder's files and rewrites verdict, report and manifest. Call it in a separate process, because the
+// files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
 // Reads and removes the results of FinaliseFolder, and removes the state.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);

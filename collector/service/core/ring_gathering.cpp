@@ -169,7 +169,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() &&
         shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
-      gathering.done = true;  // ranks on hosts that were unknown; such hosts have sent rings, and no more data arrives
+      gathering.done = true;  // ranks on unknown hosts; some have sent rings, and nothing more arrives
       --left;
       continue;
     }

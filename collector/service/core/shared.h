@@ -25,14 +25,14 @@ struct CoreOptions {
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;  // maximum size of all incidents that this process gathers, in bytes
-  // A job is not judged while members of its communicators are unknown, until this long after this process first heard
-  // of it. After a restart, agents report one by one, so the others would seem to be missing.
+  // For this long after its first message, a job is not judged while members of its communicators are unknown. After a
+  // restart, agents report one by one, so the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
-  int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
-  // A round of digests ends when all have arrived. After the first limit, it ends once nothing has arrived during the
-  // second limit (or a quarter of the time so far). The request to the missing hosts must also have been repeated. It
-  // ends after the third limit at the latest.
+  int64_t silent_after_ns = 5'000'000'000;    // time without a message after which an agent or relay is silent
+  int64_t forget_after_ns = 600'000'000'000;  // time without a message after which a job is forgotten
+  // A round of digests ends when all have arrived, or after the third limit. It ends earlier if the first limit has
+  // passed, missing hosts were asked again, and nothing has arrived during the second limit (or a quarter of the time
+  // so far).
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;           // time limit for all evidence of an incident
   size_t fresh_ranks = 16;                        // maximum number of ranks whose stacks are taken when a user asks
@@ -65,7 +65,6 @@ class CoreActions {
   // Returns the connections of agents and relays.
   virtual std::vector<uint64_t> Reporters() const = 0;
   virtual void Work(CoreTask task) = 0;
-  // Writes a line to the log.
   virtual void Say(const std::string& line) = 0;
   // Prints a verdict in the form of verdict.txt.
   virtual void Print(const std::string& block) = 0;

@@ -68,8 +68,8 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// Sets *ours to this relay's identity for the child's job `said`. If it is still unknown, keeps the message in early_
-// and returns false.
+// Sets *ours to this relay's identity for the child's job `said`. If it is unknown, holds the message and returns
+// false.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
@@ -98,7 +98,7 @@ void Relay::TakeEarly(uint64_t peer) {
   }
 }
 
-// Call when the child no longer reports the job. If no other child does, reports upstream that the job is over.
+// The child no longer reports the job. If no other child does, reports upstream that the job is over.
 void Relay::Leave(Child* child, const std::string& said) {
   const auto entry = child->jobs.find(said);
   if (entry == child->jobs.end()) return;

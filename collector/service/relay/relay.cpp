@@ -414,7 +414,7 @@ void Relay::Distribute(const wire::Message& message) {
   }
 }
 
-// Sends an examination to all children, because no agent has reported its job. Reports upstream how many were asked.
+// No agent has reported the job to examine, so this asks all children, and reports their number upstream.
 void Relay::DistributeToAll(const wire::Message& message, const CollectRequest& request) {
   HostEvidence asked;
   asked.set_host(options_.host);

@@ -1,8 +1,8 @@
 // A relay connects agents (or other relays) to the collector, so the collector's connections and messages do not grow
 // with the number of hosts. It forwards digests, evidence, chunks and process exits, and adds the token of their
-// connection to the route. Answers follow the route back, so the relay does not store routes. It merges its children's
-// heartbeats, late reports and stacks. It stores no files: after it dies, the children report everything again, because
-// their next Welcome contains a different instance.
+// connection to the route, which answers follow back. It merges its children's heartbeats, late reports and stacks. It
+// stores no files: after it dies, the children report everything again, because their next Welcome contains a different
+// instance.
 #pragma once
 
 #include <cstdint>

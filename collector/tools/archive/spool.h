@@ -1,5 +1,5 @@
-// A folder in which the rows of incidents wait for the server, one file per incident. A file is complete or does not
-// exist, even after a kill. Any number of processes may share the folder.
+// A folder in which incidents wait as rows for the server. A file has one incident, and is complete or missing. Any
+// number of processes may share the folder.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct Answer {
   std::vector<bool> numeric;                   // one entry per column
 };
 
-// One thread uses this object. Errors are those of Http: Unavailable and DeadlineExceeded are temporary.
+// One thread uses this object. Errors are those of Http.
 class Store {
  public:
   explicit Store(Http* http) : http_(http) {}

@@ -231,8 +231,8 @@ std::vector<ExitRecord> Exits(const Bundle& bundle) {
   return exits;
 }
 
-// NCCL's RAS uses a line protocol. Since 2.28.7 it can answer in JSON, which lists every rank. Older versions refuse
-// the format and answer in text.
+// NCCL's RAS uses a line protocol. Since 2.28.7 it answers in JSON, which lists every rank; older versions answer in
+// text.
 std::string QueryRas(int port) {
   constexpr size_t kMostAnswer = 64 << 20;
   std::string answer = QueryLocal(port, "timeout 2\nset format json\nverbose status\n", kMostAnswer, kRasLimit);
@@ -494,7 +494,7 @@ int AttachHere(const AttachOptions& options) {
 int Attach(const AttachOptions& options) {
   // Each target has its own limit.
   if (options.agents || !options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
-  // Examines the job in a child: if a process's memory lock is never released, reading its /proc entries never returns.
+  // Works in a child, because reading /proc entries never returns if a process's memory lock is never released.
   const pid_t child = fork();
   if (child < 0) {
     Say(absl::StrCat("cannot start a process: ", strerror(errno)));

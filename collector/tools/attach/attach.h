@@ -1,4 +1,4 @@
-// `lockstep attach`: examines a running job without the recorder, and names the rank that other ranks wait for.
+// `lockstep attach`: examines a running job without the recorder, and names the rank that stops it.
 #pragma once
 
 #include <sys/types.h>

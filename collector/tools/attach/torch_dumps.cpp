@@ -129,7 +129,7 @@ std::vector<std::string> DefaultPrefixes(pid_t pid) {
           "/tmp/nccl_trace_rank_"};
 }
 
-// Finds the rank's pipe and the possible paths of its dump. Needs permission to read the process's /proc entries.
+// Finds the paths of the rank's pipe and dumps. Needs permission to read the process's /proc entries.
 Place PlaceOf(const RankProcess& rank, bool ask) {
   Place place;
   place.pid = rank.pid;
@@ -145,7 +145,7 @@ Place PlaceOf(const RankProcess& rank, bool ask) {
   for (const char* name : kPrefixes) {
     if (std::string prefix = Variable(rank.pid, name); !prefix.empty()) prefixes.push_back(std::move(prefix));
   }
-  // Other jobs of the user also write to the default paths, but a file that changes on request belongs to this job.
+  // Other jobs also write to the default paths, but a file that changes on request belongs to this job.
   if (prefixes.empty() && ask) prefixes = DefaultPrefixes(rank.pid);
   for (const std::string& prefix : prefixes) {
     std::string path = absl::StrCat(prefix, rank.rank);
@@ -303,7 +303,7 @@ void LookForDumps(const FoundJob& job, bool ask, int64_t wait_ns, int to) {
 
 TorchDumpReader::TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns)
     : job_(job), ask_(ask), wait_ns_(wait_ns), deadline_ns_(MonotonicNs() + wait_ns + kSpare) {
-  // If this program numbered the ranks, their real numbers, which are in file names, are unknown.
+  // If this program numbered the ranks, the numbers in the file names are unknown.
   if (!job.numbered) child_.emplace([this](int to) { LookForDumps(job_, ask_, wait_ns_, to); });
 }
 
@@ -327,7 +327,6 @@ TorchDumps TorchDumpReader::Take() {
   });
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
-    // A file written at a different time than the newest one shows another state of the job.
     int64_t newest = 0;
     for (const TorchDump& dump : found.dumps) newest = std::max(newest, dump.written_ns);
     std::erase_if(found.dumps, [&](const TorchDump& dump) {

@@ -39,8 +39,8 @@ class TorchDumpReader {
   // while there is only one thread. `job` must outlive the reader.
   TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns);
 
-  // Reads the child's output until it ends, or until the time limit. Another thread may call this. Until it is called,
-  // the child may block.
+  // Reads the child's output until it ends or the time is over. Another thread may call this. A child without a reader
+  // blocks.
   TorchDumps Take();
 
  private:

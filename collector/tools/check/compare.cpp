@@ -130,8 +130,8 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
   }
 }
 
-// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. `unmatched`: ranks with
-// sends or receives without a counterpart. For other ranks, differences in sends and receives are no fault.
+// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. Differences in sends and
+// receives count only for `unmatched`: ranks with sends or receives without a counterpart.
 void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std::vector<Fault>* faults) {
   using Type = Divergence::Type;
   const auto name_of = [](const Divergence& d) {

@@ -105,7 +105,7 @@ class Cycle {
   };
   struct Part {
     uint32_t program = 0, front = 0;
-    bool behind = false;  // the call is behind the front of its queue, so the rank did not reach the call
+    bool behind = false;  // the call is behind this front
   };
 
   void Place(uint32_t p) {

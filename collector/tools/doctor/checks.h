@@ -17,8 +17,7 @@ namespace lockstep::doctor {
 // `problem` is the error with which the doctor itself read them; OK if there was none.
 std::vector<Check> ConfigurationChecks(const absl::Status& problem);
 
-// recorder_checks.cpp: whether recording works: the library, a probe process that calls NCCL under it, the ring that it
-// leaves, the real NCCL.
+// recorder_checks.cpp: whether recording works, with a probe process and with the real NCCL.
 
 struct ProbePlaces {
   std::string program;  // the probe
@@ -44,7 +43,7 @@ std::vector<std::string> FindNccl(const Environment& environment);
 // host_checks.cpp: what Lockstep can see on this host: GPUs, other processes, the kernel's log, limits, containers.
 
 Check CudaCheck();
-// Attaches to a child of this process, and reports which permissions are needed to read other processes' stacks.
+// Attaches to a child of this process, and reports which permissions other processes' stacks need.
 Check PtraceCheck();
 Check NamespaceCheck();
 // Checks the memory limit of this process's cgroup, which includes rings.
