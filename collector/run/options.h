@@ -16,7 +16,7 @@ struct RunOptions {
       collector;    // endpoint of the collector that detects hangs and stores incidents; empty if this process does
   std::string out;  // incident folder; empty: a new name is used, and only for an incident
   bool kill_on_hang = false;
-  std::string gpu;        // LOCKSTEP_GPU; empty for the user's value, or for "watch" if that is unset
+  std::string gpu;        // LOCKSTEP_GPU; empty: the variable's value, or "watch" if it is unset
   bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0 if not given

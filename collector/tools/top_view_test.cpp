@@ -301,7 +301,6 @@ TEST(TopViewTest, ReportsASilentCollectorAndAnEmptyList) {
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }
 
-// Lines of a stack tree are not joined.
 TEST(TopViewTest, OnlyReportsAreWrappedAgain) {
   TopState state;
   state.text = {"rank 1736", "  read", "    main",

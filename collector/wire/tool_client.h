@@ -35,7 +35,7 @@ void FindKeys(const std::vector<std::string>& endpoints, const std::vector<std::
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
-  std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or a file's path
+  std::string found;  // for messages: the possible sources of a given address, or the path of a runtime file
 };
 // Without a given key, looks for operator.key, then reader.key. NotFound lists the places searched and what to do.
 // Other errors: the collector answers only another user, a file is not trusted, or a key is missing or has another

@@ -1,6 +1,5 @@
-// Turns digests of a job's ranks into a verdict: builds a bundle from the hosts' messages, analyzes it, and derives the
-// facts about its root that the detector needs. Does no I/O: one thread of the collector runs it while another
-// continues to receive. Used by one thread at a time.
+// Turns digests of a job's ranks into a verdict: builds a bundle from the hosts' messages, analyzes it, and finds the
+// root for the detector. Does no I/O. One thread at a time uses it, while another thread of the collector receives.
 //
 // The ages in an answer were measured between request and receipt. Progress ages count from the request, because
 // heartbeats would show newer progress. Other ages count from the receipt, so they are never too high.
@@ -29,7 +28,7 @@ int32_t RankOfDigest(const std::string& packed);
 
 // Missing data, for the verdict's list of unknowns.
 struct DigestHole {
-  std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
+  std::string text;       // "the agent of node7 has been silent for 12 s: .."
   std::string host;       // empty if there are several
   Ranks ranks;            // empty if unknown
   int64_t silent_ns = 0;  // how long the host's agent has been silent
@@ -75,8 +74,8 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Returns the ranks from which to request evidence, at most this many: the culprits, their neighbors in the chain,
-  // and one rank of each class of victims.
+  // Returns at most `most` ranks from which to request evidence: the culprits, their neighbors in the chain, and one
+  // rank of each class of victims.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
   // Returns the ranks from which to request only merged stacks: at most `most` further ranks of all classes of victims,
   // without `others`.

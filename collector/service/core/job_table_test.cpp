@@ -207,7 +207,7 @@ TEST_F(CoreJobsTest, RestartsAreSeparateGenerations) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-// Relays that report only the next generation do not count as silent about the previous one. None of its ranks is late.
+// Relays that report only the next generation are not silent about the previous one: none of its ranks is late.
 TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

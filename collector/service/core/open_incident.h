@@ -127,8 +127,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 // Functions for an incident's files. All errors name the file.
 absl::Status MakeIncidentFolder(const std::string& folder);
 absl::Status WriteState(const IncidentState& state);
-// Writes verdict and manifest. Unless `whole` (nothing more is awaited), first writes the state. `missing`: missing
-// data or hosts, for the manifest.
+// Writes verdict and manifest. Unless `whole`, writes the state first. `missing`: data or hosts, for the manifest.
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing);
 // Writes "stacks.json".

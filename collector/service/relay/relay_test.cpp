@@ -402,7 +402,7 @@ TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   EXPECT_EQ(asked(*b), 0u);
   EXPECT_EQ(asked(*both), 0u);
 
-  // Late ranks and exits are reported with the relay's number.
+  // Late ranks and exits get the relay's number.
   LateReport late;
   *late.mutable_job() = JobOf();
   late.set_communicator(0xb1);

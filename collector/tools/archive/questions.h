@@ -25,14 +25,13 @@ absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArgum
 std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 
-// Returns the query for a verdict's question (analyzer/report/before.h), and its answer: {"before": [..]} or
-// {"error": ".."}. `cluster` limits the count to one cluster, because host names are unique only within a cluster;
-// empty for all.
+// Return the query for a verdict's question (analyzer/report/before.h), and its answer: {"before": [..]} or
+// {"error": ".."}. `cluster` limits the count to one cluster, because host names are unique only there; empty for all.
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 
-// Returns the query for the best bus bandwidth of a verdict's operations, sizes and scales in earlier incidents, and
-// its answer: {"best": [..]}.
+// Return the query for the best bus bandwidth of a verdict's operations, sizes and scales in earlier incidents, and its
+// answer: {"best": [..]}.
 absl::StatusOr<std::string> BestStatement(const std::string& question);
 std::string BestAnswer(const absl::StatusOr<Answer>& answer);
 

@@ -119,8 +119,8 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
 
 std::string DumpPath(int32_t rank) { return absl::StrCat(kTorch, "/torch_rank_", rank); }
 
-// Adds the ranks' dumps to *texts, and returns their real times by rank. For ranks without a file, uses the dumps of
-// the debug server in `served`, which have no call sites.
+// Adds the ranks' dumps to *texts and returns their real times by rank. For ranks without a file, uses the debug
+// server's dumps in `served`, which have no call sites.
 std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::map<int32_t, std::string> served,
                                     Texts* texts) {
   std::map<int32_t, int64_t> taken;

@@ -15,7 +15,7 @@ struct LogTail {
 };
 
 // Returns the last lines of each process's standard output and error, if these are regular files that the process's
-// user may read: 256 KiB of each file, 32 MiB in total. Reads them in a ReadingChild, so there must be only one thread.
+// user may read. Reads 256 KiB of each file, 32 MiB in total, in a ReadingChild, so there must be only one thread.
 // Keeps the data that arrived within `limit_ns`.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 

@@ -194,8 +194,8 @@ void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
   }
 }
 
-// Adds ranks without records in a job that failed: gloo aborts a process whose call does not match the others, and such
-// a process cannot write a dump. Its last call is unknown, so the call of another rank is shown.
+// Adds ranks without records in a job that failed. gloo aborts a process if its call does not match, and an aborted
+// process writes no dump. Its last call is unknown, so the call of another rank is shown.
 void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
   std::set<int32_t> silent;
   for (const Communicator& comm : bundle.comms) silent.insert(comm.members.begin(), comm.members.end());

@@ -18,7 +18,7 @@ struct CallAt {
 };
 
 struct Fault {
-  std::string kind;  // "SKIPPED_CALL", or the kind of the verdict's finding if the fault stopped the job
+  std::string kind;  // such as "SKIPPED_CALL"; the kind of the verdict's finding if the fault stopped the job
   std::vector<int32_t> ranks;
   std::string text;  // one sentence
   std::vector<CallAt> calls;
