@@ -23,7 +23,7 @@ struct RunOptions {
   bool quiet = false;
   bool tell = true;                       // print the verdict and the incident's folder
   RedactLevel redact = RedactLevel::kNo;  // redaction of everything that is written
-  // The group whose members may read incidents, a name or a number; empty if there is none.
+  // Name or number of the group that may read incidents; empty if there is none.
   std::string group;
   std::string on_verdict;  // shell command; empty if there is none
   int64_t on_verdict_ns = 60'000'000'000;

@@ -30,7 +30,7 @@ constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
 // Sampling takes about 1/kCostShare of a core, or more if kLongestTick limits the time between ticks.
 constexpr int64_t kCostShare = 100;
-// Slightly longer than the minimum interval between two samples of a process, so that each judgment has new samples.
+// Slightly longer than the minimum interval between two samples of a process, so each judgment has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 // Processes without progress for this long are sampled.
 constexpr int64_t kSampleAfter = 1500 * kMs;

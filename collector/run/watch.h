@@ -35,7 +35,7 @@ struct WatchOptions {
   bool launcher = false;   // the command itself starts the ranks
   bool quiet = false;
   bool tell = true;            // print the verdict and the incident's folder
-  std::optional<gid_t> group;  // the group whose members may read incidents
+  std::optional<gid_t> group;  // the group that may read incidents
   HookOptions hook;            // for --on-verdict; unused without a command
 };
 

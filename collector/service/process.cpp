@@ -141,7 +141,7 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // Runs a separate process, because the files came from the network, and so that its memory is freed.
+    // Runs a separate process, because the files came from the network, and to free the memory.
     absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
@@ -302,7 +302,7 @@ class CollectorProcess : public CoreActions {
         [](int64_t) {});
   }
 
-  // Runs on the lane that creates indexes, so that no incident is removed while its index is being created.
+  // Runs on the lane that creates indexes, so no incident is removed while its index is being created.
   void Retain(int64_t now) {
     RetentionRequest request;
     request.limits = {options_.given.Age("keep"), options_.given.Bytes("keep-bytes")};

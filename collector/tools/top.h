@@ -33,8 +33,8 @@ class TopSession {
 
   // The next functions send a request, which replaces the previous one. lines() returns the answer.
 
-  // Requests the stacks of the ranks that the others wait for: those of the last incident, or fresh ones. With a
-  // reader's key, fresh stacks are refused.
+  // Requests stacks of the ranks that other ranks wait for: from the last incident, or fresh ones. With a reader's key,
+  // fresh stacks are refused.
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);

@@ -184,7 +184,7 @@ void AddStages(const JobStatus& job, Lines* lines) {
   }
 }
 
-// Returns the communicator whose oldest incomplete operation explains the job's state; null if none is late.
+// Returns the late communicator that explains the job's state: the root, otherwise the oldest. Null if none is late.
 const CommunicatorStatus* Oldest(const JobStatus& job) {
   const CommunicatorStatus* oldest = nullptr;
   for (const CommunicatorStatus& comm : job.communicators()) {

@@ -65,7 +65,7 @@ int Once(TopSession* session, wire::Client* client, bool json) {
     Wait(client, false);
   }
   const std::string why = client->last_error();
-  // Without a connection there is no endpoint; `why` lists those that were tried.
+  // Without a connection there is no endpoint; `why` has the endpoint that was tried last.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
   fprintf(stderr,
           "lockstep top: no response%s in 10 s%s%s\nA single host needs no collector: start `lockstep agent --alone` "

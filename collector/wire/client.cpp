@@ -120,7 +120,7 @@ absl::Status DealerClient::Start() {
   now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
-  // An endpoint for which no socket can be created will never work.
+  // If no socket can be created for an endpoint, the endpoint will never work.
   if (main_.socket == nullptr) return absl::InvalidArgumentError(error_);
   return absl::OkStatus();
 }
@@ -316,7 +316,7 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
-  // Time in which this process itself did not run does not count, because messages from that time are still unread.
+  // Does not count time in which this process did not run, because messages from that time are still unread.
   if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();

@@ -411,7 +411,7 @@ std::optional<Received> RouterServer::Receive() {
     urgent_bytes_ -= urgent_.front().message.body.size();
     return take(&urgent_);
   }
-  // Chunks and heartbeats alternate, so that neither delays the other.
+  // One chunk follows sixteen heartbeats, so neither delays the other.
   if (!chunks_.empty() && (heartbeats_.empty() || heartbeats_given_ >= kHeartbeatsPerChunk)) {
     heartbeats_given_ = 0;
     chunk_bytes_ -= chunks_.front().message.body.size();

@@ -582,7 +582,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_EQ(status.agents(), 4u);
   EXPECT_EQ(status.state(), "moving");
   EXPECT_EQ(status.communicators_total(), 13u);
-  // One line for each kind of group (tp, dp, pp), whose members are all in one state, and one for the world.
+  // All communicators of one kind (tp, dp, pp) are in one state and become one line; the world is another line.
   EXPECT_LE(status.communicators_size(), 4);
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(5);

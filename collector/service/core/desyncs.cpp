@@ -73,7 +73,7 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
     state.hosts[host] = here;
     left.Subtract(here);
   }
-  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays, whose hosts' names are still unknown
+  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays; the names of their hosts are still unknown
   Verdict verdict;
   AddDesync(state.desync, &verdict);
   *incident->incident.mutable_verdict() = verdict;

@@ -62,8 +62,8 @@ class DigestRound {
   void StoodStill(int64_t stalled_ns);
   // Sets the folder in which users find the ranks' files.
   void LiesIn(const std::string& folder);
-  // Adds newer samples of processes in the bundle, requested at `asked_ns`. They may arrive in any order: for each
-  // rank, the one requested last counts. LookForRoot() uses them.
+  // Adds newer samples of processes in the bundle, requested at `asked_ns`. Samples may arrive in any order: for each
+  // rank, the sample requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
   // Recomputes root() from newer samples, in time linear in the number of ranks.
   void LookForRoot();

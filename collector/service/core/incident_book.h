@@ -33,7 +33,7 @@ class IncidentBook {
                std::function<void(Gathering*)> done);
   // Logs each text once per incident.
   void SayOnce(Gathering* incident, const std::string& text);
-  // Sends the incident to the clients that requested it (`done`: for the last time), and to those that watch the job.
+  // Sends the incident to clients that requested it (`done`: for the last time), and to clients that watch the job.
   void Tell(Gathering* incident, const std::string& progress, bool done);
   // Runs the command of --on-verdict for a declared hang or a confirmed desync. Call once the verdict includes the
   // evidence. A mark in the folder prevents a second run.

@@ -198,7 +198,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   if (job.last_incident != nullptr) {
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
-    // Links are measured only from complete records, so these values come from the last analysis of such records.
+    // Links are measured only from complete records, so these values come from the last incident.
     for (const Finding& finding : incident->verdict().findings()) {
       if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }

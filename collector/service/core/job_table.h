@@ -57,7 +57,7 @@ class JobTable {
   // Runs `run` as a task and then `done` on the core's thread, unless the core or the job is gone.
   void WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done);
 
-  // Call this after a time in which the process did not run, so that no sender counts as silent for that time.
+  // Call after a time in which this process did not run: no sender counts as silent for that time.
   void Rebase();
   // Finds silent senders, and jobs that are over. Call once a second.
   void LookForSilence();

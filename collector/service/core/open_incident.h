@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-// A silent desync whose rings are gathered while the job continues.
+// A silent desync. Its rings are gathered while the job continues.
 struct DesyncFacts {
   std::string text;  // empty: the incident is not a desync
   uint64_t comm = 0, seq = 0;
@@ -42,7 +42,7 @@ struct IncidentState {
   bool evidence_done = false;                             // whether the verdict with evidence has been written
   std::string people;                                     // name of the job as users see it
   std::map<std::string, Ranks> hosts;
-  std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
+  std::map<std::string, Ranks> evidence;  // ranks that send all evidence
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
   DesyncFacts desync;
   int64_t stalled_ns = 0;
@@ -102,7 +102,7 @@ struct Gathering {
   bool resumed = false;  // an earlier process of the collector began this incident
   // The earlier process was killed before it stored the digests, so `round` only collects evidence and is not analyzed.
   bool without_digests = false;
-  std::set<std::string> whole;         // hosts whose complete rings were on disk before they were requested
+  std::set<std::string> whole;         // hosts with complete rings on disk before the rings were requested
   std::shared_ptr<DigestRound> round;  // null once the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
       std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane

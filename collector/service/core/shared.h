@@ -30,9 +30,8 @@ struct CoreOptions {
   int64_t gather_after_ns = 10'000'000'000;
   int64_t silent_after_ns = 5'000'000'000;    // time without a message after which an agent or relay is silent
   int64_t forget_after_ns = 600'000'000'000;  // time without a message after which a job is forgotten
-  // A round of digests ends when all have arrived, or after the third limit. It ends earlier if the first limit has
-  // passed, missing hosts were asked again, and nothing has arrived during the second limit (or a quarter of the time
-  // so far).
+  // A round of digests ends when all have arrived, or after the third limit. After the first limit, it ends if missing
+  // hosts were asked again and nothing arrived during the second limit (or a quarter of the time so far).
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;           // time limit for all evidence of an incident
   size_t fresh_ranks = 16;                        // maximum number of ranks whose stacks are taken when a user asks

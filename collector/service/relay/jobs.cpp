@@ -21,7 +21,7 @@ std::string ChildKey(uint32_t number, uint32_t life) { return absl::StrCat(numbe
 
 }  // namespace
 
-// Finds the child's job among those with the same name. A child that was assigned to the wrong job is asked to report
+// Finds the child's job among jobs with the same name. Asks children that were assigned to the wrong job to report
 // everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];

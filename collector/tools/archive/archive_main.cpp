@@ -203,7 +203,7 @@ class Sender {
     return absl::OkStatus();
   }
 
-  // Repeats the work with growing pauses while the server is unreachable, for as long as the options allow.
+  // Repeats the work with growing pauses while the server is unreachable, for at most the time in the options.
   template <typename Work>
   absl::Status Try(const Work& work) {
     std::chrono::duration<double> pause(0.1);

@@ -36,7 +36,7 @@ struct Group {
   std::string clock;
 };
 
-// Totals over the hosts of an incident. Durations are those on the GPU; if not measured, those of the calls.
+// Totals over the hosts of an incident. Durations are measured on the GPU or, if unknown, in the calls.
 struct Total {
   uint64_t operations = 0;
   std::vector<int64_t> medians_ns;

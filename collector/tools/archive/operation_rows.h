@@ -14,8 +14,8 @@ struct OperationFacts {
       comm_hosts;  // only communicators with a measured bandwidth, by identity; at most 32 hosts each
 };
 
-// Processes one host at a time, so that memory use does not grow with the job. Durations become histograms with 4 %
-// steps. A missing or damaged index adds a note and no rows.
+// Processes one host at a time, so memory use does not grow with the job. Durations become histograms with 4 % steps. A
+// missing or damaged index adds a note and no rows.
 absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
                                OperationFacts* facts, std::string* notes);
 

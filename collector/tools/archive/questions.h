@@ -15,7 +15,7 @@ struct QueryArguments {
   std::string host, place, job, cluster;
 };
 
-// Names and purposes, such as "culprits": "Hosts and lines of code that ..", ordered by name.
+// Returns names and purposes, such as "culprits": "Hosts and lines of code that ..", ordered by name.
 std::vector<std::pair<std::string, std::string>> ReadyQueries();
 // Returns the statement with its {arguments} filled in. NotFound lists the existing queries.
 absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments);

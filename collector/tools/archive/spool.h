@@ -1,4 +1,4 @@
-// A folder in which incidents wait as rows for the server. A file has one incident, and is complete or missing. Any
+// A folder with one file per incident, which has the rows for the server. Files are complete or do not exist. Any
 // number of processes may share the folder.
 #pragma once
 

@@ -191,7 +191,7 @@ Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   }
   // Missing texts, or texts without calls, are not an error.
   if (absl::StatusOr<Bundle> told = LoadPaths(paths); !paths.empty() && told.ok()) bundle = *std::move(told);
-  // The job's output need not show anything.
+  // It is normal that the job's output has no messages of NCCL.
   std::erase_if(bundle.problems, [](const Problem& problem) { return problem.like == kNothingInLog; });
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
@@ -313,7 +313,7 @@ IncidentFacts FactsOf(const Bundle& bundle) {
   return facts;
 }
 
-// Writes the dump of this host's ranks to standard output, to be merged with those of other hosts.
+// Writes the dump of this host's ranks to standard output, where `lockstep attach --hosts` reads it.
 int Stream(const AttachOptions& options, const FoundJob& job) {
   const ScratchFolder scratch("lockstep-attach");
   Seen seen = LookAt(options, job);

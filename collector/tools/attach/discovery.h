@@ -33,12 +33,12 @@ struct FoundJob {
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
   bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
-  std::vector<EndedRank> ended;    // ranks whose processes ended
+  std::vector<EndedRank> ended;    // ranks without a running process
 };
 
 struct Discovery {
   std::vector<FoundJob> jobs;  // sorted by name
-  size_t unreadable = 0;       // number of other users' processes whose environment this process may not read
+  size_t unreadable = 0;       // number of processes with an environment that this process may not read
 };
 
 // Treats `pids` as one job. If `pids` is empty, looks at all processes except this one and its ancestors. `proc` is the

@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kApart =
-    2 * kSecond;  // minimum time between the two samples of stacks, and between those of CPU and I/O
+    2 * kSecond;  // minimum time between the two samples of stacks, and between the two of CPU and I/O
 constexpr int kPollMs = 20;
 
 struct Looked {

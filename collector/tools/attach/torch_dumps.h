@@ -26,8 +26,8 @@ struct TorchDumps {
 };
 
 // PyTorch's watchdog reads the pipe TORCH_NCCL_DEBUG_INFO_PIPE_FILE + rank + ".pipe" about once a second. If a byte
-// arrives, it writes a dump to TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) + rank. The variables
-// are those at the process's start, and the paths are as the process sees them.
+// arrives, it writes a dump to TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) + rank. The variables'
+// values at the process's start count. Paths are as the process sees them.
 //
 // A child process opens the files with the permissions of the job's user. It follows no link at the end of a path, and
 // no link out of the process's root. It writes only to pipes of that user, and reads only complete regular files of

@@ -34,7 +34,7 @@ void Forward(int signal) {
   if (g_job > 0 && signal != SIGINT) kill(g_job, signal);
 }
 
-// Returns the job's processes: those below the keeper, which is the only child of `lockstep run` that starts processes.
+// Returns the processes below the keeper, which is the only child of `lockstep run` that starts processes.
 std::vector<pid_t> JobProcesses(pid_t run, const ProcessTree& tree) {
   std::vector<pid_t> found = tree.Below(run);
   std::erase_if(found, [&](pid_t pid) {

@@ -123,7 +123,7 @@ Environment ProbeEnvironment(Environment environment, const std::string& library
   SetVariable(&environment, "LOCKSTEP_GPU", "off");
   SetVariable(&environment, "RANK", "0");
   SetVariable(&environment, "WORLD_SIZE", "1");
-  // Hides all GPUs, so that the probe uses none.
+  // Hides all GPUs from the probe.
   SetVariable(&environment, "CUDA_VISIBLE_DEVICES", "");
   return environment;
 }
