@@ -21,7 +21,7 @@ namespace lockstep {
 
 struct JoinOptions {
   std::string collector;    // endpoint
-  std::string ring_folder;  // the job's folder
+  std::string ring_folder;  // the job's folder for rings
   std::string job;          // as in LOCKSTEP_JOB
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;

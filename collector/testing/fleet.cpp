@@ -247,7 +247,7 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
     Say(agent, wire::Type::kEvidence, evidence);
     evidence.set_last(true);
     Say(agent, wire::Type::kEvidence, evidence);
-    Say(agent, wire::Type::kEvidence, evidence);  // counts once
+    Say(agent, wire::Type::kEvidence, evidence);  // sent twice, counts once
   }
   if (request.phase() == CollectRequest::EVIDENCE && agent->answers_evidence) {
     HostEvidence evidence;

@@ -37,11 +37,11 @@ enum class Type : uint8_t {
 };
 constexpr uint8_t kHighestType = 16;
 constexpr uint8_t kProtocol = 1;
-constexpr uint8_t kCompressed = 1;                   // flag
+constexpr uint8_t kCompressed = 1;                   // flag: the body is compressed
 constexpr size_t kMostHops = 8;                      // maximum number of relays that a message may pass
-constexpr size_t kMostWireBytes = size_t{4} << 20;   // size of a sent body
-constexpr size_t kMostBodyBytes = size_t{16} << 20;  // size of a body after decompression
-constexpr size_t kMostChunkBytes = size_t{1} << 20;  // file content in a chunk
+constexpr size_t kMostWireBytes = size_t{4} << 20;   // maximum size of a body as sent
+constexpr size_t kMostBodyBytes = size_t{16} << 20;  // maximum size of a body after decompression
+constexpr size_t kMostChunkBytes = size_t{1} << 20;  // maximum file content in a chunk
 constexpr size_t kCompressFrom = 1024;               // bytes; smaller bodies are sent uncompressed
 
 // On the wire, little-endian: magic "LKSP", protocol, type, flags, hops, raw bytes (u32), then `hops` tokens (u64).
@@ -62,7 +62,7 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
   Header header;
-  std::string body;  // as sent
+  std::string body;  // as sent, perhaps compressed
 };
 
 // A message without a body: a ping, a pong or a bye.

@@ -398,7 +398,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
                          ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Returns a heartbeat with the hash of one rank at one sequence number, in one communicator on two hosts.
+// Returns an agent's heartbeat with a hash at one sequence number of a communicator on two hosts.
 Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();

@@ -49,7 +49,7 @@ void Incidents::Make(Job* job, const Decision* decision) {
   state.stalled_ns = job->round->bundle().known_stalled ? std::max<int64_t>(job->round->bundle().stalled_ns, 1) : 0;
   if (decision != nullptr) {
     state.stalled_ns = std::max<int64_t>(state.stalled_ns, std::max<int64_t>(decision->age_ns, 1));
-    job->round->StoodStill(state.stalled_ns);  // no task of the round is running
+    job->round->StoodStill(state.stalled_ns);  // safe, because no task of the round is running
   }
   job->round->LiesIn(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;

@@ -49,7 +49,7 @@ struct PeerInfo {
 struct JobHost {
   Address address;
   bool direct = false;  // heartbeats come directly from the host's agent, not through a relay
-  uint32_t child = 0;   // number for the merged progress; only if direct
+  uint32_t child = 0;   // identifies the host in the merged progress; 0 unless direct
   uint32_t life = 0;    // JobIdentity.life: the agent's number for jobs with the same name
   int64_t heard_ns = 0;
   bool silent = false;
@@ -149,8 +149,8 @@ struct JobState {
 JobState StateOf(const Job& job);
 // Fills in the job as users see it in `lockstep top` ("7 of 8 ranks"). Communicators in the same state become one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// These fill in parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
-// pipeline's name.
+// Fill in parts of the status: communicators, oldest first; ranks by pipeline stage, if a communicator has a pipeline's
+// name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);
 // Adds lines about one communicator, or one rank, to the reply.

@@ -268,7 +268,7 @@ absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
 
 absl::Status MakeIncidentFolder(const std::string& folder) {
   if (const size_t slash = folder.rfind('/'); slash != std::string::npos && slash > 0)
-    MakeFolder(folder.substr(0, slash)).IgnoreError();  // a failure shows below
+    MakeFolder(folder.substr(0, slash)).IgnoreError();  // if this fails, mkdir fails, too
   if (mkdir(folder.c_str(), 0700) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", strerror(errno)));
   }

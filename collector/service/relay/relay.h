@@ -78,7 +78,7 @@ class Relay {
   };
   struct Child {
     uint64_t peer = 0;
-    uint32_t number = 0;  // for the merged progress
+    uint32_t number = 0;  // identifies the child in the merged progress
     uint64_t instance = 0;
     std::string host;
     int64_t heard_ns = 0;
