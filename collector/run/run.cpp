@@ -108,7 +108,7 @@ class Run {
   }
 
  private:
-  // Returns 0, or the exit status for invalid arguments.
+  // Returns 0, or the exit status if the recorder's library is missing.
   int PrepareRecording(Environment* environment) {
     switched_off_ = WhySwitchedOff();
     for (const std::string& wrong : settings::WrongRecorderVariables()) Say(wrong);

@@ -83,7 +83,7 @@ class Watch {
   // Reads and analyzes whole rings or digests. `stalled`: the job has made no progress for `stalled_ns`.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
-  // Adds the results of later samples to the processes of the bundle.
+  // Updates the bundle's processes from later samples.
   void Refresh(Gathered* gathered);
   // Samples every process without progress.
   void SampleStill(int64_t now);

@@ -29,7 +29,7 @@ enum class Doing {
   kCompute,   // uses CPU
   kSleep,     // sleeps without activity
   kIo,        // reads or writes continuously
-  kIoBursts,  // 8 MB every five seconds
+  kIoBursts,  // 8 MiB every five seconds
   kTrickle,   // 64 KiB a second
   kDisk,      // uninterruptible sleep, without I/O
   kGpu,       // computes on its GPU: CPU waits of three seconds, one after another

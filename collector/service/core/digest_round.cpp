@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostMembershipsPerRank = 65536;
 constexpr size_t kMostMemberships = size_t{1} << 24;
 constexpr int kMostProblems = 64;
-constexpr size_t kReusedBytes = 65536;  // a digest that takes more memory than this is not reused
+constexpr size_t kReusedBytes = 65536;  // larger digests are not decoded into the reused message
 
 // Converts a digest's own communicator numbers to indexes into `memberships`, and removes invalid references.
 void CheckReferences(const RankDigest& digest, Rank* rank) {

@@ -19,7 +19,7 @@ constexpr size_t kMostStacks = 64;  // maximum number of requests with open stac
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
-constexpr size_t kReusedBytes = 16384;  // a heartbeat that takes more memory than this is not reused
+constexpr size_t kReusedBytes = 16384;  // larger heartbeats are not decoded into the reused message
 // If a heartbeat is lost, its numbers are repeated only when something moves. So everything is repeated at this
 // interval.
 constexpr int64_t kEverythingEvery = 30 * kSecond;

@@ -31,7 +31,7 @@ struct FoundJob {
   uint32_t restart_count = 0;
   int32_t world = 0;               // 0 if unknown
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
-  bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
+  bool numbered = false;           // some ranks are unknown or duplicate, so all are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
   std::vector<EndedRank> ended;    // ranks without a running process
 };
