@@ -103,7 +103,7 @@ void Agent::ReadDigest(Ring* ring) {
   options.digest_only = true;
   ring::Snapshot digest;
   if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error))
-    return;  // perhaps not complete yet, so the ring is tried again
+    return;  // the recorder may still be creating the ring; Sample() tries again
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
@@ -151,7 +151,7 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
   }
   if (!ring->alive) return;
   ring->alive = false;
-  // The process writes no more records, so this final state is copied into memory at once.
+  // The process writes no more records, so the final ring is copied at once.
   ring::Snapshot whole;
   if (ring::ReadRing(ring->fd.get(), {}, &whole, &ring->error)) {
     ring->digest = whole;
@@ -214,7 +214,7 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
       ring->sampler.Forget(&process);
       ring->look.Forget(&process);
     }
-    // The sample itself stops the process for a moment.
+    // Reading stacks stops the process for a moment.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }

@@ -1,5 +1,5 @@
-// The agent's part: finds the rings on this host, follows their processes, and reads digests and whole rings. It makes
-// no decisions. Its results are plain values, so a transport can separate it from the collector.
+// Finds the rings in a folder on this host, follows their processes, and reads digests and whole rings. Decides
+// nothing: Watch evaluates the results.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ namespace lockstep {
 
 // How a process exited, according to the process that reaped it.
 struct ProcessEnd {
-  int wait_status = -1;  // as from waitpid; -1 if unknown
+  int wait_status = -1;  // from waitpid; -1 if unknown
   int64_t mono_ns = 0;
 };
 
@@ -35,24 +35,24 @@ class Agent {
   Agent() = default;
   ~Agent();
 
-  // Watches `folder` and the folders in it. Finds existing rings at once.
+  // Watches `folder` and two levels of folders below it. Finds existing rings at once. Call once.
   absl::Status Watch(const std::string& folder);
   // Readable (poll) when a ring appeared or a process exited; then call Handle().
   int fd() const { return epoll_.get(); }
   void Handle();
-  // Takes a reaper's report, before or after the ring was found.
+  // Records an exit that the parent process reaped, before or after the ring was found.
   void Ended(pid_t pid, const ProcessEnd& end);
 
   // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
-  // Reads the state letter of every live process. For those in `still` (ascending), also CPU, I/O and wait channel; CPU
-  // and I/O are differences from a sample at least a second older. Forgets the samples of the others.
+  // Reads the state letter of every live process, and for slots in `still` (ascending) CPU, I/O and wait channel. CPU
+  // and I/O are differences from a sample at least a second older. Forgets the samples of other slots.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
-  // Returns since when samples have seen a process idle; 0 if they have not (ProcessSampler).
+  // Returns since when (monotonic) samples have seen the process idle; 0 if they have not.
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
   // Gathers stacks and other evidence (evidence.h) of these processes in the background.
   void Inspect(const std::vector<int32_t>& slots);
-  // Takes only stacks.
+  // Takes only the stacks that QuietRanks wants.
   void Inspect(const std::vector<WantedLook>& looks);
   // Waits for evidence of these processes that is being gathered, at most `limit_ns` in total.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
@@ -64,12 +64,11 @@ class Agent {
   std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
   const Process& process(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->process; }
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
-  int32_t SlotOf(const std::string& path) const;  // -1 if unknown
+  int32_t SlotOf(const std::string& path) const;  // `path`: the ring's file; -1 if unknown
 
-  // Returns all data: whole rings (including operations that were saved before they were overwritten), or digests with
-  // operations in flight.
+  // Returns every readable ring: whole, with the operations saved by Keep(), or as a digest with operations in flight.
   std::vector<RingInput> Collect(bool whole);
-  // Reads these whole rings now and keeps their operations for every later Collect(true).
+  // Reads these whole rings now. Every later Collect(true) adds their operations, even if overwritten since.
   void Keep(const std::vector<int32_t>& slots);
 
  private:
@@ -83,11 +82,11 @@ class Agent {
     bool alive = true;
     ring::Snapshot digest;
     std::optional<ring::Snapshot> last;  // the whole ring after its process exited
-    std::optional<ring::Snapshot> kept;
+    std::optional<ring::Snapshot> kept;  // from Keep()
     Process process;
     ProcessSampler sampler;
     ProcessLook look;
-    std::shared_ptr<MarkTimes> marks;  // null if there are none, or none yet
+    std::shared_ptr<MarkTimes> marks;  // null until the ring has GPU progress markers
     std::string error;
   };
 

@@ -1,4 +1,4 @@
-// Tests which process the agent assigns a ring to.
+// Tests how the agent finds the process of a ring, if PIDs are reused.
 #include "collector/run/agent.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class AgentProcessTest : public support::FolderTest {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  // Writes a ring that contains little more than its owner.
+  // Writes a ring of child_ that has only a header.
   void WriteRing(uint64_t start_ticks) const {
     alignas(8) static char page[ring::kPage];
     std::memset(page, 0, sizeof(page));
@@ -48,7 +48,7 @@ class AgentProcessTest : public support::FolderTest {
   pid_t child_ = -1;
 };
 
-TEST_F(AgentProcessTest, TheEndOfAnEarlierProcessWithTheNumberIsIgnored) {
+TEST_F(AgentProcessTest, ExitOfAnEarlierProcessWithTheSamePidIsIgnored) {
   const std::optional<ProcStat> stat = ReadProcStat(child_);
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks);
@@ -59,7 +59,7 @@ TEST_F(AgentProcessTest, TheEndOfAnEarlierProcessWithTheNumberIsIgnored) {
   EXPECT_EQ(agent.process(0).life, Life::kRunning);
 }
 
-TEST_F(AgentProcessTest, ANewProcessWithTheNumberIsIgnored) {
+TEST_F(AgentProcessTest, ALaterProcessWithTheSamePidIsIgnored) {
   const std::optional<ProcStat> stat = ReadProcStat(child_);
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks - 1);

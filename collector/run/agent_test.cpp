@@ -1,4 +1,4 @@
-// Tests the agent with a process that dies while its GPU still writes.
+// Tests the agent with a process that dies while its GPU still writes progress markers.
 #include "collector/run/agent.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// Returns a ring with one marked stream, as a recorder in process `pid` would leave it.
+// Returns a ring of process `pid` with one marked stream, and the file offset of its markers in *marks.
 std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
   constexpr uint64_t kBytes = 64 << 10;
   std::vector<unsigned char> bytes(kBytes, 0);

@@ -17,8 +17,8 @@ namespace lockstep {
 namespace {
 
 constexpr int kMostKin = 64;
-// Time for the agent to report the last exits. After an abnormal exit: time for the collector to find the cause and
-// receive everything, and time without a message after which this stops waiting.
+// kMoment: time for the agent to report the last exits. After an abnormal exit, kLongest: time for the collector to
+// find the cause and receive everything; kNoWord: time for the first verdict to arrive.
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
 }  // namespace
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
   }
   words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
-  // A terminal's Ctrl-C is meant for the job. The agent continues, to report the job's end.
+  // Ctrl-C in a terminal ends the job, but the agent continues, to report the job's end.
   const absl::StatusOr<pid_t> agent = StartCompanion(words);
   if (!agent.ok()) return agent.status();
   join->agent_ = *agent;
@@ -112,7 +112,7 @@ void Join::Step(int64_t mono_ns) {
     SayBlock(incident->text());
     if (!told_.empty()) Say(absl::StrCat("incident in ", told_, " on the collector's host"));
   }
-  // The Welcome has just arrived: send the request at once.
+  // A Welcome has just arrived: sends the request at once.
   if (welcome_ && asked_ns_ < mono_ns - 50 * kSecond) Step(mono_ns);
 }
 

@@ -21,7 +21,7 @@ namespace lockstep {
 
 struct JoinOptions {
   std::string collector;    // endpoint
-  std::string ring_folder;  // the job's folder
+  std::string ring_folder;  // the job's folder for rings
   std::string job;          // as in LOCKSTEP_JOB
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
@@ -32,19 +32,20 @@ struct JoinOptions {
 // Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
-  // Starts the agent. Finds the agent's keys like `lockstep agent`, and the keys for listening like `lockstep top`.
-  // Without the keys for listening, only the collector reports the verdict.
+  // Starts the agent, which finds its keys like `lockstep agent`. Reads verdicts with keys found like `lockstep top`;
+  // without such keys, returns OK but shows no verdicts.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
 
+  // Returns -1 if verdicts cannot be read.
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
-  // Reads the collector's messages. Call when fd() is readable, and once a second.
+  // Exchanges messages with the collector. Call when fd() is readable, and once a second.
   void Step(int64_t mono_ns);
   // Returns whether the collector reported the job as hung, and not as moving since.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // Call when the job has ended. After an abnormal end, waits until agent and collector have handled it, otherwise only
-  // a moment.
+  // Call when the job has ended. Waits two seconds; after an abnormal end (`badly`) up to 90 seconds for a complete
+  // incident. Then ends the agent.
   void Finish(bool badly);
 
  private:
@@ -58,7 +59,7 @@ class Join {
   uint64_t instance_ = 0;
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
   int64_t asked_ns_ = 0;
-  bool known_ = false;  // the collector knows communicators of this job, so its answers are about this job
+  bool known_ = false;  // a request has listed communicators of this job, so answers are about this job
   std::string told_;    // the incident whose verdict was printed
   VerdictKind verdict_ = VERDICT_UNSPECIFIED;
 };

@@ -14,16 +14,16 @@ struct RunOptions {
   int ranks = 0;  // -n; 0 to run the command once, unchanged
   std::string
       collector;    // endpoint of the collector that detects hangs and stores incidents; empty if this process does
-  std::string out;  // incident folder; empty for a new name, used only if there is something to write
+  std::string out;  // incident folder; empty: a new name is used, and only for an incident
   bool kill_on_hang = false;
-  std::string gpu;        // LOCKSTEP_GPU; empty for the user's value, or for "watch" if that is unset
+  std::string gpu;        // LOCKSTEP_GPU; empty: the variable's value, or "watch" if it is unset
   bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0 if not given
   bool quiet = false;
-  bool tell = true;                       // print the verdict, and where the incident is
+  bool tell = true;                       // print the verdict and the incident's folder
   RedactLevel redact = RedactLevel::kNo;  // redaction of everything that is written
-  // The group whose members may read incidents, a name or a number; empty if there is none.
+  // Name or number of the group that may read incidents; empty if there is none.
   std::string group;
   std::string on_verdict;  // shell command; empty if there is none
   int64_t on_verdict_ns = 60'000'000'000;

@@ -41,9 +41,9 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
 // Time between SIGTERM and SIGKILL when Lockstep ends a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job that has recorded nothing for this long is reported, because no ring shows whether it is still starting. The
-// report is repeated after twice the time.
-constexpr int64_t kUnrecordedFor = 24;  // multiplied by --late-after
+// A job that has recorded nothing for this multiple of --late-after is reported, because no ring shows whether it is
+// still starting. The report is repeated after twice the time.
+constexpr int64_t kUnrecordedFor = 24;
 // A gap of this length between two ticks means that this process itself was stopped. No rank is then blamed for the
 // gap.
 constexpr int64_t kAbsence = 3 * kSecond;
@@ -58,7 +58,7 @@ struct Child {
   int64_t ended_ns = 0;
 };
 
-// Returns what turns recording off on this host or in this job, by the recorder's own rules; empty if nothing does.
+// Returns what turns recording off on this host or in this job; empty if nothing does. Follows the recorder's rules.
 std::string WhySwitchedOff() {
   if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder"); merged.ok()) {
     for (const settings::Value& value : merged->values) {
@@ -89,7 +89,7 @@ class Run {
       return 2;
     }
     if (!options_.group.empty()) {
-      // A site-wide variable must not prevent a job from running.
+      // The group may come from a site-wide setting, which must not prevent a job from running.
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
       if (group.ok()) {
         group_ = *group;
@@ -108,7 +108,7 @@ class Run {
   }
 
  private:
-  // Returns 0, or the exit status for invalid arguments.
+  // Returns 0, or the exit status if the recorder's library is missing.
   int PrepareRecording(Environment* environment) {
     switched_off_ = WhySwitchedOff();
     for (const std::string& wrong : settings::WrongRecorderVariables()) Say(wrong);
@@ -181,7 +181,7 @@ class Run {
     sigprocmask(SIG_BLOCK, &watched, &plan.signal_mask);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);  // a limit on files (ulimit -f) must not end the job
+    signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes (ulimit -f) must not end this process
     // If the keeper is killed, the job's processes become children of this process.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     absl::StatusOr<Keeper> keeper = Keeper::Start(plan, folder_.lock_fd);
@@ -299,7 +299,7 @@ class Run {
     const bool first = next_unrecorded_ == 0;
     next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
     const pid_t pid = unrecorded_->Telling(processes);
-    // If recording is off, or this job is not recorded, a report at the end is early enough.
+    // If recording is off, or no process has loaded NCCL or the recorder, the report at the end is enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
     Say(absl::StrCat("nothing has been recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
                      "; to see what a process is doing: lockstep evidence ", pid));
@@ -334,7 +334,7 @@ class Run {
         }
       }
       if (signal == SIGTSTP) {
-        // Stops like the job, so that the shell sees a stopped job; continues here after SIGCONT.
+        // Stops together with the job, so the shell sees a stopped job. Continues here after SIGCONT.
         raise(SIGSTOP);
         watch_->Rebase(MonotonicNs());
       }

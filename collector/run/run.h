@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Returns the exit status (docs/deploying.md). If a signal killed the command, this does not return but kills the
-// process with the same signal. Call it once, from the main thread, before any other thread exists.
+// Returns the exit status (docs/deploying.md). Without -n, if a signal killed the command, this does not return but
+// kills the process with the same signal. Call it once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
 }  // namespace lockstep

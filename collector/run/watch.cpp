@@ -28,9 +28,9 @@ namespace {
 constexpr int64_t kShortTick = 100 * kMs;
 constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
-// Sampling takes at most 1/kCostShare of a core.
+// Sampling takes about 1/kCostShare of a core, or more if kLongestTick limits the time between ticks.
 constexpr int64_t kCostShare = 100;
-// Slightly longer than the minimum interval between two samples of a process, so that each judgment has new samples.
+// Slightly longer than the minimum interval between two samples of a process, so each judgment has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 // Processes without progress for this long are sampled.
 constexpr int64_t kSampleAfter = 1500 * kMs;
@@ -38,7 +38,7 @@ constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kEvidenceWait = 2000 * kMs;
 // Maximum number of decisions per episode that are kept for the incident folder.
 constexpr size_t kMostDecisions = 1000;
-// Number of points per communicator at which rolling hashes are compared, because rings are read one after another.
+// Number of rolling hashes kept per communicator, because members are read at different sequence numbers.
 constexpr size_t kHashPoints = 1024;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
@@ -118,7 +118,7 @@ std::vector<StartedRank*> Watch::WithoutRing() {
 Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   std::vector<RingInput> inputs = agent_->Collect(whole);
   if (!inputs.empty()) {
-    // A rank that exited, or hangs, before its first NCCL call has no ring, but it counts.
+    // A rank that exits or hangs before its first NCCL call has no ring, but belongs to the job.
     for (const StartedRank* started : WithoutRing()) {
       RingInput input;
       input.process = started->process;
@@ -137,7 +137,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       inputs.push_back(std::move(input));
     }
   }
-  // Exits of a later generation are not explained by the wait.
+  // The wait does not explain exits of a later generation.
   const int64_t follow = detector_.ends_follow_ns();
   std::vector<Process*> waited, others;
   for (RingInput& input : inputs) {
@@ -155,7 +155,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   gathered.bundle.stalled_ns = stalled_ns;
   for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
   if (whole) {
-    // The rings will be gone when users read this, but their records are in the incident.
+    // The rings will be gone, so paths name the incident's file for the host.
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
   }
@@ -288,7 +288,7 @@ void Watch::Judge(int64_t now) {
     Rebase(now);
     return;
   }
-  // A job can be stuck as a whole only if nothing in it moves.
+  // The whole job is stalled only if no rank makes progress.
   const int64_t still = now - LastProgress({});
   const bool stands = still >= options_.limits.dead_settle || detector_.ends_follow_ns() != 0;
   if (whole_ && LastProgress({}) > whole_progress_) whole_.reset();
@@ -353,7 +353,7 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
 
 void Watch::LookForRecovery(int64_t now) {
   if (ending_since_ != 0) return;
-  // Exited processes and destroyed communicators also count as movement, but not as recovery.
+  // A process exit may look like progress, but is not recovery.
   if (CountAlive(agent_->Views()) != alive_at_declaration_) return;
   const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
   if (!recovered) return;
@@ -388,7 +388,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
     input.host = host_;
     detector_.Late(now, input);
   }
-  // While hung, recovery is determined from the rings' own progress.
+  // While the job hangs, LookForRecovery() decides instead.
   if (hung_) return;
   for (const Decision& decision : detector_.Tick(now)) Log(decision);
 }

@@ -1,4 +1,5 @@
-// The collector's part for one job: evaluates the agent's data, gathers evidence, and prints the verdict.
+// Watches one job without a collector: evaluates the agent's data, gathers evidence, prints the verdict, and stores the
+// incident.
 #pragma once
 
 #include <cstdint>
@@ -29,25 +30,25 @@ struct WatchOptions {
   DetectorLimits limits;
   std::string job;
   std::vector<std::string> command;
-  std::string out;         // incident folder; empty for a new name, used only if there is something to write
+  std::string out;         // incident folder; empty: a new name is used, and only for an incident
   int ranks_expected = 0;  // number of ranks that this process started; 0 if unknown
   bool launcher = false;   // the command itself starts the ranks
   bool quiet = false;
-  bool tell = true;            // print the verdict, and where the incident is
-  std::optional<gid_t> group;  // the group whose members may read incidents
+  bool tell = true;            // print the verdict and the incident's folder
+  std::optional<gid_t> group;  // the group that may read incidents
   HookOptions hook;            // for --on-verdict; unused without a command
 };
 
-// A rank that this process started, with or without a ring.
+// A process that `lockstep run` started, with or without a ring.
 struct StartedRank {
-  int rank = -1;
+  int rank = -1;  // -1 if the command starts the ranks
   pid_t pid = 0;
   Process process;
   ProcessSampler sampler;
   ProcessLook look;
 };
 
-// Not thread-safe. The agent must outlive it.
+// Not thread-safe. The agent must outlive the watch.
 class Watch {
  public:
   Watch(const WatchOptions& options, Agent* agent);
@@ -60,16 +61,16 @@ class Watch {
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // From now on, this program or the user causes process exits.
+  // Call when this program or the user starts to end the job.
   void Ending(int64_t now);
 
   // Returns whether a hang was declared and the job has not recovered.
   bool hung() const { return hung_; }
-  // Returns the declared verdict.
+  // Returns the last declared verdict; VERDICT_UNSPECIFIED if there is none.
   VerdictKind declared() const { return declared_; }
 
-  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded` is the reason why
-  // rings are missing.
+  // Call once at the end of the job. If nothing was declared, prints the final message, and stores an incident if
+  // needed. `unrecorded`: why there are no rings.
   void Finish(const std::string& unrecorded);
 
  private:
@@ -79,10 +80,10 @@ class Watch {
     std::map<int32_t, int32_t> slots;  // slot of each rank's ring
     std::string folder;                // the folder for the report; empty for digests only
   };
-  // Loads whole rings, as in an incident folder, or only digests.
+  // Reads and analyzes whole rings or digests. `stalled`: the job has made no progress for `stalled_ns`.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
-  // Adds the results of later samples to the processes of the bundle.
+  // Updates the bundle's processes from later samples.
   void Refresh(Gathered* gathered);
   // Samples every process without progress.
   void SampleStill(int64_t now);
@@ -98,7 +99,8 @@ class Watch {
   void LookForRecovery(int64_t now);
   // Returns when any of `slots` (all if empty) last made progress.
   int64_t LastProgress(const std::vector<int32_t>& slots) const;
-  int32_t RankOf(int32_t slot) const;  // job-wide rank; the slot itself if the ring has no rank
+  // Returns the job-wide rank; the slot itself if the ring has no rank. Slot -2 - R is rank R without a ring.
+  int32_t RankOf(int32_t slot) const;
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
   size_t RanksOfNewestRestart() const;
@@ -106,7 +108,6 @@ class Watch {
 
   const WatchOptions options_;
   Agent* const agent_;
-  // The agent's part and the collector's part, both on one host.
   Lateness lateness_;
   QuietRanks quiet_;
   HostProgress progress_;
@@ -116,7 +117,7 @@ class Watch {
   std::string host_;
   int64_t next_tick_ = 0;
   int64_t next_judgement_ = 0, next_sample_ = 0;
-  // Set if whole rings named a different root than digests. That root is watched until something moves.
+  // Set if whole rings did not confirm the digests' hang. Replaces digests until a rank makes progress.
   std::optional<Gathered> whole_;
   int64_t whole_progress_ = 0;  // LastProgress when whole_ was read
   int64_t ending_since_ = 0;

@@ -53,8 +53,8 @@ constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
 constexpr int64_t kIndexLimit = 300 * kSecond;
 
-// Waking up for each of a thousand small messages a second costs more than reading them. If few arrived at a time,
-// waits until kGather after the last read. If many arrived, reads at once, because a peer's queue is short.
+// If few messages arrived, waits until kGather after the last read, because waking up for each message costs more than
+// reading it. If many arrived, reads at once, because a peer's queue is short.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   const int64_t left = read_ns + kGather - MonotonicNs();
   if (server.revents == 0 || taken >= kFew || left <= 0) return;
@@ -62,7 +62,7 @@ void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   nanosleep(&wait, nullptr);
 }
 
-// Returns this program's command with MODE for FOLDER.
+// Returns the command that runs this program with option `mode` on `folder`.
 std::vector<std::string> Self(const char* mode, const std::string& folder) {
   std::vector<std::string> words = OwnProgram("collector");
   words.insert(words.end(), {mode, folder});
@@ -78,7 +78,7 @@ std::string FromHere(const std::string& endpoint) {
   return endpoint;
 }
 
-// By default, only this user and root can connect.
+// Returns the endpoints; the default is a socket to which only this user and root can connect.
 absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>& named) {
   if (!named.empty()) return named;
   const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
@@ -141,7 +141,7 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // Runs a separate process, because the files came from the network, and so that its memory is freed.
+    // Runs a separate process, because the files came from the network, and to free the memory.
     absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
@@ -302,7 +302,7 @@ class CollectorProcess : public CoreActions {
         [](int64_t) {});
   }
 
-  // Runs on the lane that creates indexes, so that no incident is removed while its index is being created.
+  // Runs on the lane that creates indexes, so no incident is removed while its index is being created.
   void Retain(int64_t now) {
     RetentionRequest request;
     request.limits = {options_.given.Age("keep"), options_.given.Bytes("keep-bytes")};
@@ -373,7 +373,7 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // this and the following members are used only by the lane index_
+  std::unique_ptr<IncidentSharer> sharer_;  // like share_problem_, used only by the lane index_
   absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;

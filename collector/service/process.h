@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-// Returns the exit status: 0 if SIGTERM or SIGINT ended it, 1 if it could not start.
+// Returns the exit status: 0 after SIGTERM, SIGINT or SIGHUP, 1 if it could not start. With --finalise or --index, only
+// completes or indexes an incident.
 int RunCollector(const CollectorOptions& options);
 
 }  // namespace lockstep

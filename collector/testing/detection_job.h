@@ -29,7 +29,7 @@ enum class Doing {
   kCompute,   // uses CPU
   kSleep,     // sleeps without activity
   kIo,        // reads or writes continuously
-  kIoBursts,  // 8 MB every five seconds
+  kIoBursts,  // 8 MiB every five seconds
   kTrickle,   // 64 KiB a second
   kDisk,      // uninterruptible sleep, without I/O
   kGpu,       // computes on its GPU: CPU waits of three seconds, one after another
@@ -74,14 +74,14 @@ struct JobPlan {
 class WatchedJob {
  public:
   explicit WatchedJob(JobPlan plan);
-  // Runs until the time is over or, with `stop`, until a hang is declared.
+  // Runs for `until` nanoseconds or, with `stop`, until a hang is declared.
   void Run(int64_t until, bool stop = true);
 
   int64_t now() const { return now_; }
   int64_t steps() const;  // number of steps that the slowest rank has completed
   const std::vector<Decision>& decisions() const { return decisions_; }
-  const Decision* hung() const;                             // the first decision; null if there is none
-  int64_t last_progress() const { return last_progress_; }  // when any rank last really moved before the declaration
+  const Decision* hung() const;                             // the first declared hang; null if there is none
+  int64_t last_progress() const { return last_progress_; }  // when any rank last issued or finished an operation
 
  private:
   struct Op {

@@ -247,7 +247,7 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
     Say(agent, wire::Type::kEvidence, evidence);
     evidence.set_last(true);
     Say(agent, wire::Type::kEvidence, evidence);
-    Say(agent, wire::Type::kEvidence, evidence);  // counts once
+    Say(agent, wire::Type::kEvidence, evidence);  // sent twice, counts once
   }
   if (request.phase() == CollectRequest::EVIDENCE && agent->answers_evidence) {
     HostEvidence evidence;
@@ -427,7 +427,7 @@ void Fleet::DoWork() {
   }
 }
 
-// Does what the command's own process would do.
+// Like VerdictHook, reports each incident once and marks its folder.
 void Fleet::OnVerdict(const std::string&, const std::string& json, const std::string& folder) {
   const std::string mark = folder.empty() ? "" : ToldMark(folder);
   if (!mark.empty() && std::ifstream(mark).good()) return;

@@ -1,5 +1,5 @@
-// A cluster for the collector's tests, without processes or clocks: the collector's core, and agents of a job that the
-// analyzer's model simulates. Hours pass in milliseconds.
+// A cluster for the collector's tests, without processes or clocks: the collector's core, and simulated agents of a job
+// from the analyzer's model. An hour takes milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,12 @@ class Fleet : public CoreActions {
   std::unique_ptr<CollectorCore> core;
   int64_t now = 1'000'000'000'000;
   int64_t real_offset = 1'700'000'000'000'000'000;
-  // From `stop_ns` on, the ranks' counters stay as in `bundle`. Before that, all counters change.
+  // Until `stop_ns`, all counters in heartbeats increase; then they stay. Waits and exits of `bundle` are reported
+  // after it.
   int64_t stop_ns = INT64_MAX;
   std::vector<std::string> said, printed, verdicts;  // lines, blocks, JSON of --on-verdict
   std::vector<Decision> decisions;
-  std::vector<ClientReply> replies;  // replies to peers below 100
+  std::vector<ClientReply> replies;  // replies to Ask()
   std::map<uint64_t, Welcome> welcomes;
   bool hold_disk = false;   // disk work waits
   bool hold_final = false;  // the final verdict waits

@@ -20,7 +20,7 @@ namespace lockstep::wire {
 
 using TestFolder = support::TempFolder;
 
-// Keys of a collector, and of one known peer for each role.
+// Keys of a collector, of one known peer for each role, and of an unknown agent ("stranger").
 class TestKeys {
  public:
   TestKeys() {

@@ -96,7 +96,7 @@ void PrintReference() {
   Print(json);
 }
 
-// Keeps the problem of an unusable file and continues without it, so that the rest is visible.
+// Merges the section's settings. Adds errors in arguments and files to *problems, and continues without them.
 Merged MergeWhatIsRight(const std::string& section, const ParsedOptions& options, std::vector<std::string>* problems) {
   const auto keep = [problems](const absl::Status& status) {
     const std::string problem(status.message());

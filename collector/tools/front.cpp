@@ -65,7 +65,7 @@ const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& na
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   const std::string folder = OwnFolder();
   if (argc > 0) {
-    // Called by the name of a verb's own program, through a link or by a verb that starts itself again.
+    // A link, or a verb that starts itself again, calls this program by the name of a verb's program.
     const std::string called = argv[0];
     const std::string name = called.substr(called.rfind('/') + 1);
     constexpr char kPrefix[] = "lockstep-";
@@ -79,7 +79,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     return 0;
   }
   if (verb == "help" && argc > 2 && argv[2][0] != '-') {
-    // Equivalent to VERB --help.
+    // "help VERB" is equivalent to "VERB --help".
     std::string name = argv[2], help = "--help";
     char* words[] = {argv[0], name.data(), help.data(), nullptr};
     return name == "help" ? Front(2, words, inner) : Front(3, words, inner);
@@ -92,7 +92,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     PrintHelp(stderr, InstalledVerbs(folder, inner));
     return 2;
   }
-  // A verb must be a plain word, so that it cannot lead out of the folder.
+  // A verb must be a plain word, so it cannot name a program outside of the folder.
   const bool plain = std::all_of(verb.begin(), verb.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
   if (plain && verb[0] != '-') {
     const std::string program = folder + "lockstep-" + verb;

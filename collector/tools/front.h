@@ -10,8 +10,8 @@ struct InnerVerb {
   int (*main)(int argc, char** argv);
 };
 
-// Returns the exit status. If called by the name lockstep-VERB, it also runs an inner verb. `inner` verbs take
-// precedence over programs with the same name; their argv[0] ends with /lockstep-VERB.
+// Runs the verb in argv[1], or an inner verb if argv[0] is lockstep-VERB. Returns the exit status, unless a program
+// replaces this process. `inner` verbs take precedence, and get an argv[0] that ends with /lockstep-VERB.
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner);
 
 }  // namespace lockstep

@@ -78,7 +78,7 @@ void TopSession::Take(const ClientReply& reply, int64_t mono_ns) {
     answered_ |= reply.done() || !reply.error().empty();
     return;
   }
-  // For status requests, a late answer is as good as the newest.
+  // Accepts answers to earlier status requests, too.
   if (reply.request() == 0 || reply.request() > status_request_) return;
   const int64_t passed_ns = mono_ns - std::exchange(heard_ns_, mono_ns);
   if (!reply.error().empty()) {

@@ -28,19 +28,19 @@ class TopSession {
   const std::vector<JobStatus>& jobs() const { return jobs_; }
   // NCCL calls per second of each job's busiest communicator, between its two newest states. Negative if unknown.
   const std::vector<double>& calls_a_second() const { return rates_; }
-  // Returns, once, the request that the collector last refused, and why.
+  // Returns the collector's last error, once; empty if there is none.
   std::string TakeError();
 
-  // These functions send a request, which replaces the previous one. lines() returns the answer when it has arrived.
+  // The next functions send a request, which replaces the previous one. lines() returns the answer.
 
-  // Requests the stacks of the ranks that the others wait for: those of the last incident, or fresh ones. With a
-  // reader's key, fresh stacks are refused.
+  // Requests stacks of the ranks that other ranks wait for: from the last incident, or fresh ones. With a reader's key,
+  // fresh stacks are refused.
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
   // The answer to the last request so far; it grows while a dump is in progress.
   const std::vector<std::string>& lines() const { return lines_; }
-  bool answered() const { return answered_; }
+  bool answered() const { return answered_; }  // whether the answer is complete
 
  private:
   void Ask(ClientRequest request, const JobStatus& job);

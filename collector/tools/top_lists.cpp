@@ -159,7 +159,7 @@ void AddRails(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   std::map<uint64_t, Part> rails;
   for (const HostStatus& host : job.hosts()) {
-    // No host has this many GPUs, so a larger set is not one host's.
+    // No host has more than 64 GPUs, so the ranks after these are not on one host.
     uint64_t place = 0;
     for (const int32_t rank : Ranks::FromOrNone(host.ranks()).List(64)) {
       Part& rail = rails[place++];
@@ -184,7 +184,7 @@ void AddStages(const JobStatus& job, Lines* lines) {
   }
 }
 
-// Returns the communicator whose oldest incomplete operation explains the job's state; null if none is late.
+// Returns the late communicator that explains the job's state: the root, otherwise the oldest. Null if none is late.
 const CommunicatorStatus* Oldest(const JobStatus& job) {
   const CommunicatorStatus* oldest = nullptr;
   for (const CommunicatorStatus& comm : job.communicators()) {

@@ -65,7 +65,7 @@ int Once(TopSession* session, wire::Client* client, bool json) {
     Wait(client, false);
   }
   const std::string why = client->last_error();
-  // Without a connection there is no endpoint; `why` lists those that were tried.
+  // Without a connection there is no endpoint; `why` has the endpoint that was tried last.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
   fprintf(stderr,
           "lockstep top: no response%s in 10 s%s%s\nA single host needs no collector: start `lockstep agent --alone` "
@@ -221,8 +221,7 @@ class Keys {
     return true;
   }
 
-  // Keeps the chosen job selected although jobs come and go, and handles the answer to the displayed question. If the
-  // user scrolls past the end, shows the last lines.
+  // Keeps the chosen job selected although jobs come and go, and shows the answer to the last request.
   void Update() {
     const std::vector<JobStatus>& jobs = session_->jobs();
     const auto same = std::find_if(jobs.begin(), jobs.end(),
@@ -230,7 +229,7 @@ class Keys {
     if (same != jobs.end()) {
       state_->job = static_cast<size_t>(same - jobs.begin());
     } else if (asking_ != Asking::kNothing) {
-      asking_ = Asking::kNothing;  // an answer must not reach another job
+      asking_ = Asking::kNothing;  // the user's reply must not apply to another job
       state_->prompt = "the job is gone";
     }
     state_->calls_a_second = session_->calls_a_second();
@@ -319,7 +318,7 @@ volatile sig_atomic_t g_end = 0;
 
 void OnSignal(int) { g_end = 1; }
 
-// Returns false if the terminal's type is unknown, or if it cannot move its cursor.
+// Starts ncurses. Returns false if the terminal's type is unknown, or if the terminal cannot move its cursor.
 bool CanDraw() {
   const char* kind = getenv("TERM");
   return kind != nullptr && *kind != 0 && strcmp(kind, "dumb") != 0 && newterm(nullptr, stdout, stdin) != nullptr;

@@ -1,5 +1,5 @@
-// A collector for tests of `lockstep top` on a terminal. Answers with the ClientReply messages of a folder, which has
-// one JSON file for each question. Prints its endpoint, and runs until it is killed.
+// A collector for tests of `lockstep top` on a terminal. Answers with the ClientReply messages in a folder's JSON
+// files. Prints its endpoint, and runs until it is killed.
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 
@@ -20,7 +20,7 @@ using lockstep::ClientRequest;
 using lockstep::wire::Received;
 using lockstep::wire::Server;
 
-// Returns one answer of FOLDER: status, dump, rank or stacks.
+// Returns false if the file is missing or invalid.
 bool Read(const std::string& path, ClientReply* reply) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -85,7 +85,7 @@ TEST(TopSessionTest, ShowsJobsAndSendsRequests) {
   session.AskRank(session.jobs()[0], 0);
   ASSERT_TRUE(Until([&] { return session.answered(); }, step));
   EXPECT_THAT(session.lines(), ElementsAre("rank on host a"));
-  // Rank 0 is a rank like any other, and the job's full name is used.
+  // The request contains rank 0 and the job's full name.
   EXPECT_TRUE(answers.asked.back().has_rank() || answers.asked.back().kind() == ClientRequest::STATUS);
   const auto detail = std::find_if(answers.asked.begin(), answers.asked.end(), [](const ClientRequest& request) {
     return request.kind() == ClientRequest::DETAIL;

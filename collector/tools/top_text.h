@@ -12,9 +12,9 @@
 
 namespace lockstep::top {
 
-// At most `width` characters; '~' at the end if some are left out.
+// Returns at most `width` characters; '~' at the end if some are left out.
 std::string Cut(std::string text, size_t width);
-// Exactly `width` characters, aligned left or right.
+// Return exactly `width` characters, aligned left or right.
 std::string Padded(const std::string& text, size_t width);
 std::string RightPadded(const std::string& text, size_t width);
 

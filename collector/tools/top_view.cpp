@@ -199,7 +199,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
       }
     }
   }
-  // However narrow the window is, a part of the list stays visible.
+  // A part of the list stays visible even in a narrow window.
   if (lines.size() > height - 3) lines.resize(height - 3);
   const size_t room = height - 1 - lines.size();
   const size_t from = body.size() > room ? std::min(scroll, body.size() - room) : 0;

@@ -1,5 +1,5 @@
-// The screen of `lockstep top` as lines of text; pure, so that tests can check it. Everything in a JobStatus came over
-// the network; control characters never reach the terminal.
+// The screen of `lockstep top` as lines of text. Pure. Everything in a JobStatus came over the network; control
+// characters never reach the terminal.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct TopState {
   std::string text_title;
   bool help = false;
   std::string prompt;     // the last line: a question, the typed text, or the last message
-  std::string endpoint;   // the endpoint that the figures come from
+  std::string endpoint;   // the collector's endpoint
   int64_t silent_ns = 0;  // since the last message from the collector; 0 if the collector answers
   int64_t now_real_ns = 0;
 };

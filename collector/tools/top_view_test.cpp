@@ -301,7 +301,6 @@ TEST(TopViewTest, ReportsASilentCollectorAndAnEmptyList) {
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }
 
-// The lines of a stack tree must not be wrapped again.
 TEST(TopViewTest, OnlyReportsAreWrappedAgain) {
   TopState state;
   state.text = {"rank 1736", "  read", "    main",

@@ -70,7 +70,7 @@ class DealerClient : public Client {
   std::vector<std::string> Endpoints() const;
   bool Open(const std::string& endpoint, size_t key, Link* link);
   void Close(Link* link);
-  // Returns false and the reason if the link is closed.
+  // Returns false and the reason if the link has ended, or was not established in time.
   bool Watch(Link* link, std::string* why);
   void Ping(Link* link);
   void AwaitPong();
@@ -87,8 +87,8 @@ class DealerClient : public Client {
   Wakeup wakeup_;
   std::vector<std::string> fallbacks_;
   Link main_, probe_;
-  size_t at_ = 0;         // index in Endpoints() x keys
-  size_t first_key_ = 0;  // index of the key that the first endpoint last accepted
+  size_t at_ = 0;         // index of the combination of endpoint and key
+  size_t first_key_ = 0;  // index of the key for the next probe of the first endpoint
   int failures_ = 0;      // number since the last received message
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
   bool fresh_ = false;  // the connection is new and not reported yet
@@ -120,7 +120,7 @@ absl::Status DealerClient::Start() {
   now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
-  // An endpoint for which no socket can be created will never work.
+  // If no socket can be created for an endpoint, the endpoint will never work.
   if (main_.socket == nullptr) return absl::InvalidArgumentError(error_);
   return absl::OkStatus();
 }
@@ -228,8 +228,8 @@ void DealerClient::Ping(Link* link) {
   wakeup_.WakeIfReadable(link->socket);
 }
 
-// Call before closing the connection. A TCP connection that is closed with unread input is reset, and the other side
-// may lose what was sent last. Its pong shows that it has read everything.
+// Call before closing the connection. Closing a TCP connection with unread input resets it, and the other side may lose
+// the last messages. A pong shows that it has read them.
 void DealerClient::AwaitPong() {
   if (SendMessage(main_.socket, nullptr, Bare(Type::kPing)) != 0) return;
   const int64_t end = MonotonicNs() + int64_t{kCloseLingerMs} * 1'000'000;
@@ -270,7 +270,7 @@ void DealerClient::TryNext() {
   if (!Open(all[at_ / keys], at_ % keys, &main_)) next_try_ns_ = now_ + kSecond;
 }
 
-// While connected to a fallback: checks whether the first endpoint responds again.
+// While connected to a fallback: returns to the first endpoint once it responds again.
 void DealerClient::Probe() {
   const size_t keys = std::max<size_t>(keys_.size(), 1);
   if (probe_.socket == nullptr) {
@@ -301,7 +301,7 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
-  // Tells the remaining peers that this one has moved.
+  // Tells the fallback server that this client now uses another connection.
   if (main_.up && told_ && SendMessage(main_.socket, nullptr, Bare(Type::kBye)) == 0)
     SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
   Close(&main_);
@@ -316,7 +316,7 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
-  // Time in which this process itself did not run does not count, because messages from that time are still unread.
+  // Does not count time in which this process did not run, because messages from that time are still unread.
   if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();
@@ -384,7 +384,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Never uses an endpoint that this client would not have chosen itself, nor a socket on another machine.
+    // Skips endpoints for which this client has no keys, and local sockets of a remote server.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

@@ -1,5 +1,4 @@
-// The connecting side: a ZeroMQ DEALER with CURVE and a pinned server key, with fallbacks if the other side becomes
-// silent.
+// The connecting side: a ZeroMQ DEALER with CURVE, a pinned server key, and fallbacks for a silent server.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,8 @@ struct ClientOptions {
   // Tried in this order; the client returns to the first when it responds again. Fallbacks from a Welcome follow.
   std::vector<std::string> endpoints;
   Security security;
-  // Without a message or pong for this long, the client tries the next endpoint.
+  // Without a message or pong for this long, the client tries the next endpoint (if there is only one, after four times
+  // as long).
   int64_t silent_after_ns = 5'000'000'000;
   void* context = nullptr;  // zmq context to share; nullptr to create one
   int send_queue = 256;     // maximum number of messages in the send queue; Send refuses more
@@ -31,8 +31,7 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   virtual ~Client() = default;
 
-  // Readable (poll) if something happened: then call Tick, and Receive until it returns nothing. The descriptor never
-  // changes.
+  // A descriptor for poll, which never changes. When it is readable, call Tick, then Receive until it returns nothing.
   virtual int fd() const = 0;
   virtual std::optional<Message> Receive() = 0;
   // Never blocks. kUnavailable if nothing is connected or the queue is full; the caller then drops heartbeats, and
@@ -44,9 +43,9 @@ class Client {
   }
   // Sends pings, detects silence, changes endpoints. Call it at least once a second, and if fd() is readable. Returns
   // true if the connection is new and earlier messages may be lost: then send Hello, and repeat what was not
-  // acknowledged. Nothing is sent before that.
+  // acknowledged. Until Tick has returned true, Send fails.
   virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
-  virtual bool connected() const = 0;      // something arrived within silent_after_ns
+  virtual bool connected() const = 0;      // a message arrived within silent_after_ns
   virtual std::string endpoint() const = 0;
   // For example "the server does not know this key"; empty if there is none.
   virtual std::string last_error() const = 0;

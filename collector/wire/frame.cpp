@@ -130,7 +130,7 @@ absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* mes
   std::unique_ptr<char[]> unpacked;
   if ((header.flags & kCompressed) != 0) {
     thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
-    // Not zeroed, so pages that a false header requests and the frame does not fill are never touched.
+    // Not zeroed: if the header claims too large a size, the unused pages are never touched.
     unpacked.reset(new char[header.raw_bytes + size_t{1}]);
     const size_t size = context == nullptr ? std::numeric_limits<size_t>::max()
                                            : ZSTD_decompressDCtx(context.get(), unpacked.get(), header.raw_bytes,

@@ -32,16 +32,16 @@ enum class Type : uint8_t {
   kClientReply = 12,
   kPing = 13,  // no body; answered with kPong
   kPong = 14,
-  kBye = 15,  // no body; from now on the peer uses another connection, so its data is not missing here
+  kBye = 15,  // no body; the peer continues on another connection, so its data is not missing
   kStacks = 16,
 };
 constexpr uint8_t kHighestType = 16;
 constexpr uint8_t kProtocol = 1;
-constexpr uint8_t kCompressed = 1;                   // flag
+constexpr uint8_t kCompressed = 1;                   // flag: the body is compressed
 constexpr size_t kMostHops = 8;                      // maximum number of relays that a message may pass
-constexpr size_t kMostWireBytes = size_t{4} << 20;   // size of a sent body
-constexpr size_t kMostBodyBytes = size_t{16} << 20;  // size of a body after decompression
-constexpr size_t kMostChunkBytes = size_t{1} << 20;  // file content in a chunk
+constexpr size_t kMostWireBytes = size_t{4} << 20;   // maximum size of a body as sent
+constexpr size_t kMostBodyBytes = size_t{16} << 20;  // maximum size of a body after decompression
+constexpr size_t kMostChunkBytes = size_t{1} << 20;  // maximum file content in a chunk
 constexpr size_t kCompressFrom = 1024;               // bytes; smaller bodies are sent uncompressed
 
 // On the wire, little-endian: magic "LKSP", protocol, type, flags, hops, raw bytes (u32), then `hops` tokens (u64).
@@ -56,13 +56,13 @@ struct Header {
 };
 
 std::string EncodeHeader(const Header& header);
-// Returns an error with the problem: kUnimplemented for types that this version does not know (ignore them: the peer is
-// newer), kInvalidArgument for everything else.
+// Errors: kUnimplemented for unknown types and flags (ignore the message: the peer is newer), kInvalidArgument for
+// everything else.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
   Header header;
-  std::string body;  // as sent
+  std::string body;  // as sent, perhaps compressed
 };
 
 // A message without a body: a ping, a pong or a bye.
@@ -72,12 +72,12 @@ inline Message Bare(Type type) {
   return message;
 }
 
-// Compresses if that saves space. Fails if the message exceeds the limits.
+// Compresses the body if that saves at least an eighth. Fails if the message exceeds the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
-// The first message of a connection. Its host is empty.
+// Returns the first message of a connection, without a host.
 Hello MakeHello(Hello::Role role, uint64_t instance);
-// Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
-// even if the frame claims a larger size.
+// Parses the body into `message`; the caller chooses its type by header.type. Refuses bodies over kMostBodyBytes, and
+// messages over kMostParsedBytes (shape.h).
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire

@@ -21,7 +21,7 @@ constexpr long kReloadEveryMs = 1000;
 constexpr int kHandshakes =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
-// Returns a value that changes if a key is added or removed.
+// Returns a value that changes if a file is added or removed; -1 if the folder cannot be read.
 int64_t ChangedNs(const std::string& folder) {
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return -1;
@@ -112,7 +112,7 @@ void Gate::Run() {
   }
 }
 
-// RFC 27: version, request id, domain, address, identity, mechanism, credentials.
+// Parts of a request (ZeroMQ RFC 27): version, request ID, domain, address, identity, mechanism, credentials.
 void Gate::Answer() {
   const std::vector<std::string> request = ReceiveParts(zap_);
   if (request.size() < 2) return;

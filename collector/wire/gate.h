@@ -1,5 +1,5 @@
-// Access control of a server: answers libzmq's authentication requests (ZAP) and monitors its handshakes, on its own
-// thread, so that a busy server delays nobody.
+// Access control of a server: answers libzmq's authentication requests (ZAP) and counts handshakes. Has its own thread,
+// so a busy server delays no connection.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,19 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // One per `context`. `folder` has the admitted public keys, which are read again when the folder changes. A removed
-  // key's connections lose their rights at once. A bad file leaves the keys unchanged, and is reported once. If empty,
-  // everyone is admitted. Start it before the server's socket is bound.
+  // One per `context`. `folder` has the admitted public keys; if empty, everyone is admitted. A second after files were
+  // added or removed, the keys are read again, and connections of a removed key lose their rights. An invalid file
+  // leaves the keys unchanged, and is reported once.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
-  // Monitors failed handshakes on the server's socket.
+  // Starts the thread, and counts handshakes on this socket. Call before the socket is bound.
   absl::Status Monitor(void* socket);
   // Call before the context ends.
   void Stop();
 
   // Returns a number that changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  // Returns kNone for unknown keys and for collectors' keys. Thread-safe.
   Role RoleOf(const std::string& public_key) const;
 
   uint64_t refused_keys() const { return refused_.load(std::memory_order_relaxed); }

@@ -1,5 +1,5 @@
-// Recorded frames (collector/wire/golden) are read and written again unchanged. A server must accept the frames of
-// every protocol version.
+// Tests that recorded frames (collector/wire/golden) are read and written again unchanged, and that a server accepts
+// frames of newer protocols.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::unique_ptr<google::protobuf::Message> Empty(Type type) {
   }
 }
 
-// Returns the recorded frames. Their names are NUMBER-NAME, with the type's number.
+// Returns the recorded frames. Each name starts with the number of the message type.
 std::vector<Golden> All() {
   std::vector<Golden> all;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_GOLDEN)) {

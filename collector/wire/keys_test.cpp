@@ -124,7 +124,6 @@ TEST_F(WireKeys, InvalidEndpointsAreNamed) {
 TEST_F(WireKeys, NothingStartsOnPortsWithoutKeys) {
   EXPECT_TRUE(IsLocal("ipc:///tmp/x"));
   EXPECT_TRUE(CheckSecurity({}, "ipc:///tmp/x", true).ok());
-  // Every user on the machine can connect to a port on loopback.
   for (const char* open : {"tcp://127.0.0.1:5", "tcp://localhost:5", "tcp://[::1]:5", "tcp://0.0.0.0:5", "tcp://*:5",
                            "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://[::]:5"}) {
     EXPECT_FALSE(IsLocal(open)) << open;

@@ -56,7 +56,7 @@ bool SetString(void* socket, int option, const std::string& value) {
 }
 
 bool SetBounds(void* socket, int send_queue, int receive_queue) {
-  // Slightly more than the maximum body. A slightly larger message is counted here; larger ones end their connection.
+  // A body slightly over the limit still arrives and is counted as too large. A larger message ends its connection.
   const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
   return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
          SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) &&

@@ -11,7 +11,8 @@
 
 namespace lockstep::wire {
 
-// Readable if one of the added sockets is, or if Wake was called since the last Sleep. One thread owns it.
+// A descriptor for poll, readable if an added socket may have a message, or if Wake was called since the last Sleep.
+// One thread owns it.
 class Wakeup {
  public:
   Wakeup();
@@ -23,7 +24,7 @@ class Wakeup {
   void Remove(void* socket);  // call before closing the socket
   void Wake();
   void Sleep();
-  // libzmq's descriptor only reports changes. This replaces a change that an earlier call on the socket consumed.
+  // libzmq's descriptor only reports changes, and any call on the socket may consume one. So this checks for messages.
   void WakeIfReadable(void* socket);
 
  private:
@@ -34,19 +35,19 @@ class Wakeup {
 
 bool SetInt(void* socket, int option, int value);
 bool SetString(void* socket, int option, const std::string& value);
-// Sets the same sizes, keepalive and linger on both ends.
+// Sets the limits, keepalive and linger that server and client share. Queue sizes are in messages.
 bool SetBounds(void* socket, int send_queue, int receive_queue);
 
-// The parts of one message, with the sender's identity first if the socket has one. Unexpected further parts are
-// counted and dropped.
+// The parts of one message. `identity` is the sender's routing ID, if requested. Unexpected further parts are counted
+// and dropped.
 struct Incoming {
   std::string identity, header, body;
-  std::string user;  // CURVE: the public key that the gate approved
+  std::string user;  // the public key that the gate approved; empty without CURVE
   int parts = 0;     // after the identity
 };
-// Returns false if there is none.
+// Never blocks. Returns false if no message is waiting.
 bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming);
-// Never blocks. Returns 0, or the errno.
+// Never blocks. `identity`: the receiver, for a ROUTER; otherwise null. Returns 0 or an errno.
 int SendMessage(void* socket, const std::string* identity, const Message& message);
 
 }  // namespace lockstep::wire

@@ -1,4 +1,4 @@
-// Tests attacks by hostile peers on real loopback sockets, while honest peers continue.
+// Tests attacks by hostile peers on loopback sockets. Honest peers must still be served.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -343,7 +343,7 @@ TEST_F(WireSecurity, GarbageOnThePortIsCountedAndHarmless) {
   HonestAgentIsServed();
 }
 
-// An agent's recorded messages are worthless when replayed, because each handshake has its own keys.
+// Replayed traffic of an agent is refused, because each handshake uses its own keys.
 TEST_F(WireSecurity, ReplayedBytesAreRefused) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -28,7 +28,7 @@ namespace {
 constexpr int kSendQueue = 1024;  // maximum number of messages to one peer
 constexpr int kServerReceiveQueue = 64;
 constexpr int kReadAtOnce = 4096;
-constexpr int64_t kReadAgainNs = 1'000'000;  // while messages that were read earlier are not delivered yet
+constexpr int64_t kReadAgainNs = 1'000'000;  // time between reads while received messages wait for delivery
 constexpr size_t kMostPeers = 65536;
 constexpr int64_t kProbeAfterNs = 15'000'000'000;
 constexpr int64_t kHousekeepingNs = 1'000'000'000;
@@ -228,7 +228,7 @@ absl::Status RouterServer::Start() {
       }
       if (absl::Status status = Reserve(endpoint); !status.ok()) return status;
     }
-    // Otherwise 127.0.0.1 would be written as an IPv6 address.
+    // With IPv6, libzmq would report 127.0.0.1 as an IPv6 address.
     SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);
     // No other user may even connect to the socket's file.
     const mode_t before = local ? umask(0077) : mode_t{0};
@@ -246,7 +246,7 @@ absl::Status RouterServer::Start() {
   return absl::OkStatus();
 }
 
-// Libzmq would steal the socket's name from a process that already listens there.
+// Locks the path, because libzmq would replace the socket file of another process that listens there.
 absl::Status RouterServer::Reserve(const std::string& endpoint) {
   const std::string path = absl::StrCat(endpoint.substr(strlen("ipc://")), ".lock");
   // Abstract names are not in the file system, and the kernel refuses taken ones.
@@ -411,7 +411,7 @@ std::optional<Received> RouterServer::Receive() {
     urgent_bytes_ -= urgent_.front().message.body.size();
     return take(&urgent_);
   }
-  // Chunks and heartbeats alternate, so that neither delays the other.
+  // One chunk follows sixteen heartbeats, so neither delays the other.
   if (!chunks_.empty() && (heartbeats_.empty() || heartbeats_given_ >= kHeartbeatsPerChunk)) {
     heartbeats_given_ = 0;
     chunk_bytes_ -= chunks_.front().message.body.size();
@@ -441,7 +441,7 @@ absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
   return absl::UnavailableError(absl::StrCat("the peer accepts no more data: ", zmq_strerror(error)));
 }
 
-// Pings silent peers, to find out whether their connections still exist.
+// Pings silent peers, to check whether their connections still exist.
 void RouterServer::HousekeepPeers(int64_t now) {
   std::vector<uint64_t> silent;
   for (auto& [identity, peer] : peers_) {

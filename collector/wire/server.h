@@ -14,10 +14,10 @@
 
 namespace lockstep::wire {
 
-// Totals since the start. Each is also a metric.
+// Totals since the start.
 struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
-  uint64_t handshakes_failed = 0;  // peers that did not use ZMTP, or not this server's mechanism
+  uint64_t handshakes_failed = 0;  // peers without ZMTP, or with another security mechanism
   uint64_t flooded = 0;            // messages dropped because one peer sent more than its share
   uint64_t shed_heartbeats = 0;    // heartbeats dropped because the receiver was too slow; digests are never dropped
   uint64_t shed_chunks = 0;        // chunks dropped before their acknowledgment; they are sent again
@@ -27,37 +27,37 @@ struct ServerCounters {
 struct ServerOptions {
   std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0 means any free port), ipc://PATH
   Security security;
-  // The sustained rate of messages and (uncompressed) bytes per connection, with bursts of four times that. A relay,
-  // which sends for many, may send 64 times as many messages and 16 times as many bytes.
+  // The sustained rate of messages and (uncompressed) bytes per connection, with bursts of four seconds' worth. A relay
+  // may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
   // Maximum number of waiting heartbeats; beyond it, the oldest are dropped.
   size_t most_waiting_heartbeats = 65536;
   size_t most_waiting_chunk_bytes = size_t{128}
                                     << 20;  // maximum size of waiting chunks; beyond it, the newest are dropped
-  // Beyond this, nothing is read, so the network slows the senders down.
+  // Maximum size of all other waiting messages. Beyond it, nothing is read, so the network slows the senders down.
   size_t most_waiting_urgent_bytes = size_t{512} << 20;
 };
 
-// A received message: its sender, the sender's role, and the contents. A peer's first message is always its Hello.
-// Forbidden messages are dropped earlier: agents and relays report, operators and readers send requests, and the server
-// itself refuses a reader's request for a dump. Only a relay's messages have a route. The server itself answers pings.
+// A received message. A peer's first message is always its Hello. The server drops forbidden messages: only agents and
+// relays report, only operators and readers send requests, and readers request no dump or examination. It answers pings
+// itself. Only a relay's messages have a route.
 struct Received {
   uint64_t peer = 0;        // this connection, for Send; never reused
   Role role = Role::kNone;  // from the peer's key, never kCollector; with --insecure, from the peer's Hello
   Message message;
 };
 
-// One thread owns it, and calls Receive at least every two seconds: peers whose pings go unanswered for five seconds
-// try another server.
+// One thread owns it, and must call Receive at least every two seconds: peers leave a server that does not answer pings
+// for five seconds.
 class Server {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Bind(const ServerOptions& options);
   virtual ~Server() = default;
 
-  // Readable (poll) if Receive may return something: then call Receive until it returns nothing.
+  // A descriptor for poll. When it is readable, call Receive until it returns nothing.
   virtual int fd() const = 0;
-  // Returns the next message; digests and pushed reports come before heartbeats. nullopt if there is none. First reads
-  // everything from the socket, so that a slow caller loses heartbeats instead of blocking its peers.
+  // Returns the next message; nullopt if there is none. Heartbeats and chunks come after all other messages. Also reads
+  // the socket ahead, so a slow caller loses heartbeats instead of blocking its peers.
   virtual std::optional<Received> Receive() = 0;
   // Never blocks: kNotFound if the peer is gone, kUnavailable if its bounded queue is full.
   virtual absl::Status Send(uint64_t peer, const Message& message) = 0;
@@ -71,7 +71,7 @@ class Server {
   virtual size_t peers() const = 0;
   // Returns whether the connection is believed to exist. A silent disconnect is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
-  // The connections of agents and relays.
+  // Returns the connections of agents and relays that have sent their Hello.
   virtual std::vector<uint64_t> Reporters() const = 0;
   // Returns when the peer's last message, including pings, arrived (CLOCK_MONOTONIC); 0 if unknown.
   virtual int64_t HeardNs(uint64_t peer) const = 0;

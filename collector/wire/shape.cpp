@@ -36,8 +36,8 @@ bool Varint(std::string_view* bytes, uint64_t* number) {
   return false;
 }
 
-// Adds to `parsed`. Returns false if the message is too large or too deep. Damage ends the walk, because the parser
-// will report it.
+// Adds the message's size in memory to *parsed. Returns false if the message is too large or too deep. Invalid bytes
+// end the walk, because the parser reports them.
 bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* parsed) {
   if (depth > kMostDepth) return false;
   while (!bytes.empty()) {
@@ -68,7 +68,7 @@ bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* par
           *parsed += EmptyBytes(field->message_type()) + sizeof(void*);
           if (*parsed > kMostParsedBytes || !Walk(inner, field->message_type(), depth + 1, parsed)) return false;
         } else if (field != nullptr && field->is_packable()) {
-          *parsed += 8 * inner.size();  // each byte may be a number of eight bytes
+          *parsed += 8 * inner.size();  // each byte may become a number of eight bytes
         } else {
           *parsed += inner.size() + 48;
         }

@@ -1,5 +1,5 @@
-// Computes how much memory a Protobuf message would take, from its bytes, before it is parsed. Two bytes on the wire
-// may be an empty submessage of hundreds of bytes in memory, and 16 MiB of them would be gigabytes.
+// Estimates the memory of a Protobuf message before it is parsed. An empty submessage takes two bytes on the wire and
+// hundreds of bytes in memory, so 16 MiB of empty submessages would take gigabytes.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace lockstep::wire {
 constexpr size_t kMostParsedBytes = size_t{96} << 20;
 constexpr int kMostDepth = 16;  // nesting of messages
 
-// OK if `bytes`, parsed as a message of `type`'s kind, stays below these limits. Does not guarantee that they can be
-// parsed.
+// Returns OK if `bytes`, parsed as the type of `type`, would stay within both limits. They may still be invalid. Does
+// not check lite messages.
 absl::Status CheckShape(std::string_view bytes, const google::protobuf::MessageLite& type);
 
 }  // namespace lockstep::wire

@@ -70,7 +70,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         continue;
       }
       if (place.ok()) {
-        // The socket answers only that user and root (wire/server.cpp), so this is reported instead of waiting for an
+        // The socket answers only that user and root (wire/server.cpp). Reports this at once instead of waiting for an
         // answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
@@ -82,7 +82,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         if (address.security.server_key.empty()) address.security.server_key = place->server_key;
         break;
       }
-      // If a file cannot be trusted, stops instead of searching further.
+      // A file that cannot be trusted ends the search.
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
@@ -95,7 +95,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
   }
-  // The collector drops messages that the role may not send, and reports this only in its own log.
+  // The collector silently drops messages that a role may not send, so the role is checked here.
   if (!address.security.own_key.empty()) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
     if (!key.ok()) return key.status();

@@ -1,5 +1,5 @@
-// How tools (dump, top) find the collector and authenticate: by options, otherwise by the address that this host's
-// agent or collector wrote into its runtime folder.
+// How tools (dump, top) find the collector: by options, otherwise by the address that this host's agent or collector
+// wrote into its runtime folder.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,25 @@ struct ToolOptions {
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
 
-// Fills in missing key paths of a client that connects to the endpoints: the first of `own_keys` and collector.pub that
-// are readable in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys. For local sockets, only if some keys
-// are configured, because a collector there may run without.
+// Fills in missing key paths of a client: the first readable file of `own_keys`, and collector.pub, in $LOCKSTEP_KEYS,
+// ~/.config/lockstep/keys or /etc/lockstep/keys. For local sockets only if LOCKSTEP_KEYS or a key is set, because a
+// local collector may run without keys.
 void FindKeys(const std::vector<std::string>& endpoints, const std::vector<std::string>& own_keys,
               wire::Security* security);
 
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
-  std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or a file's path
+  std::string found;  // for messages: the possible sources of a given address, or the path of a runtime file
 };
-// Without a given key, looks for operator.key and reader.key. NotFound lists every place and what to do.
+// Without a given key, looks for operator.key, then reader.key. NotFound lists the places searched and what to do.
+// Other errors: the collector answers only another user, a file is not trusted, or a key is missing or has another
+// role.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
 absl::StatusOr<std::unique_ptr<wire::Client>> ConnectTo(const CollectorAddress& address);
 
-// Sends the request, again after each reconnection, and calls `take` for each reply until one is done. Prints progress,
-// and that the collector does not answer yet. Unavailable with the collector's reason, or after the limit.
+// Sends the request, again after each reconnection, and calls `take` for each reply. Prints progress, and a notice if
+// no answer arrives. Returns Unavailable if the collector refuses, or after `limit_ns`.
 absl::Status AskCollector(const CollectorAddress& address, ClientRequest request, int64_t limit_ns,
                           const std::function<void(const ClientReply&)>& take);
 

@@ -58,7 +58,7 @@ TEST_F(ToolClientTest, OnPortsKeysAreRequiredAndFound) {
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->security.own_key, folder_ + "/keys/reader.key");
   EXPECT_EQ(address->security.server_key, folder_ + "/keys/collector.pub");
-  // A peer whose messages the collector would drop gets an error at once.
+  // The collector would drop an agent's requests, so an agent's key is an error at once.
   const absl::StatusOr<wire::KeyPair> agent = wire::MakeKeyPair(wire::Role::kAgent);
   ASSERT_TRUE(wire::WriteKeyPair(folder_ + "/keys", "agent", *agent).ok());
   options.key = folder_ + "/keys/agent.key";

@@ -557,7 +557,7 @@ class Family {
     }
   }
 
-  // Returns whether both are the same call. Kinds of calls decide unless only arguments and places tell the sides apart.
+  // Returns whether both are the same call. The kinds of calls decide unless only arguments and places differ.
   bool Alike(const Token& a, const Token& b, bool by_arguments) const {
     return by_arguments ? aligner_.SamePlace(a, b) : SameKindOfCall(a, b);
   }

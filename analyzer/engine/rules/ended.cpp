@@ -162,7 +162,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       if (!agree) break;
       const Rank& rank = facts.bundle.ranks[m.rank_index];
       const RankView& view = facts.model.ranks[m.rank_index];
-            if (last == kUnknown && m.arrived < seq) last = m.arrived;
+      if (last == kUnknown && m.arrived < seq) last = m.arrived;
       const bool ended = EndedByItself(rank), before = m.arrived < seq && m.arrived == last;
       const bool done = before && (ended || view.Idle());
       if (before && !ended && !view.in_flight.empty()) {
@@ -189,8 +189,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     // other.
     const bool only = facts.model.kinds[facts.model.comms[comm].kind].size() == 1;
     const bool undecided = behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, last);
-    if (undecided &&
-        !(only && ahead.size() == 1 && !AnyMissing(facts.bundle) && OthersHaveEnded(facts, ahead[0])))
+    if (undecided && !(only && ahead.size() == 1 && !AnyMissing(facts.bundle) && OthersHaveEnded(facts, ahead[0])))
       continue;
     c = AheadCause(facts, c, std::move(ahead), behind.size(), exited);
     if (exited || !untold)

@@ -87,7 +87,7 @@ void Clients::OnRequest(const wire::Received& received) {
     reply.set_done(true);
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
-  // For a peer behind a relay, the relay has already checked the key.
+  // The server drops requests from other roles before they arrive here, also from relays.
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;

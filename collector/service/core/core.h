@@ -1,7 +1,7 @@
-// The collector's decisions, as a state machine: jobs and their generations, what is late, which ranks are asked for
-// what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or clock. Its
-// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test can simulate
-// hours in a second. docs/architecture.md describes the order of messages.
+// The collector's decisions, as a state machine: tracks jobs, finds late ranks and requests data from hosts. Decides
+// when to print a verdict, and when an incident is complete. Has no threads, sockets, files or clock. Its owner passes
+// in received messages and the time, sends messages for it, and does its slow work. docs/architecture.md describes the
+// order of messages.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class CollectorCore : private JobEvents {
   const CoreCounters& counters() const { return shared_.counters; }
   // Returns whether gathering is in progress or work is running.
   bool busy() const { return shared_.working() || incidents_.book().gathering(); }
-  // Returns the states of all jobs, those with problems first.
+  // Returns the states of all jobs, jobs with problems first.
   std::vector<JobState> States() const;
   // `job` is a name, or "name/step/restart"; returns an empty status if it is unknown.
   JobStatus StatusOf(const std::string& job) const;

@@ -142,7 +142,6 @@ TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksDelayTheEvidenceOnlyBriefly) 
   EXPECT_LT(fleet.now - from, 8 * kSecond);
 }
 
-// `lockstep top` shows fresh stacks only to a user who may stop a process.
 TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -399,7 +398,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
                          ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Returns a heartbeat with the hash of one rank at one sequence number, in one communicator on two hosts.
+// Returns an agent's heartbeat with a hash at one sequence number of a communicator on two hosts.
 Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -583,7 +582,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_EQ(status.agents(), 4u);
   EXPECT_EQ(status.state(), "moving");
   EXPECT_EQ(status.communicators_total(), 13u);
-  // One line for each kind of group (tp, dp, pp), whose members are all in one state, and one for the world.
+  // All communicators of one kind (tp, dp, pp) are in one state and become one line; the world is another line.
   EXPECT_LE(status.communicators_size(), 4);
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(5);

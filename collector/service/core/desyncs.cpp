@@ -16,7 +16,7 @@ constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, reques
 
 }  // namespace
 
-// The difference was seen again, so its incident counts.
+// Call when the difference is seen again: its incident is confirmed and reported.
 void Desyncs::Confirm(Job* job, const Desync& desync) {
   const auto name = job->desync_incidents.find(desync.comm);
   Gathering* incident = name == job->desync_incidents.end() ? nullptr : book_.Find(name->second);
@@ -73,7 +73,7 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
     state.hosts[host] = here;
     left.Subtract(here);
   }
-  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays, whose hosts' names are still unknown
+  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays; the names of their hosts are still unknown
   Verdict verdict;
   AddDesync(state.desync, &verdict);
   *incident->incident.mutable_verdict() = verdict;

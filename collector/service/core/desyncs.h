@@ -16,7 +16,7 @@ class Desyncs {
   // overwritten. When it is seen again, it becomes an incident. DesyncWatch reports each of these two events once per
   // communicator.
   void Gather(Job* job, const Desync& desync);
-  // Drops the incident, because a failed group reverted its operations and no member differs any more.
+  // Drops an incident that was not confirmed, for example because a failed group reverted its operations.
   void Abandon(Gathering* incident);
 
  private:

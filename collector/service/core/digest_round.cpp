@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostMembershipsPerRank = 65536;
 constexpr size_t kMostMemberships = size_t{1} << 24;
 constexpr int kMostProblems = 64;
-constexpr size_t kReusedBytes = 65536;  // a digest that takes more memory than this is not reused
+constexpr size_t kReusedBytes = 65536;  // larger digests are not decoded into the reused message
 
 // Converts a digest's own communicator numbers to indexes into `memberships`, and removes invalid references.
 void CheckReferences(const RankDigest& digest, Rank* rank) {
@@ -124,7 +124,7 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
          .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
-  // Drops a host's list of its ranks once they have reported, because there may be thousands of entries.
+  // Skips a communicator's member list if all its ranks have sent digests, because there may be thousands of lists.
   const auto told = [this](int64_t rank) {
     return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank));
   };
@@ -256,7 +256,7 @@ void DigestRound::LookForRoot() {
   root_.as_of_ns = now_ns_;
 }
 
-// Heartbeats would show progress of a rank that was not sampled again, but not its CPU use.
+// Extends the rank's ages to the time of the newest sample.
 RankMotion DigestRound::MotionOfRank(int32_t rank) const {
   const auto found = motion_.find(rank);
   if (found == motion_.end()) return {};
@@ -333,8 +333,7 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
     for (int i = 0; i < std::min(finding.culprit_ranks_size(), 16); ++i) take(finding.culprit_ranks(i));
   }
   for (const Finding& finding : verdict_.findings()) {
-    // The rank's neighbors wait for it directly. More distant ranks form classes of victims with one representative
-    // each.
+    // Takes up to four ranks of each class that waits directly for a culprit, and one of each more distant class.
     const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (const ChainLink& link : finding.chain()) {
       const bool next = std::any_of(link.waits_for().begin(), link.waits_for().end(),

@@ -1,9 +1,8 @@
-// Turns digests of a job's ranks into a verdict: builds a bundle from the hosts' messages, analyzes it, and derives the
-// facts about its root that the detector needs. Does no I/O: one thread of the collector runs it while another
-// continues to receive. Used by one thread at a time.
+// Turns digests of a job's ranks into a verdict: builds a bundle from the hosts' messages, analyzes it, and finds the
+// root for the detector. Does no I/O. One thread at a time uses it, while another thread of the collector receives.
 //
-// The ages in an answer were true at an unknown moment between request and answer, so they count from the request. An
-// age that would extend the time without activity counts from the receipt, because no other data could contradict it.
+// The ages in an answer were measured between request and receipt. Progress ages count from the request, because
+// heartbeats would show newer progress. Other ages count from the receipt, so they are never too high.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,12 @@
 
 namespace lockstep {
 
-// Returns the rank of a packed RankDigest without parsing the rest; -1 if it is not one.
+// Returns the rank of a packed RankDigest without parsing the rest; -1 if it is invalid.
 int32_t RankOfDigest(const std::string& packed);
 
 // Missing data, for the verdict's list of unknowns.
 struct DigestHole {
-  std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
+  std::string text;       // "the agent of node7 has been silent for 12 s: .."
   std::string host;       // empty if there are several
   Ranks ranks;            // empty if unknown
   int64_t silent_ns = 0;  // how long the host's agent has been silent
@@ -53,18 +52,18 @@ class DigestRound {
     // How long there has been no progress, as observed in the job; 0 to derive it from the digests.
     int64_t stalled_ns = 0;
   };
-  // Computes bundle, verdict and root from everything added so far. Nothing may be added afterwards.
+  // Computes bundle, verdict and root from all added messages. Add() may not be called afterwards.
   void Analyse(const Facts& facts);
   // Uses digests that an earlier collector process stored, instead of new ones.
   void Adopt(Bundle bundle);
   // Repeats the analysis with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
-  // Sets the detector's time without progress in an existing result.
+  // Raises the time without progress in an existing result to the detector's.
   void StoodStill(int64_t stalled_ns);
-  // Sets the folder in which users will find the ranks' files.
+  // Sets the folder in which users find the ranks' files.
   void LiesIn(const std::string& folder);
-  // Adds newer samples of processes in the bundle, requested at `asked_ns`. They may arrive in any order: for each
-  // rank, the one requested last counts. LookForRoot() uses them.
+  // Adds newer samples of processes in the bundle, requested at `asked_ns`. Samples may arrive in any order: for each
+  // rank, the sample requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
   // Recomputes root() from newer samples, in time linear in the number of ranks.
   void LookForRoot();
@@ -75,8 +74,8 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Returns the ranks from which to request evidence, at most this many: the culprits, their neighbors in the chain,
-  // and one rank of each class of victims.
+  // Returns at most `most` ranks from which to request evidence: the culprits, their neighbors in the chain, and one
+  // rank of each class of victims.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
   // Returns the ranks from which to request only merged stacks: at most `most` further ranks of all classes of victims,
   // without `others`.

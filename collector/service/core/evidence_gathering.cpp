@@ -80,7 +80,7 @@ void EvidenceGathering::OnEvidence(const wire::Received& received) {
   }
 }
 
-// The host cannot send the requested data. This stops waiting for it and shows users the reason.
+// A host cannot send the requested data. Shows users the reason, and stops waiting for its rings.
 void EvidenceGathering::OnNoRings(const HostEvidence& evidence) {
   for (Gathering* incident : book_.All()) {
     const bool everything = incident->state.everything_request == evidence.request();

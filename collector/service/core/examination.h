@@ -1,5 +1,5 @@
-// When an operator asks, has all agents examine a job that runs without the recorder, as `lockstep attach` does. One
-// examination at a time, because it stops every thread of the job for a moment.
+// Lets an operator examine a job without the recorder through all agents, as `lockstep attach` does. Only one
+// examination runs at a time, because it stops every thread of the job for a moment.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@ class Examination {
  public:
   explicit Examination(CoreShared* shared) : shared_(*shared) {}
 
-  // Returns the reason if this is not possible. Empty if the agents were asked; their answers are passed to the client
-  // as they arrive.
+  // Asks the agents, and passes their answers on as they arrive. Returns the reason if this is impossible.
   std::string Begin(const ClientRequest& request, const Address& to);
   // Returns whether the message is an answer from an agent or relay.
   bool Take(const wire::Received& received);

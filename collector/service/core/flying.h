@@ -1,4 +1,4 @@
-// Finds communicators with waiting members in the digests of a round, for `lockstep top`.
+// Finds the operations in flight of each communicator in the digests of a round, for `lockstep top`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Flying {
   uint32_t started = 0;         // number of ranks whose GPU is known to have reached the operation
   bool start_recorded = false;  // if false, ignore `started`
 };
-// Returns them by communicator, in time linear in the operations of the bundle.
+// Returns the operations, indexed by the communicator's ID, in time linear in the operations of the bundle.
 absl::flat_hash_map<uint64_t, Flying> FlyingOf(const Bundle& bundle);
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ constexpr size_t kMostLines = 200;
 std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_request) {
   if (requests_.size() >= kMostFresh) return "too many clients are already waiting for stacks";
   Request fresh;
-  // Uses the ranks that the analysis names or, if there are none, the ranks that others wait for.
+  // First the ranks that the analysis names, then ranks that others wait for.
   if (job->detector.level() != Level::kMoving) {
     for (const RootView& root : job->detector.finding().roots) {
       if (fresh.wanted.size() < shared_.options.fresh_ranks) fresh.wanted.Add(root.rank);

@@ -16,7 +16,7 @@ class FreshStacks {
  public:
   FreshStacks(CoreShared* shared, JobTable* jobs) : shared_(*shared), jobs_(*jobs) {}
 
-  // Returns the reason if the request is impossible. Empty if stacks were requested; the answer follows.
+  // Requests stacks; the answer follows. Returns the reason if this is impossible.
   std::string Ask(Job* job, const Address& to, uint64_t client_request);
   // Returns whether the report answers a user's request.
   bool Take(const StackReport& report);

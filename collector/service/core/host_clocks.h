@@ -18,11 +18,10 @@ struct Moment {
 
 class HostClocks {
  public:
-  // Call this when a message arrives: the host stamped it `sent_ns` (its CLOCK_MONOTONIC), and it arrived at
-  // `received_ns` (this host's).
+  // Call when a message arrives: sent at `sent_ns` (the host's CLOCK_MONOTONIC), received at `received_ns` (this
+  // host's).
   void Received(const std::string& boot_id, int64_t sent_ns, int64_t received_ns);
-  // Call this when an answer arrives: the host stamped it `answered_ns` (its clock), and the question was sent at
-  // `asked_ns` (this host's).
+  // Call when an answer arrives: requested at `asked_ns` (this host's clock), answered at `answered_ns` (the host's).
   void Answered(const std::string& boot_id, int64_t asked_ns, int64_t answered_ns);
   // Converts a host's time. Returns nullopt if the host's clock is not bounded on both sides. Old bounds are widened by
   // 100 parts per million.

@@ -33,12 +33,12 @@ class IncidentBook {
                std::function<void(Gathering*)> done);
   // Logs each text once per incident.
   void SayOnce(Gathering* incident, const std::string& text);
-  // Informs the clients that requested the incident, and all that watch the job.
+  // Sends the incident to clients that requested it (`done`: for the last time), and to clients that watch the job.
   void Tell(Gathering* incident, const std::string& progress, bool done);
-  // Runs the user's command for a declared hang or a confirmed desync. Called once the evidence has arrived, because
-  // the command's action depends on it. A mark in the folder prevents a second run.
+  // Runs the command of --on-verdict for a declared hang or a confirmed desync. Call once the verdict includes the
+  // evidence. A mark in the folder prevents a second run.
   void TellProgram(Gathering* incident);
-  // Gives up an incident for which no file can be stored.
+  // Stops gathering the incident; nothing more is stored for it.
   void Close(Gathering* incident);
 
   // Hangs and desyncs that earlier processes declared, to avoid declaring them again.

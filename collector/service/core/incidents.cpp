@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
-// Reads the evidence of an incident whose digests are lost.
+// Returns a round without digests, to collect the evidence of an incident with lost digests.
 std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {
@@ -49,7 +49,7 @@ void Incidents::Make(Job* job, const Decision* decision) {
   state.stalled_ns = job->round->bundle().known_stalled ? std::max<int64_t>(job->round->bundle().stalled_ns, 1) : 0;
   if (decision != nullptr) {
     state.stalled_ns = std::max<int64_t>(state.stalled_ns, std::max<int64_t>(decision->age_ns, 1));
-    job->round->StoodStill(state.stalled_ns);  // no task of the round is running
+    job->round->StoodStill(state.stalled_ns);  // safe, because no task of the round is running
   }
   job->round->LiesIn(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;
@@ -261,8 +261,7 @@ void Incidents::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it passed the verdict to the command, so the command is run
-                // now.
+                // An earlier collector process ended before it ran the command.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   book_.TellProgram(gathering);

@@ -26,7 +26,7 @@ class Incidents {
   void Make(Job* job, const Decision* decision);
   // Takes over an incident that an earlier process began to gather.
   void Resume(const IncidentState& state);
-  // Assigns to the job its incidents from before this process started.
+  // Assigns incidents from before this process started to their job.
   void TakeUp(Job* job);
   void Tick();
 

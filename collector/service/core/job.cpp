@@ -196,10 +196,9 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (status->blind_size() < 64) status->add_blind(line);
   }
   if (job.last_incident != nullptr) {
-    // The rest of the incident may be large, and is in its folder.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
-    // Links are measured only from complete records, so these values come from the last analysis of such records.
+    // Links are measured only from complete records, so these values come from the last incident.
     for (const Finding& finding : incident->verdict().findings()) {
       if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }

@@ -30,7 +30,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// A relay's number for a job, if several jobs have the same name.
+// A relay's connection, and its number for a job (JobIdentity.life).
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -49,7 +49,7 @@ struct PeerInfo {
 struct JobHost {
   Address address;
   bool direct = false;  // heartbeats come directly from the host's agent, not through a relay
-  uint32_t child = 0;   // number for the merged progress; only if direct
+  uint32_t child = 0;   // identifies the host in the merged progress; 0 unless direct
   uint32_t life = 0;    // JobIdentity.life: the agent's number for jobs with the same name
   int64_t heard_ns = 0;
   bool silent = false;
@@ -75,7 +75,7 @@ struct Job {
   Detector detector;
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
-  std::map<RelayKey, JobRelay> relays;          // indexed by connection
+  std::map<RelayKey, JobRelay> relays;
   absl::flat_hash_set<uint64_t> communicators;  // communicators that the job's senders have reported
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
   Ranks duplicates;  // ranks that several hosts claim
@@ -126,22 +126,22 @@ struct Job {
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
-  // Returns whether a communicator has members that no sender has reported so far.
+  // Returns whether no communicator is known, or one has members that no sender has reported.
   bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
 // Equal for jobs with the same user, name, step and restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// How a job's name matches a name from a user or a tool. Such names are "train", "train/0/1" or "train/step/1", each
-// optionally with a suffix like "#2" at the end or after the first part. Without a suffix, all jobs with that name
-// match.
+// How a job matches a name from a user: "train", "train/0/1" or "train/step/1", optionally with a suffix like "#2" at
+// the end or after the first part. kThis: equal with the suffix. kSame: equal without a suffix. kAlike: only the first
+// part is given, or nothing.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
 // Returns up to 64 of the job's communicators, which identify the job.
 std::vector<uint64_t> KinOf(const Job& job);
-// The state of a job, and the culprits if it is hung.
+// The state of a job, and the culprits of its last incident unless it is moving.
 struct JobState {
   std::string job, state;         // "moving", "late", "hung", "ended"
   std::vector<Culprit> culprits;  // culprits in the first finding of the last incident's verdict, at most 8
@@ -149,8 +149,8 @@ struct JobState {
 JobState StateOf(const Job& job);
 // Fills in the job as users see it in `lockstep top` ("7 of 8 ranks"). Communicators in the same state become one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// These fill in parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
-// pipeline's name.
+// Fill in parts of the status: communicators, oldest first; ranks by pipeline stage, if a communicator has a pipeline's
+// name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);
 // Adds lines about one communicator, or one rank, to the reply.

@@ -25,7 +25,7 @@ void ToMessage(const Ranks& runs, RankSet* message) {
   }
 }
 
-// Returns the cause of the waits: the name of a communicator or, if it has none, the ranks at the root.
+// Returns the cause of the waits: the name or ID of a communicator or, if none is known, the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)
@@ -51,7 +51,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   std::map<Fold, CommunicatorStatus> lines;
   uint32_t total = 0;
   const MergedProgress& progress = job.detector.progress();
-  // As long as no problem is known, ages differ only by chance.
+  // While no problem is known, ages differ only by chance.
   const bool calm = job.detector.level() == Level::kMoving, hung = job.detector.level() == Level::kHung;
   const Decision& declared = job.detector.declared();
   const std::string root = hung ? RootName(job) : "";

@@ -20,7 +20,7 @@ constexpr size_t kMostKept = 32;
 constexpr size_t kMostHostsNamed = 3;
 constexpr size_t kMostReasons = 64;
 
-// Libraries that have their own network traffic.
+// Libraries with network traffic that the recorder does not see.
 constexpr struct {
   const char *file, *name;
 } kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"},

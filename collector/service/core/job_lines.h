@@ -25,11 +25,11 @@ std::string OperationText(const Decision& decision);
 // Returns "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
 std::string LateText(const Decision& decision);
 
-// Facts about hosts from a bundle's evidence, without stacks. Each fact appears once, no matter how many ranks of the
-// host reported it.
+// Facts about hosts from a bundle's evidence, without stacks. Each fact appears once, even if several ranks of a host
+// reported it.
 struct HostFindings {
   std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first for each host
-  // What could not be read, and libraries in stacks whose traffic is not recorded.
+  // What could not be read, and libraries in stacks with traffic that is not recorded.
   std::vector<std::string>
       blind;  // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", one line for each reason
 };

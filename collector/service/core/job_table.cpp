@@ -25,7 +25,7 @@ void JobTable::Heard(uint64_t peer) {
   if (const auto info = peers_.find(peer); info != peers_.end()) info->second.heard_ns = shared_.now;
 }
 
-// An agent can reach its relay again, and reports through it from now on.
+// The agent has returned to its relay and reports through it.
 void JobTable::OnBye(const wire::Received& received) {
   for (auto& [key, job] : jobs_) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
@@ -128,8 +128,8 @@ Job* JobTable::JobSaid(const wire::Received& received, const JobIdentity& identi
       number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
-  // The sender is now behind a different relay, or is a restarted agent. This is unambiguous if there is only one such
-  // job.
+  // The sender is unknown: it is behind another relay, or is a restarted agent. If only one job has this name, it is
+  // the job.
   Job* only = nullptr;
   for (auto at = jobs_.lower_bound(base); at != jobs_.end() && at->first.compare(0, base.size(), base) == 0; ++at) {
     if (BaseKeyOf(at->second->identity) != base) continue;
@@ -161,8 +161,8 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
   if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
-// Stores what an agent reports about its host. Returns the agent's number among those that report communicators;
-// nullopt if the message does not count.
+// Stores what an agent reports about its host. Returns the agent's number for the merged progress; nullopt if the
+// message does not count.
 std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
                                             const std::string& host, HeartbeatFacts seen, Job* job) {
   if (job->hosts.count(host) == 0 && job->hosts.size() >= shared_.options.most_hosts) {
@@ -364,7 +364,7 @@ std::vector<Job*> JobTable::Named(const std::string& name) {
     alike.push_back(job.get());
     if (!job->over) living.push_back(job.get());
     if (match != NameMatch::kSame) continue;
-    // "train" is the name of one generation of the job, rather than "train/0/1".
+    // The name is exact: "train" is the generation without step and restart count, not "train/0/1".
     same.push_back(job.get());
     if (!job->over) same_living.push_back(job.get());
   }

@@ -1,5 +1,5 @@
-// The jobs, who reports each of them, and the assignment of reports to jobs: heartbeats, late reports, exits, silence,
-// and jobs with the same name.
+// The jobs and their senders. Assigns heartbeats, late reports and exits to jobs, separates jobs with the same name,
+// and detects silence.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class JobTable {
   const std::map<std::string, std::unique_ptr<Job>>& jobs() const { return jobs_; }
   const HostClocks& clocks() const { return clocks_; }
   Job* Find(const std::string& key);
-  // Returns the live jobs with that name or, if none is alive, all jobs with it. "NAME#1" is the first of several.
+  // Returns the live jobs with that name or, if none is alive, all jobs with it. Prefers exact names (MatchName).
+  // "NAME#1" is the first of several.
   std::vector<Job*> Named(const std::string& name);
   bool HasNamesake(const Job& job) const;
   // Like FillStatus, but numbers the first job, too, if several have the same name.
@@ -56,12 +57,12 @@ class JobTable {
   // Runs `run` as a task and then `done` on the core's thread, unless the core or the job is gone.
   void WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done);
 
-  // Call this after a time in which the process did not run, so that no sender counts as silent for that time.
+  // Call after a time in which this process did not run: no sender counts as silent for that time.
   void Rebase();
-  // Finds silent senders, and jobs that are over. Called once a second.
+  // Finds silent senders, and jobs that are over. Call once a second.
   void LookForSilence();
-  // Forgets old entries and counts the rest. Called every few seconds. `hold_early_ns` is the limit for a message about
-  // an unknown job.
+  // Forgets old entries and counts the rest. Call every few seconds. Drops messages about an unknown job after
+  // `hold_early_ns`.
   void Sweep(int64_t hold_early_ns);
 
  private:

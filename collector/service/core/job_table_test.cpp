@@ -47,14 +47,13 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   request.set_kind(ClientRequest::STATUS);
   fleet.Ask(1, wire::Role::kReader, request);
   EXPECT_EQ(fleet.replies.back().jobs_size(), 3);
-  // A dump of an unknown job is refused.
   request.set_kind(ClientRequest::DUMP);
   request.set_job("nothing");
   fleet.Ask(1, wire::Role::kOperator, request);
   EXPECT_FALSE(fleet.replies.back().error().empty());
 }
 
-// Relays report two generations. The older one has no running process.
+// Returns a relay's heartbeat for a generation of the job.
 Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -74,7 +73,6 @@ Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, co
   return beat;
 }
 
-// Returns a relay that has connected.
 FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   FleetAgent relay;
   relay.host = absl::StrCat("relay", number);
@@ -209,7 +207,7 @@ TEST_F(CoreJobsTest, RestartsAreSeparateGenerations) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-// Relays that report only the next generation do not count as silent about the previous one. None of its ranks is late.
+// Relays that report only the next generation are not silent about the previous one: none of its ranks is late.
 TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -281,7 +279,6 @@ TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that ended before this collector started is over, regardless of its last numbers.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

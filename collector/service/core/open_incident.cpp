@@ -102,7 +102,7 @@ struct GetField {
   }
 };
 
-// Calls `field` with the name and the place of everything that is stored, except the job.
+// Calls `field` with the name and a reference for every stored field, except the job.
 template <typename State, typename Field>
 void ForEachField(State& state, const Field& field) {
   field("name", state.name);
@@ -159,8 +159,8 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes the folder of an earlier process that was killed before it wrote the state, which it writes first. No user
-// heard of that incident.
+// Removes unfinished files, and then the folder if it is empty. The state is written first, so a process that was
+// killed before had reported nothing.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -268,7 +268,7 @@ absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
 
 absl::Status MakeIncidentFolder(const std::string& folder) {
   if (const size_t slash = folder.rfind('/'); slash != std::string::npos && slash > 0)
-    MakeFolder(folder.substr(0, slash)).IgnoreError();  // a failure shows below
+    MakeFolder(folder.substr(0, slash)).IgnoreError();  // if this fails, mkdir fails, too
   if (mkdir(folder.c_str(), 0700) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", strerror(errno)));
   }
@@ -357,7 +357,7 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Returns the index of the analysis's more exact finding about the same event: it names fewer ranks than the hashes do.
+// Returns the index of a more exact finding: same communicator, no later call, fewer of the same ranks, no hypothesis.
 // Returns -1 if there is none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {

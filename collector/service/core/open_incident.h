@@ -1,5 +1,4 @@
-// An incident while it is being gathered: the open requests, and the state that a restarted collector needs to
-// continue.
+// An incident that is being gathered: open requests, and the state with which a restarted collector continues.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace lockstep {
 
-// A silent desync whose rings are gathered while the job continues.
+// A silent desync. Its rings are gathered while the job continues.
 struct DesyncFacts {
   std::string text;  // empty: the incident is not a desync
   uint64_t comm = 0, seq = 0;
@@ -31,19 +30,19 @@ struct DesyncFacts {
   std::string where;       // `text` without the names of ranks
 };
 
-// The state that is stored as ".gathering.json" in the folder until the incident is complete.
+// Stored as ".gathering.json" in the folder until the incident is complete.
 struct IncidentState {
   std::string redacted;  // level from RedactionOf(); not stored with the state
   std::string name, folder;
   JobIdentity identity;
   std::vector<uint64_t> comms;  // some of the job's communicators, to distinguish it from others with the same name
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not yet requested
-  bool everything = false;
-  bool declared = false;       // not a manual dump, so the command of --on-verdict runs
-  bool evidence_done = false;  // whether the verdict with evidence has been written
-  std::string people;          // name of the job as users see it
+  bool everything = false;                                // whole rings are requested after the evidence
+  bool declared = false;                                  // not a manual dump, so the command of --on-verdict runs
+  bool evidence_done = false;                             // whether the verdict with evidence has been written
+  std::string people;                                     // name of the job as users see it
   std::map<std::string, Ranks> hosts;
-  std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
+  std::map<std::string, Ranks> evidence;  // ranks that send all evidence
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
   DesyncFacts desync;
   int64_t stalled_ns = 0;
@@ -52,13 +51,14 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// Returns the states of all incomplete incidents below `out`. Lists unreadable folders in *problems.
+// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes unfinished files
+// of incidents without a state.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
 // Returns the path of the mark file, which exists if the command of --on-verdict was started for the incident in this
 // folder.
 std::string ToldMark(const std::string& folder);
 
-// A hang that an earlier collector process declared, with the first lines of its verdict.
+// A hang or desync that an earlier collector process declared, with the first finding of its verdict.
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
@@ -68,11 +68,11 @@ struct DeclaredBefore {
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
-  // Returns whether this is the same hang, and nothing has moved since. Whole rings and stacks may have given the
-  // earlier hang a different verdict than digests do.
+  // Returns whether `verdict` is about this hang: nothing has moved since its capture (`since_real_ns` is the time of
+  // the last progress), or the first findings are equal.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
-// Returns the newest incidents below `out`, at most `most`.
+// Returns the declared hangs and desyncs among the `most` newest incidents in `out`.
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most = 256);
 // The verdict that an earlier process wrote: verdict.txt and verdict.json; empty if there is none.
 struct VerdictTexts {
@@ -98,11 +98,11 @@ struct Gathering {
   std::string json;    // verdict of the incident, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
   bool ready = false;    // the incident's folder exists
-  bool dead = false;     // no file can be written there
+  bool dead = false;     // nothing more is gathered (IncidentBook::Close)
   bool resumed = false;  // an earlier process of the collector began this incident
   // The earlier process was killed before it stored the digests, so `round` only collects evidence and is not analyzed.
   bool without_digests = false;
-  std::set<std::string> whole;         // hosts whose complete rings were on disk before they were requested
+  std::set<std::string> whole;         // hosts with complete rings on disk before the rings were requested
   std::shared_ptr<DigestRound> round;  // null once the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
       std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane
@@ -120,14 +120,14 @@ struct Gathering {
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// Adds the finding from a desync's hashes as the first one. But if the analysis of the gathered data already shows the
-// desync, that finding comes first, with the hashes as evidence. It does if it names some of these ranks because of a
-// call on this communicator.
+// Puts a finding from the desync's hashes first. If the analysis has a more exact finding (same communicator, fewer of
+// the same ranks), puts that one first, with the hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // Functions for an incident's files. All errors name the file.
 absl::Status MakeIncidentFolder(const std::string& folder);
 absl::Status WriteState(const IncidentState& state);
+// Writes verdict and manifest. Unless `whole`, writes the state first. `missing`: data or hosts, for the manifest.
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing);
 // Writes "stacks.json".
@@ -136,10 +136,10 @@ absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const
 // Writes every rank of the round into one file, "digests.lsd": the data for an analysis until the hosts' own files
 // arrive. With `evidence_alone`, writes only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
-// Loads the folder, analyzes the files in it and rewrites verdict, report and manifest. Runs in a separate process,
-// because the files came from the network.
+// Analyzes the folder's files and rewrites verdict, report and manifest. Call it in a separate process, because the
+// files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
-// Reads the results that FinaliseFolder left for its caller.
+// Reads and removes the results of FinaliseFolder, and removes the state.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);
 
 }  // namespace lockstep

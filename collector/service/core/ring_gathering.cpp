@@ -40,8 +40,7 @@ void RingGathering::Ask(Gathering* incident, const std::string& host, HostGather
     shared_.Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // The host is behind a relay, perhaps a different one now, or the same one over a new connection. So the route of
-    // its digest is outdated.
+    // The host is behind a relay. The route of its digest may be outdated, so every relay with its ranks is asked.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
@@ -170,7 +169,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() &&
         shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
-      gathering.done = true;  // ranks on unknown hosts; all known hosts have sent theirs
+      gathering.done = true;  // ranks on unknown hosts; some have sent rings, and nothing more arrives
       --left;
       continue;
     }

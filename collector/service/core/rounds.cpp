@@ -47,7 +47,7 @@ void Rounds::OnDigest(const wire::Received& received) {
     entry->heard_ns = shared_.now;
   }
   if (entry == nullptr) return;
-  // The message contains the list of ranks, so a quick parse is enough here.
+  // Reads only the rank of each digest. A task decodes the rest.
   Ranks ranks;
   for (const std::string& packed : digest->ranks()) {
     const int32_t rank = RankOfDigest(packed);
@@ -68,7 +68,7 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
   if (job->request != job->full_request || job->analysing) {
     if (job->complete.count(host) != 0) return;
     ++shared_.counters.digests_late;
-    // Repeats the request only if that extends the next round, so that a slow fleet is not asked repeatedly.
+    // Repeats the round only if it will wait longer. Otherwise a slow fleet would be asked again and again.
     const int64_t took = std::min(shared_.now - job->full_asked_ns, shared_.options.digest_most_ns);
     if (took <= job->patience_ns) return;
     job->patience_ns = std::min(took + took / 2, shared_.options.digest_most_ns);
@@ -189,8 +189,7 @@ bool Rounds::IsIn(Job* job) {
   if (since >= shared_.options.digest_most_ns) return true;
   const int64_t quiet = shared_.now - job->digest_ns;
   if (job->samples) return since >= shared_.options.digest_least_ns && quiet >= shared_.options.digest_quiet_ns;
-  // As long as no host has answered, all may be slow. Repeating the request, or continuing without them, would only
-  // slow them down further.
+  // Until the first answer, all hosts may be slow. Repeating the request would slow them down further.
   if (job->got.empty() || since < std::max(shared_.options.digest_least_ns, job->patience_ns)) return false;
   if (quiet < std::max(shared_.options.digest_quiet_ns, since / 4)) return false;
   if (job->again_request != 0) return true;
@@ -280,8 +279,8 @@ void Rounds::Judge(Job* job, bool all_ranks) {
   }
 }
 
-// Returns whether an earlier process of this collector declared this hang. The job may have been stuck all the time,
-// and each user must be notified only once.
+// Returns whether an earlier process of this collector declared this hang, and forgets the earlier declaration. The job
+// may have been stuck all the time, and users must be notified only once.
 bool Rounds::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = incidents_.book().before.begin(); before != incidents_.book().before.end(); ++before) {

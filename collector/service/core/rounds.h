@@ -1,4 +1,4 @@
-// Leads from late to a verdict: requests digests, has them analyzed, and judges the result.
+// Takes a late job to a verdict: requests digests, has them analyzed, and judges the result.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Numbers from an earlier collector process must differ from this one's.
+// Request numbers contain the instance, so they differ from those of an earlier collector process.
 CoreShared::CoreShared(const CoreOptions& options, CoreActions* actions)
     : options(options), actions(actions), request_base_((options.instance & 0x7fffffff) << 32) {}
 

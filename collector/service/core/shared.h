@@ -1,4 +1,4 @@
-// What every part of the core uses: its owner, the clock, the counters, and the numbers for requests, messages and
+// What every part of the core uses: options, its owner (CoreActions), the clock, counters, request numbers, sending and
 // tasks.
 #pragma once
 
@@ -25,25 +25,24 @@ struct CoreOptions {
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;  // maximum size of all incidents that this process gathers, in bytes
-  // A job is not judged while members of its communicators are unknown, until this long after this process first heard
-  // of it. After a restart, agents report one by one, so the others would seem to be missing.
+  // For this long after its first message, a job is not judged while members of its communicators are unknown. After a
+  // restart, agents report one by one, so the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
-  int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
-  // A round of digests ends when all have arrived. After the first limit, it ends once nothing has arrived during the
-  // second limit (or a quarter of the time so far). The request to the missing hosts must also have been repeated. It
-  // ends after the third limit at the latest.
+  int64_t silent_after_ns = 5'000'000'000;    // time without a message after which an agent or relay is silent
+  int64_t forget_after_ns = 600'000'000'000;  // time without a message after which a job is forgotten
+  // A round of digests ends when all have arrived, or after the third limit. After the first limit, it ends if missing
+  // hosts were asked again and nothing arrived during the second limit (or a quarter of the time so far).
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
-  int64_t evidence_ns = 15'000'000'000;           // limit for all evidence
-  size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken when a user asks
-  int64_t ask_evidence_again_ns = 5'000'000'000;  // limit for a host without an answer
+  int64_t evidence_ns = 15'000'000'000;           // time limit for all evidence of an incident
+  size_t fresh_ranks = 16;                        // maximum number of ranks whose stacks are taken when a user asks
+  int64_t ask_evidence_again_ns = 5'000'000'000;  // time without an answer before a host is asked again for evidence
   size_t evidence_ranks = 64;
-  size_t merged_ranks = 256;     // number of ranks that send only stacks
-  size_t everything_hosts = 16;  // number of hosts that are asked for whole rings at the same time
+  size_t merged_ranks = 256;     // maximum number of ranks that send only stacks
+  size_t everything_hosts = 16;  // maximum number of hosts that send whole rings at the same time
   // Maximum number of rounds for silent desyncs per job, and of ranks per round.
   size_t desync_gatherings = 4, desync_ranks = 64;
   int64_t desync_confirm_ns = 60'000'000'000;  // a difference not seen again within this time is ignored
-  int64_t ask_again_ns = 10'000'000'000;       // limit for a host without an answer before it is asked again
+  int64_t ask_again_ns = 10'000'000'000;       // time without an answer before a host is asked again for rings
   int64_t give_up_ns = 60'000'000'000;  // after this time without an answer, the incident continues without the host
   size_t most_jobs = 1024, most_hosts = 65536;  // most_hosts is per job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
@@ -62,10 +61,9 @@ class CoreActions {
   virtual ~CoreActions() = default;
   // May fail silently, because every request is repeated.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
-  // The connections of agents and relays.
+  // Returns the connections of agents and relays.
   virtual std::vector<uint64_t> Reporters() const = 0;
   virtual void Work(CoreTask task) = 0;
-  // Writes a line to the log.
   virtual void Say(const std::string& line) = 0;
   // Prints a verdict in the form of verdict.txt.
   virtual void Print(const std::string& block) = 0;
@@ -95,7 +93,7 @@ class CoreShared {
   CoreShared(const CoreShared&) = delete;
   CoreShared& operator=(const CoreShared&) = delete;
 
-  // Sets both clocks; messages advance only the monotonic one. Returns the time since the last call, or 0.
+  // Sets both clocks; messages advance only the monotonic one. Returns the time since the last call; 0 for the first.
   int64_t Tick(int64_t mono_ns, int64_t real_ns);
   int64_t RealNow() const { return real_ns_ + (now - tick_ns_); }
 

@@ -35,7 +35,7 @@ void JobTable::LookForSilentFamilies() {
         family->second.sorted.Silent(heard->first);
       ++heard;
     }
-    // The numbers of the family's jobs are kept for as long as the family has jobs.
+    // The numbers of the family's jobs are kept while the family has jobs.
     const bool over = family->second.heard.empty() && std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
                         return BaseKeyOf(job.second->identity) == family->first;
                       });

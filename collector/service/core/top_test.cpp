@@ -75,7 +75,7 @@ TEST_F(CoreTopTest, AHangIsShownWithHardwareVictimsAndLateArrivals) {
   EXPECT_THAT(status.late_arrivals(0),
               AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
   EXPECT_TRUE(fleet.Heard("late: ")) << absl::StrJoin(fleet.said, "\n");
-  // The first line is the root, which the others show as their cause. The second is the other operation.
+  // The first line is the root, which other lines name as their cause.
   ASSERT_GT(status.communicators_size(), 1);
   EXPECT_EQ(status.communicators(0).standing(), "root");
   const std::string root = status.communicators(0).name();

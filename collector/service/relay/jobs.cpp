@@ -21,7 +21,7 @@ std::string ChildKey(uint32_t number, uint32_t life) { return absl::StrCat(numbe
 
 }  // namespace
 
-// Finds the child's job among those with the same name. A child that was assigned to the wrong job is asked to report
+// Finds the child's job among jobs with the same name. Asks children that were assigned to the wrong job to report
 // everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
@@ -68,7 +68,8 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// Sets this relay's identity for the child's job `said`. Returns false if it is still unknown; the message then waits.
+// Sets *ours to this relay's identity for the child's job `said`. If it is unknown, holds the message and returns
+// false.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
@@ -97,7 +98,7 @@ void Relay::TakeEarly(uint64_t peer) {
   }
 }
 
-// The child no longer reports the job. If no child does, neither does this relay.
+// The child no longer reports the job. If no other child does, reports upstream that the job is over.
 void Relay::Leave(Child* child, const std::string& said) {
   const auto entry = child->jobs.find(said);
   if (entry == child->jobs.end()) return;
@@ -138,7 +139,7 @@ void Relay::TellOver(const JobIdentity& job) {
   upstream_->Send(wire::Type::kHeartbeat, beat).IgnoreError();
 }
 
-// A new collector need not know a job that no child reports any more.
+// Forgets jobs that only silent children reported. A new collector need not know them.
 void Relay::ForgetGhosts() {
   std::set<std::string> lived;
   for (const auto& [peer, child] : children_) {
@@ -155,7 +156,7 @@ void Relay::ForgetGhosts() {
   std::erase_if(jobs_, [&](const auto& job) { return lived.count(job.first) == 0; });
 }
 
-// Other children may have the ranks that a silent child claims.
+// Call when the child becomes silent: its ranks may have been started elsewhere.
 void Relay::Quiet(const Child& child) {
   for (const auto& [said, entry] : child.jobs) {
     JobIdentity identity;

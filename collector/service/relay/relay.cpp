@@ -19,7 +19,7 @@ constexpr size_t kMostStacks = 64;  // maximum number of requests with open stac
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
-constexpr size_t kReusedBytes = 16384;  // a heartbeat that takes more memory than this is not reused
+constexpr size_t kReusedBytes = 16384;  // larger heartbeats are not decoded into the reused message
 // If a heartbeat is lost, its numbers are repeated only when something moves. So everything is repeated at this
 // interval.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
@@ -139,7 +139,7 @@ void Relay::Welcomed(const Welcome& welcome) {
 void Relay::WelcomeChild(uint64_t peer) {
   Welcome welcome;
   welcome.set_version(options_.version);
-  // The number depends on this relay and its upstream. If either is new, the children report everything again.
+  // The instance depends on this relay and its upstream. If either is new, the children report everything again.
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(RealtimeNs());
@@ -290,7 +290,7 @@ void Relay::OnLate(const wire::Received& received) {
   LateReport& merged = late.report;
   late.waiting.Unite(Ranks::FromOrNone(report.waiting()));
   late.missing.Unite(Ranks::FromOrNone(report.missing()));
-  // The longest wait represents all of them, with its own limit.
+  // The longest wait and its limit represent all merged reports.
   if (report.in_flight_ns() > merged.in_flight_ns()) {
     merged.set_in_flight_ns(report.in_flight_ns());
     merged.set_limit_ns(report.limit_ns());
@@ -387,7 +387,7 @@ bool Relay::Concerned(const Child& child, const ChildJob& known, const std::stri
          facts.in_d.Intersects(ranks);
 }
 
-// Each child has its own numbers for jobs with the same name.
+// Sends a request to the children with the wanted ranks, using each child's own number for the job.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
   if (!wire::DecodeBody(message, &request).ok()) {
@@ -414,7 +414,7 @@ void Relay::Distribute(const wire::Message& message) {
   }
 }
 
-// The processes to examine belong to a job that no agent has reported.
+// No agent has reported the job to examine, so this asks all children, and reports their number upstream.
 void Relay::DistributeToAll(const wire::Message& message, const CollectRequest& request) {
   HostEvidence asked;
   asked.set_host(options_.host);

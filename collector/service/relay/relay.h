@@ -1,8 +1,8 @@
-// A relay connects agents (or other relays) to the collector, so that the collector's connections and messages do not
-// grow with the number of hosts. It forwards digests, evidence, chunks and process exits unchanged, and adds the token
-// of their connection to the route. Answers follow the route back, so the relay does not store routes. It merges its
-// children's heartbeats and late reports. It stores no files: after it dies, the children report everything again,
-// because their next Welcome contains a different instance.
+// A relay connects agents (or other relays) to the collector, so the collector's connections and messages do not grow
+// with the number of hosts. It forwards digests, evidence, chunks and process exits, and adds the token of their
+// connection to the route, which answers follow back. It merges its children's heartbeats, late reports and stacks. It
+// stores no files: after it dies, the children report everything again, because their next Welcome contains a different
+// instance.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct RelayOptions {
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t late_ns = 250'000'000;  // later reports of one wait are combined for this time
+  int64_t late_ns = 250'000'000;  // stacks, and later reports of one wait, are combined for this time
   int64_t silent_after_ns = 5'000'000'000;
   int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
   // Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are
@@ -72,19 +72,19 @@ class Relay {
  private:
   // One job in a child's last heartbeat.
   struct ChildJob {
-    std::string job;  // this relay's number in the job's identity; empty if unknown
+    std::string job;  // key in jobs_; empty if unknown
     HeartbeatFacts facts;
     int64_t heard_ns = 0;
   };
   struct Child {
     uint64_t peer = 0;
-    uint32_t number = 0;  // for the merged progress
+    uint32_t number = 0;  // identifies the child in the merged progress
     uint64_t instance = 0;
     std::string host;
     int64_t heard_ns = 0;
     int64_t beat_ns = 0;  // the child's last heartbeat for any job
     bool silent = false, gone = false;
-    // Indexed by serialized identity; the child already separates jobs with the same name.
+    // Indexed by serialized identity, with the child's number for jobs with the same name.
     std::map<std::string, ChildJob> jobs;
   };
   struct Job {
@@ -101,7 +101,7 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
-  // Unsent stacks from many children for one request. The receiver merges again.
+  // Stacks from many children for one request that are not sent yet. The receiver merges again.
   struct Stacks {
     StackReport report;  // excludes tree and ranks
     StackTree tree;
@@ -166,7 +166,7 @@ class Relay {
   uint32_t numbers_ = 0;
   bool welcomed_ = false;
   uint64_t upstream_instance_ = 0;
-  bool everything_ = false;  // the upstream has no state, so the next heartbeats contain everything
+  bool everything_ = false;  // the next heartbeats contain everything, not only changes
   int64_t told_all_ns_ = 0;
   int64_t now_ = 0, next_ = 0, next_heartbeat_ = 0, next_late_ = 0, next_housekeeping_ = 0;
 };

@@ -51,7 +51,7 @@ Message HelloOf(const std::string& host, uint64_t instance) {
   return *Encode(Type::kHello, hello);
 }
 
-// A simulated agent. It sends Hello, and its other messages after each Welcome.
+// A simulated agent. It sends a Hello on each new connection.
 struct Agent {
   std::string host;
   uint64_t instance = 0;
@@ -351,8 +351,6 @@ TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   EXPECT_TRUE(Of(Type::kLate).empty());
 }
 
-// Two jobs with the same name are behind one relay. Heartbeats, late reports, exits and requests of each remain
-// separate.
 TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -404,7 +402,7 @@ TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   EXPECT_EQ(asked(*b), 0u);
   EXPECT_EQ(asked(*both), 0u);
 
-  // Late ranks and exits are reported with the relay's number.
+  // Late ranks and exits get the relay's number.
   LateReport late;
   *late.mutable_job() = JobOf();
   late.set_communicator(0xb1);
@@ -449,7 +447,6 @@ TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   }));
 }
 
-// An agent reports that its job has ended and will not continue. The relay forwards this at once.
 TEST_F(RelayTest, TheEndOfAJobIsForwardedWhenTheLastChildReportsIt) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);

@@ -89,7 +89,7 @@ bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || 
 
 using Clock = std::chrono::steady_clock;
 
-// Sends incidents through the spool. Reports and sets aside rows that are refused permanently; the others wait.
+// Sends incidents through the spool. Reports and sets aside files that are refused permanently; other files wait.
 class Sender {
  public:
   Sender(const Options& options, Http* http, Spool spool)
@@ -143,7 +143,7 @@ class Sender {
     }
   }
 
-  // Sends everything in the spool. Returns false if the server became unreachable on the way.
+  // Sends everything in the spool. Returns false if the server became unreachable, or after Http::Stop().
   bool Flush() {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
@@ -203,7 +203,7 @@ class Sender {
     return absl::OkStatus();
   }
 
-  // Repeats the work with growing pauses while the server is unreachable, for as long as the options allow.
+  // Repeats the work with growing pauses while the server is unreachable, for at most the time in the options.
   template <typename Work>
   absl::Status Try(const Work& work) {
     std::chrono::duration<double> pause(0.1);
@@ -299,7 +299,7 @@ int SendAll(const Options& options, Http* http) {
   }
   for (const std::string& word : options.words) {
     if (Http::stopped()) break;
-    // Holds only one incident in memory: while the server is reachable, each is sent before the next is built.
+    // While the server is reachable, each incident is sent before the next one takes space in the spool.
     sender.Take(word, false);
     if (ready.ok() && !sender.Flush()) ready = absl::UnavailableError("");
   }

@@ -31,8 +31,9 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // Runs a statement, followed by `body` if it is an INSERT. `settings` apply to the query. Returns the answer, at most
-  // `most_bytes`. Unavailable and DeadlineExceeded are temporary; other errors need the user.
+  // Runs a statement, followed by `body` if it is an INSERT. `settings` apply to the query. Returns the answer;
+  // OutOfRange if it is longer than `most_bytes`. Unavailable and DeadlineExceeded are temporary errors. Cancelled
+  // after Stop().
   absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body,
                                    const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms,
                                    size_t most_bytes);

@@ -67,7 +67,7 @@ absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
   return json;
 }
 
-// Hosts of the culprits, each once, those with the most culprits first.
+// Returns the culprits' hosts, each once, hosts with the most culprits first.
 Json HostsOf(const Json& finding) {
   std::vector<std::pair<std::string, int>> hosts;
   size_t looked = 0;

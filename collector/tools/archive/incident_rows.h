@@ -14,9 +14,9 @@ namespace lockstep::archive {
 // incident folder.
 absl::StatusOr<IncidentName> NameIncident(const std::string& folder);
 
-// Makes rows of findings, culprits, creations and links from verdict.json, and rows of operations (with the links'
-// hosts) from index.lsi if it exists. The incident's own row comes last, so its presence proves that the others exist.
-// Adds one line to *notes for everything that was left out.
+// Makes rows of findings, culprits, creations, links and speeds from verdict.json, and rows of operations (with the
+// links' hosts) from index.lsi if it exists. The incident's own row comes last, so its presence proves that the others
+// exist. Adds a line to *notes for left-out findings, culprits and operations.
 absl::Status MakeRows(const std::string& folder, const IncidentName& name, const RowSink& sink, std::string* notes);
 
 }  // namespace lockstep::archive

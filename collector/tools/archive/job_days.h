@@ -10,7 +10,7 @@
 namespace lockstep::archive {
 
 struct JobDay {
-  std::string day, job;  // as "2026-11-22", in UTC
+  std::string day, job;  // day: as "2026-11-22", in UTC
   uint64_t seconds = 0;  // seconds on that day
   uint32_t ranks = 0;    // 0 if unknown
 };

@@ -36,7 +36,7 @@ struct Group {
   std::string clock;
 };
 
-// Sums over the hosts of an incident. A host's time is that on the GPU; if unknown, that in the call.
+// Totals over the hosts of an incident. Durations are measured on the GPU or, if unknown, in the calls.
 struct Total {
   uint64_t operations = 0;
   std::vector<int64_t> medians_ns;
@@ -64,7 +64,7 @@ absl::Status AddTotals(const IncidentName& name, std::map<Key, Total>* totals, c
   return absl::OkStatus();
 }
 
-// Rejects links and pipes, because the folder is untrusted.
+// Returns whether this is a regular file. Links and pipes are rejected, because the folder is untrusted.
 bool PlainFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
@@ -128,7 +128,6 @@ class Rates {
 
 void Durations::Add(int64_t ns) {
   if (ns < 0) return;
-  // The index has a resolution of one microsecond, so 0 means a very short call, not an unmeasured one.
   if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;

@@ -39,7 +39,7 @@ std::vector<std::string> Names(const Json& json, const char* name) {
   return names;
 }
 
-// Only incidents before this time count.
+// Returns the time before which incidents count, in nanoseconds since 1970.
 int64_t UntilOf(const Json& question) {
   const int64_t until = JsonInteger(question, "until_real_ns");
   return until > 0 ? until : std::numeric_limits<int64_t>::max();
@@ -211,8 +211,7 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
     }
   };
   const std::vector<std::string> hosts = Names(json, "hosts");
-  // For a single host, it is worth reporting that no verdict ever named it. For many hosts, or a line of code, it is
-  // not.
+  // A count of zero is reported only for a single host, not for one of many hosts or a line of code.
   add("host", hosts, hosts.size() > 1);
   add("code place", Names(json, "places"), true);
   return dump({{"before", before}});

@@ -22,10 +22,10 @@ struct IncidentName {
   std::string step, tool_version;
   std::string cluster;  // empty if unknown
   uint32_t restart_count = 0;
-  void Begin(Json* row) const;  // day, at, cluster, job, incident
+  void Begin(Json* row) const;  // adds the columns day, at, cluster, job, incident
 };
 
-// Rounded down to a power of two; 0 for 0.
+// Returns the size rounded down to a power of two; 0 for 0.
 uint64_t SizeClass(uint64_t bytes);
 
 }  // namespace lockstep::archive

@@ -1,6 +1,5 @@
-// Incidents as rows on disk, on their way from their folder to the server: they wait here while the server is
-// unreachable, and survive a kill. One file per incident, complete or missing. Any number of processes may share one
-// folder.
+// A folder with one file per incident, which has the rows for the server. Files are complete or do not exist. Any
+// number of processes may share the folder.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ class Spool {
   // folder.
   absl::Status Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make);
   bool Has(const IncidentName& name) const;
-  // Paths, oldest incident first.
+  // Returns the files' paths, oldest incident first.
   std::vector<std::string> Files() const;
   static void Remove(const std::string& path);
   // Renames an invalid file, for inspection.
@@ -43,7 +42,7 @@ struct SpooledBatch {
 };
 class SpoolReader {
  public:
-  // The first line contains the incident's identity. DataLoss if the file is invalid.
+  // The first line contains the incident's identity. NotFound if the file is gone; DataLoss if it is invalid.
   static absl::StatusOr<SpoolReader> Open(const std::string& path);
 
   const std::string& incident() const { return incident_; }

@@ -155,7 +155,7 @@ absl::Status Store::Merge(const std::string& table, const std::string& day) {
 }
 
 absl::StatusOr<Answer> Store::Ask(const std::string& statement, int64_t limit_ms) {
-  // readonly=2 still lets the given settings change. After an error in the middle, no partial answer may be returned.
+  // readonly=2 still lets the given settings change. wait_end_of_query prevents a partial answer before an error.
   const absl::StatusOr<std::string> text =
       http_->Post(absl::StrCat(statement, "\nFORMAT JSONCompact"), nullptr,
                   {{"readonly", "2"},

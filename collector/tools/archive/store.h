@@ -20,7 +20,7 @@ struct Answer {
   std::vector<bool> numeric;                   // one entry per column
 };
 
-// One thread uses this object. Errors are those of Http: Unavailable and DeadlineExceeded are temporary.
+// One thread uses this object. Errors are those of Http.
 class Store {
  public:
   explicit Store(Http* http) : http_(http) {}
@@ -30,7 +30,7 @@ class Store {
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
   // Inserts rows as JSON, one per line. Repeated rows become one after a merge; readers with FINAL see one at once.
   absl::Status Insert(const std::string& table, const std::string& rows);
-  // Merges repeated rows of this day ("2026-11-22") now, so that sums over many days need not compare rows.
+  // Merges repeated rows of this day ("2026-11-22") now, so sums over many days do not compare rows.
   absl::Status Merge(const std::string& table, const std::string& day);
   // Runs a read-only statement.
   absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);

@@ -119,8 +119,8 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
 
 std::string DumpPath(int32_t rank) { return absl::StrCat(kTorch, "/torch_rank_", rank); }
 
-// Returns the real times of the dumps, by rank. `served` has dumps from the debug server for other ranks, without call
-// sites.
+// Adds the ranks' dumps to *texts and returns their real times by rank. For ranks without a file, uses the debug
+// server's dumps in `served`, which have no call sites.
 std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::map<int32_t, std::string> served,
                                     Texts* texts) {
   std::map<int32_t, int64_t> taken;
@@ -191,13 +191,13 @@ Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   }
   // Missing texts, or texts without calls, are not an error.
   if (absl::StatusOr<Bundle> told = LoadPaths(paths); !paths.empty() && told.ok()) bundle = *std::move(told);
-  // The job's output need not show anything.
+  // It is normal that the job's output has no messages of NCCL.
   std::erase_if(bundle.problems, [](const Problem& problem) { return problem.like == kNothingInLog; });
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
   for (Rank& rank : bundle.ranks) {
     by_rank[rank.rank] = &rank;
-    // A dump's own time is known only while its newest call is recent.
+    // The loader sets a dump's time only if its newest call is recent.
     if (const auto at = seen.dumped.find(rank.rank); at != seen.dumped.end() && !rank.set_back)
       rank.captured_ns = std::max(rank.captured_ns, at->second);
   }
@@ -231,8 +231,8 @@ std::vector<ExitRecord> Exits(const Bundle& bundle) {
   return exits;
 }
 
-// NCCL's RAS uses a line protocol. Since 2.28.7 it can answer in JSON, which lists every rank. Older versions refuse
-// the format and answer in text.
+// NCCL's RAS uses a line protocol. Since 2.28.7 it answers in JSON, which lists every rank; older versions answer in
+// text.
 std::string QueryRas(int port) {
   constexpr size_t kMostAnswer = 64 << 20;
   std::string answer = QueryLocal(port, "timeout 2\nset format json\nverbose status\n", kMostAnswer, kRasLimit);
@@ -276,7 +276,7 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
                      folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }
   Seen seen;
-  // Program output cannot be redacted, so it is left out if redaction is requested.
+  // Program output cannot be redacted, so it is not read if redaction is requested.
   const bool texts_wanted = options.redact == RedactLevel::kNo;
   if (texts_wanted) AddLogs(job, pids, &seen.texts);
   TorchDumpReader torch(job, options.ask_torch, kTorchLimit);
@@ -313,7 +313,7 @@ IncidentFacts FactsOf(const Bundle& bundle) {
   return facts;
 }
 
-// Writes the dump of this host's ranks to standard output, to be merged with those of other hosts.
+// Writes the dump of this host's ranks to standard output, where `lockstep attach --hosts` reads it.
 int Stream(const AttachOptions& options, const FoundJob& job) {
   const ScratchFolder scratch("lockstep-attach");
   Seen seen = LookAt(options, job);
@@ -418,7 +418,7 @@ std::string NameOfJob(const AttachOptions& options) {
   return !options.job.empty() ? options.job : !options.slurm.empty() ? options.slurm : "attached";
 }
 
-// Delivers what others have seen, or reports why there is nothing.
+// Delivers a bundle from other hosts, or prints its error.
 int DeliverFrom(absl::StatusOr<Bundle> bundle, const std::string& folder,
                 const std::function<void(const Verdict&)>& more) {
   if (!bundle.ok()) {
@@ -494,7 +494,7 @@ int AttachHere(const AttachOptions& options) {
 int Attach(const AttachOptions& options) {
   // Each target has its own limit.
   if (options.agents || !options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
-  // If the kernel holds a process's memory lock forever, reading the process's /proc entries never returns.
+  // Works in a child, because reading /proc entries never returns if a process's memory lock is never released.
   const pid_t child = fork();
   if (child < 0) {
     Say(absl::StrCat("cannot start a process: ", strerror(errno)));

@@ -1,4 +1,4 @@
-// `lockstep attach`: examines a running job without the recorder, and names the rank that holds it up.
+// `lockstep attach`: examines a running job without the recorder, and names the rank that stops it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ struct AttachOptions {
   std::string stream;               // if not empty: write this host's dump to standard output, under this job name
   std::string hosts;                // file of hosts to examine instead of this one; empty: this one
   std::vector<std::string> launch;  // the command that runs a program on a host
-  std::string remote = "lockstep";  // the Lockstep program there
+  std::string remote = "lockstep";  // the Lockstep program on these hosts or pods
   std::optional<CollectorAddress> agents;  // if set, the agents of this collector examine the job, not this host
   std::string kubernetes;                  // labels of the pods to examine instead of this host; empty: this one
   std::string pod_namespace, container;

@@ -205,7 +205,7 @@ class Finder {
     }
     std::sort(found.jobs.begin(), found.jobs.end(),
               [](const FoundJob& a, const FoundJob& b) { return a.name < b.name; });
-    // Jobs with the same name, such as two starts in one allocation, are told apart by their first process.
+    // Adds the first PID to the names of jobs with the same name, such as two starts in one allocation.
     std::map<std::string, int> names;
     for (const FoundJob& job : found.jobs) ++names[job.name];
     for (FoundJob& job : found.jobs) {
@@ -250,7 +250,7 @@ class Finder {
     return candidate;
   }
 
-  // Keeps one process for each rank: helpers below a rank's process, and wrappers above it, have the same variables.
+  // Keeps one process for each rank. Helpers below a rank's process, and wrappers above it, have the same variables.
   std::vector<Candidate> OneEach(std::vector<Candidate> all) const {
     std::map<int32_t, std::vector<Candidate>> by_rank;
     for (Candidate& candidate : all) {
@@ -331,7 +331,7 @@ class Finder {
     if (all && job->world <= kMostHere) {
       for (int32_t rank = 0; rank < job->world; ++rank) expected[rank] = rank;
     } else if (first.local_world > 0 && first.local_world <= kMostHere && first.local_rank >= 0) {
-      // Launchers give each host consecutive ranks. If the ranks here do not fit that, nothing is concluded.
+      // Launchers give each host consecutive ranks. If the ranks here are not consecutive, no rank counts as missing.
       const int32_t base = first.rank - first.local_rank;
       for (const Candidate& candidate : ranks) {
         if (candidate.process.rank - candidate.process.local_rank != base) return;

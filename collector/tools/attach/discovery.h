@@ -21,7 +21,7 @@ struct RankProcess {
 // A rank of the job that is expected on this host and missing.
 struct EndedRank {
   int32_t rank = -1, local_rank = -1;
-  pid_t pid = 0;         // the zombie process, if there is one; 0 if there is none
+  pid_t pid = 0;         // the zombie process; 0 if there is none
   int wait_status = -1;  // the exit status, as waitpid returns it; -1 if unknown
 };
 
@@ -31,18 +31,18 @@ struct FoundJob {
   uint32_t restart_count = 0;
   int32_t world = 0;               // 0 if unknown
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
-  bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
+  bool numbered = false;           // some ranks are unknown or duplicate, so all are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
-  std::vector<EndedRank> ended;    // ranks whose processes ended
+  std::vector<EndedRank> ended;    // ranks without a running process
 };
 
 struct Discovery {
-  std::vector<FoundJob> jobs;  // indexed by name
-  size_t unreadable = 0;       // number of other users' processes whose environment this process may not read
+  std::vector<FoundJob> jobs;  // sorted by name
+  size_t unreadable = 0;       // number of processes with an environment that this process may not read
 };
 
-// Looks only at `pids`, and treats them as one job; if `pids` is empty, at every process that belongs to a job. `proc`
-// is the mount point of the proc file system. Leaves out this process and its ancestors.
+// Treats `pids` as one job. If `pids` is empty, looks at all processes except this one and its ancestors. `proc` is the
+// mount point of the proc file system.
 Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
 
 }  // namespace lockstep

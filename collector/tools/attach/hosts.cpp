@@ -157,7 +157,7 @@ absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const 
     const HostEvidence& said = reply.examined();
     if (!reply.has_examined() || said.asked() > 0 || hosts.size() >= kMostHosts) return;
     Host& host = hosts[CleanUtf8(said.host(), 256)];
-    // After a reconnection, all answers come again.
+    // After a reconnection, all answers are repeated.
     if (said.dump_offset() == host.dump.size() && host.dump.size() + said.dump().size() <= kMostFromHost)
       host.dump += said.dump();
     if (!said.problem().empty()) host.problem = CleanUtf8(said.problem(), 300);

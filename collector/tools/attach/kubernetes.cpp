@@ -34,7 +34,7 @@ std::string WhyNoName(const char* what, const std::string& name) {
   return absl::StrCat("'", Printable(name, 80), "' is not a valid name of a ", what);
 }
 
-// Uses the container that an annotation names as the default, otherwise the first one.
+// Uses the query's container, otherwise the default container in the annotation, otherwise the first one.
 Pod ParsePod(const Json& item, const PodQuery& query) {
   Pod pod;
   const Json &metadata = JsonMember(item, "metadata"), &spec = JsonMember(item, "spec");

@@ -25,7 +25,7 @@ struct Pod {
 };
 
 // Parses the output of `kubectl get pods -o json`. Checks names, because they become words of commands. Unavailable if
-// the text is not such a list.
+// the text has another form.
 absl::StatusOr<std::vector<Pod>> ParsePods(const std::string& text, const PodQuery& query);
 
 // Runs kubectl. Unavailable with kubectl's message if it fails; NotFound if no pod is running; InvalidArgument if a

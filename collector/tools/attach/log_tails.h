@@ -15,8 +15,8 @@ struct LogTail {
 };
 
 // Returns the last lines of each process's standard output and error, if these are regular files that the process's
-// user may read: the last 256 KiB of each file, 32 MiB in total. A child process reads them, because reading from a
-// dead server never returns. Keeps the data that arrived within `limit_ns`.
+// user may read. Reads 256 KiB of each file, 32 MiB in total, in a ReadingChild, so there must be only one thread.
+// Keeps the data that arrived within `limit_ns`.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kApart =
-    2 * kSecond;  // minimum time from the end of the first sample to the second, and between samples
+    2 * kSecond;  // minimum time between the two samples of stacks, and between the two of CPU and I/O
 constexpr int kPollMs = 20;
 
 struct Looked {
@@ -54,7 +54,7 @@ void SetGpu(Rank* rank) {
   rank->gpu_pci = own->pci();
 }
 
-// Like a rank in a framework's record without calls: its calls are unknown.
+// Returns a rank like one from a Flight Recorder dump without calls: its calls are unknown.
 Rank RankOf(const FoundJob& job, const std::string& host, int32_t number, int32_t local, pid_t pid, Process process) {
   Rank rank;
   rank.rank = number;

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-// Returns one entry for each of `job.ranks`, then for each of `job.ended`: stacks of all threads, taken twice, thread
-// states, and CPU and I/O in between. `host` is the name of this host. Keeps the data that arrived within `limit_ns`.
-// Stops each thread for less than 50 ms each time.
+// Returns one entry for each of `job.ranks`, then for each of `job.ended`, with stacks of all threads from two samples,
+// thread states, CPU and I/O. `host` is the name of this host. Keeps the data that arrived within `limit_ns`. Each
+// sample stops a thread for less than 50 ms.
 std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
   for (const int number : {SIGPIPE, SIGXFSZ})
-    signal(number, SIG_IGN);  // prints the verdict although a file or the output cannot be written
+    signal(number, SIG_IGN);  // a failed write to the output or to a file must not prevent the verdict
   lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("attach", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("attach", parsed)) return *status;

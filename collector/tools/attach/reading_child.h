@@ -1,4 +1,4 @@
-// A child process that reads files: reading a file on a dead server may never return.
+// A child process that reads files, because reading a file on a dead server may never return.
 #pragma once
 
 #include <sys/types.h>

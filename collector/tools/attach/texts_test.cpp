@@ -41,7 +41,7 @@ class Writer {
       pause();
       _exit(0);
     }
-    // Until the process has these descriptors, its output still goes to the test's.
+    // Waits until the child has replaced the descriptors of this process.
     struct stat wanted {
     }, has{};
     fstat(out, &wanted);

@@ -32,7 +32,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kPipe[] = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
-// The first variable that is set counts. Older PyTorch does not know the first name.
+// Older PyTorch knows only the second name, so the paths of both variables are tried.
 constexpr const char* kPrefixes[] = {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
 constexpr uint64_t kMostTorchDump = 32 << 20, kMostTogether = 256 << 20;
 constexpr int kBetweenMs = 100;  // a file that is unchanged for this long is complete
@@ -120,7 +120,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          one.st_ino == other.st_ino;
 }
 
-// Returns the paths that PyTorch writes to if no variable is set, newest version first.
+// Returns the path prefixes that PyTorch uses if no variable is set, newest version first.
 std::vector<std::string> DefaultPrefixes(pid_t pid) {
   const std::string home = Variable(pid, "HOME"), cache = Variable(pid, "XDG_CACHE_HOME");
   const std::string usual = absl::StrCat(home.empty() ? "/tmp" : home, "/.cache");
@@ -129,7 +129,7 @@ std::vector<std::string> DefaultPrefixes(pid_t pid) {
           "/tmp/nccl_trace_rank_"};
 }
 
-// Needs permission to read the process's /proc entries.
+// Finds the paths of the rank's pipe and dumps. Needs permission to read the process's /proc entries.
 Place PlaceOf(const RankProcess& rank, bool ask) {
   Place place;
   place.pid = rank.pid;
@@ -145,7 +145,7 @@ Place PlaceOf(const RankProcess& rank, bool ask) {
   for (const char* name : kPrefixes) {
     if (std::string prefix = Variable(rank.pid, name); !prefix.empty()) prefixes.push_back(std::move(prefix));
   }
-  // Other jobs of the user also write there. A file that changes on request belongs to this job.
+  // Other jobs also write to the default paths, but a file that changes on request belongs to this job.
   if (prefixes.empty() && ask) prefixes = DefaultPrefixes(rank.pid);
   for (const std::string& prefix : prefixes) {
     std::string path = absl::StrCat(prefix, rank.rank);
@@ -303,7 +303,7 @@ void LookForDumps(const FoundJob& job, bool ask, int64_t wait_ns, int to) {
 
 TorchDumpReader::TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns)
     : job_(job), ask_(ask), wait_ns_(wait_ns), deadline_ns_(MonotonicNs() + wait_ns + kSpare) {
-  // If only this program numbered the rank, its file's name contains another number.
+  // If this program numbered the ranks, the numbers in the file names are unknown.
   if (!job.numbered) child_.emplace([this](int to) { LookForDumps(job_, ask_, wait_ns_, to); });
 }
 
@@ -327,7 +327,6 @@ TorchDumps TorchDumpReader::Take() {
   });
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
-    // A file written at a different time than the newest one shows another state of the job.
     int64_t newest = 0;
     for (const TorchDump& dump : found.dumps) newest = std::max(newest, dump.written_ns);
     std::erase_if(found.dumps, [&](const TorchDump& dump) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostPage = 64 << 20;
 constexpr int32_t kMostTorchRank = 1 << 20;
-// The pages with dumps of NCCL and of CPU backends such as gloo, as JSON (torch.distributed.debug of PyTorch 2.15).
+// The pages with JSON dumps of NCCL, and of CPU backends such as gloo (torch.distributed.debug of PyTorch 2.15).
 constexpr const char* kPages[] = {"/fr_trace_nccl_json", "/fr_trace_json"};
 
 bool HoldsCalls(const std::map<int32_t, std::string>& dumps) {

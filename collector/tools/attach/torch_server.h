@@ -14,8 +14,8 @@ namespace lockstep {
 // The default port. A process that rank 0 starts listens there.
 inline constexpr int kTorchServerPort = 25999;
 
-// Returns the dumps by rank, as JSON: NCCL's, or gloo's in a job without NCCL. The server asks a thread of each rank;
-// no file is written. Sends nothing unless one of these processes listens on the port.
+// Returns the dumps by rank, as JSON: NCCL's; if they have no calls, gloo's. The server asks a thread of each rank; no
+// file is written. Sends nothing unless one of these processes listens on the port.
 std::map<int32_t, std::string> AskTorchServer(const std::vector<pid_t>& pids, int64_t limit_ns,
                                               int port = kTorchServerPort);
 

@@ -37,7 +37,8 @@ Fault FromFinding(const Finding& finding) {
   return fault;
 }
 
-// Adds the verdict's findings. A rank that ended like the others is at fault only if there is no other finding.
+// Adds the verdict's findings, except slow ranks. A rank that exited normally is at fault only if there is no other
+// finding.
 void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
   const Bundle& bundle = view.model.bundle;
   std::vector<Fault> ended;
@@ -51,7 +52,7 @@ void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
       if (std::find(fault.ranks.begin(), fault.ranks.end(), rank.rank) == fault.ranks.end()) continue;
       const auto queued =
           std::find_if(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-      // Report the group's first call: of all recorded calls, it is the nearest to the start of the group.
+      // Reports the group's first call: of all recorded calls, it is the nearest to the start of the group.
       if (queued != rank.ops.end()) fault.calls.insert(fault.calls.begin(), CallOfRank(bundle, r, *queued));
     }
     (only_ended ? &ended : faults)->push_back(std::move(fault));
@@ -67,8 +68,8 @@ std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t
   return ranks;
 }
 
-// For the creation of a communicator, blames the ranks that did not enter it instead of those that wait there in a
-// cycle through it. If only a few ranks entered it, blames these.
+// If a communicator's creation did not complete, blames the ranks that did not enter it, not a cycle of ranks that wait
+// there. If only a few ranks entered it, blames these.
 void NameAbsent(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
   for (const PendingCreation& creation : FindPendingCreations(model, 0)) {
@@ -129,8 +130,8 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
   }
 }
 
-// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. `unmatched` gets the
-// ranks with sends or receives without a counterpart. Other ranks may exchange with any rank, if everything matches.
+// Adds the first divergence of each rank. Ranks that diverged at the same call form one fault. Differences in sends and
+// receives count only for `unmatched`: ranks with sends or receives without a counterpart.
 void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std::vector<Fault>* faults) {
   using Type = Divergence::Type;
   const auto name_of = [](const Divergence& d) {
@@ -143,7 +144,7 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
     return "";
   };
   std::map<std::tuple<Type, const Op*>, Fault> found;
-  // Reports a different order even if the calls happened to run at the same time.
+  // Also reports a different order of calls that happened to run at the same time.
   for (const Divergence& d : FindDivergences(model, /*hung=*/false)) {
     const auto own = static_cast<size_t>(d.rank), other = static_cast<size_t>(d.sibling_rank);
     if (d.sibling == nullptr) continue;
@@ -178,7 +179,7 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
   }
 }
 
-// Adds calls that NCCL refused.
+// Adds each rank's first call that NCCL refused.
 void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     const Rank& rank = bundle.ranks[r];
@@ -193,8 +194,8 @@ void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
   }
 }
 
-// Adds ranks without records in a job that failed: gloo aborts a process whose call does not match the others, and such
-// a process cannot write a dump. Its last call is unknown, so the call of another rank is shown.
+// Adds ranks without records in a job that failed. gloo aborts a process if its call does not match, and an aborted
+// process writes no dump. Its last call is unknown, so the call of another rank is shown.
 void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
   std::set<int32_t> silent;
   for (const Communicator& comm : bundle.comms) silent.insert(comm.members.begin(), comm.members.end());
@@ -213,8 +214,8 @@ void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
                      last});
 }
 
-// Adds sends without a receive, receives without a send, and collectives that not every member issued. A job can still
-// end normally, because NCCL buffers small sends.
+// Adds pairs of ranks with unequal numbers of sends and receives. The job can still end normally, because NCCL buffers
+// small sends.
 void AddUnmatched(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Side {
@@ -281,8 +282,8 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
   AddFindings(view, &found.faults);
   NameAbsent(view.model, &found.faults);
   AddFailedCalls(bundle, &found.faults);
-  // The rest looks for faults that did not stop the job. After a fault that stopped it, ranks differ only because of
-  // that fault.
+  // The rest looks for faults that did not stop the job. If a fault stopped it, ranks differ only because of this
+  // fault.
   if (found.faults.empty()) AddOddSplits(view.model, &found.faults);
   std::vector<Fault> unmatched;
   if (lost) {

@@ -18,7 +18,7 @@ struct CallAt {
 };
 
 struct Fault {
-  std::string kind;  // "SKIPPED_CALL", or the kind of the verdict's finding if the fault stopped the job
+  std::string kind;  // such as "SKIPPED_CALL"; the kind of the verdict's finding if the fault stopped the job
   std::vector<int32_t> ranks;
   std::string text;  // one sentence
   std::vector<CallAt> calls;
@@ -30,18 +30,18 @@ struct Found {
   std::vector<std::string> not_checked;  // each with the reason
 };
 
-// `whole` is true if no signal ended the job, so a call without a counterpart will never get one. `failed` is true if
-// the job exited with an error of its own.
+// `whole` is true if the job ended by itself with status 0, so a call without a counterpart will never get one.
+// `failed` is true if the job ended by itself with another status.
 Found FindFaults(const AnalysisView& view, bool whole, bool failed = false);
 
-// Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or if streams did not run
-// concurrently (order.cpp).
+// Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or without concurrent streams
+// (order.cpp).
 std::vector<Fault> FindCycles(const Model& model);
 
 // Describes a call for the report.
 CallAt CallOfRank(const Bundle& bundle, size_t rank_index, const Op& op);
 
-// Returns whether the call was launched and belongs to a communicator.
+// Returns whether the call is a collective, send or receive that was launched on a communicator.
 bool IsLaunched(const Op& op);
 
 }  // namespace lockstep::check

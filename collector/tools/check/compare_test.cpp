@@ -71,7 +71,7 @@ TEST(Check, CallsThatARankSkipsAddsChangesOrSwaps) {
   Job stages(1, 3, 4, 4);
   stages.ranks[6].program[stages.Find(6, "pp", 3)].root_or_peer = 2;
   ExpectOne(Look(Survived(&stages)), "CHANGED_CALL", {6});
-  // Two calls on different communicators are swapped, for example those for the gradient norm and the loss.
+  // Two calls on different communicators are swapped, for example for the gradient norm and the loss.
   Job job(2, 1, 4, 4);
   const size_t call = job.Find(4, "dp", 2);
   std::swap(job.ranks[4].program[call - 1], job.ranks[4].program[call]);

@@ -34,7 +34,7 @@ void Forward(int signal) {
   if (g_job > 0 && signal != SIGINT) kill(g_job, signal);
 }
 
-// Returns the job's processes: those below the keeper, which is the only child of `lockstep run` that starts processes.
+// Returns the processes below the keeper, which is the only child of `lockstep run` that starts processes.
 std::vector<pid_t> JobProcesses(pid_t run, const ProcessTree& tree) {
   std::vector<pid_t> found = tree.Below(run);
   std::erase_if(found, [&](pid_t pid) {
@@ -80,7 +80,7 @@ void PrependPath(const char* name, const std::string& folder) {
 
 std::string HookFolder(const JobOptions& options) { return options.folder + "/python"; }
 
-// Sets variables that only the job's processes get, unless `lockstep run` sets them.
+// Sets variables for the job's processes. The values of the last two can be set by the user.
 void SetJobEnvironment(const JobOptions& options) {
   if (!options.standins.empty()) PrependPath("LD_LIBRARY_PATH", options.standins);
   PrependPath("PYTHONPATH", HookFolder(options));
@@ -91,7 +91,7 @@ void SetJobEnvironment(const JobOptions& options) {
 }
 
 [[noreturn]] void BeJob(const JobOptions& options, pid_t parent) {
-  // If this process dies, the keeper of `lockstep run` kills all ranks, even one that is stopped right now.
+  // If the check dies, this process dies, and its keeper kills all ranks, even a stopped one.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   dup2(2, 1);  // standard output is reserved for the report

@@ -13,7 +13,7 @@ struct JobOptions {
   int ranks = 0;  // 0: the command starts the ranks itself
   int64_t late_after_ns = 0;
   int64_t end_after_ns = 0;
-  bool delays = false;   // stop random ranks for a moment, seeded with `seed`
+  bool delays = false;   // stop random ranks, one at a time, for a moment each
   uint64_t seed = 0;     // for the delays
   std::string folder;    // for all files of the job; exists
   std::string standins;  // prepended to LD_LIBRARY_PATH; empty if there is none

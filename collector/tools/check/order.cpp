@@ -24,7 +24,7 @@ using replay::Meeting;
 
 enum class Strict { kStreams, kThreads };
 
-// Returns the calls of each rank: those of a queue run one after another, those of a group together. kThreads: only
+// Returns the calls of each rank. Calls in one queue run one after another, calls in one group together. kThreads: only
 // collectives.
 Job StrictJob(const Model& model, Strict strict) {
   const Bundle& bundle = model.bundle;
@@ -105,7 +105,7 @@ class Cycle {
   };
   struct Part {
     uint32_t program = 0, front = 0;
-    bool behind = false;  // the rank did not reach this front
+    bool behind = false;  // the call is behind this front
   };
 
   void Place(uint32_t p) {

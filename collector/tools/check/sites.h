@@ -8,8 +8,8 @@
 
 namespace lockstep::check {
 
-// Sets Op::call_site of calls whose caller is in one of these files. A ring identifies the caller's file by its build
-// ID. Ignores words of a command that are not ELF files.
+// Sets Op::call_site of calls from one of these files. A ring identifies the caller's file by its build ID. Ignores
+// words of a command that are not ELF files.
 void AddCallSites(const std::vector<std::string>& files, Bundle* bundle);
 
 }  // namespace lockstep::check

@@ -14,11 +14,10 @@ namespace lockstep::doctor {
 
 // configuration_check.cpp: the configuration files that apply.
 
-// `problem` is the reason why the doctor itself could not use them; OK if it could.
+// `problem` is the error with which the doctor itself read them; OK if there was none.
 std::vector<Check> ConfigurationChecks(const absl::Status& problem);
 
-// recorder_checks.cpp: whether recording works: the library, a probe process that calls NCCL under it, the ring that it
-// leaves, the real NCCL.
+// recorder_checks.cpp: whether recording works, with a probe process and with the real NCCL.
 
 struct ProbePlaces {
   std::string program;  // the probe
@@ -29,26 +28,25 @@ ProbePlaces FindProbe();
 
 // Checks the recorder's switches: LOCKSTEP, files named "off", unknown variables.
 std::vector<Check> SwitchChecks(const Environment& environment);
-// Checks the folder for rings: file system, free space, owner. `ranks` is the number on this host; 0 assumes 8.
+// Checks the folder for rings: file system, free space, owner. `ranks` is the number of ranks on this host.
 Check SharedMemoryCheck(const Environment& environment, int ranks);
 // Preloads the recorder into the probe, linked and opened with dlopen, and reads the resulting rings.
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe);
-// Checks the NCCL at `named`, or the first ones that programs find, with every GPU hidden. `recorded` is true if
+// Checks the NCCL at `named`, or the first four that programs find, with every GPU hidden. `recorded` is true if
 // HookChecks found no failure; otherwise a failure here may have the same reason, and is only a note.
 std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named,
                               bool recorded);
 
-// Returns the libraries called libnccl.so* where programs find them, each once, in search order.
+// Returns the paths of libnccl.so.2 where programs find it, each library once, in search order.
 std::vector<std::string> FindNccl(const Environment& environment);
 
-// host_checks.cpp: what Lockstep can see on this host: CUDA's driver, other processes, the kernel's log, limits,
-// containers.
+// host_checks.cpp: what Lockstep can see on this host: GPUs, other processes, the kernel's log, limits, containers.
 
 Check CudaCheck();
-// Examines a child of this process, and reports which permissions other processes need.
+// Attaches to a child of this process, and reports which permissions other processes' stacks need.
 Check PtraceCheck();
 Check NamespaceCheck();
-// The memory cgroup of this process, whose limit includes rings.
+// Checks the memory limit of this process's cgroup, which includes rings.
 Check CgroupCheck();
 Check KernelLogCheck();
 

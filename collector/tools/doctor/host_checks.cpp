@@ -50,7 +50,7 @@ Check CudaCheck() {
   const std::string driver = FirstLine("/proc/driver/nvidia/version");
   std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
   if (!driver.empty()) absl::StrAppend(&text, "; ", driver);
-  // Only searches the library files, because opening them would create a context or start a daemon's client.
+  // Only looks for the library's file, because loading NVML may connect to a daemon or create a context.
   const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
@@ -75,7 +75,7 @@ Check PtraceCheck() {
                ? value
                : -1;
   }();
-  // Yama always allows access to a child, so a refusal is due to the filter or the capability.
+  // With ptrace_scope 0 or 1, Yama allows access to a child, so a refusal has another reason.
   const pid_t child = fork();
   if (child == 0) {
     for (;;) pause();
@@ -101,7 +101,7 @@ Check PtraceCheck() {
 }
 
 Check NamespaceCheck() {
-  // The host's initial PID namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+  // The host's initial namespaces have these inodes (PROC_PID_INIT_INO, PROC_USER_INIT_INO in linux/proc_ns.h).
   struct stat pids {
   }, users{};
   const bool other_pids = stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != 0xEFFFFFFCu;

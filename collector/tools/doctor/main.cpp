@@ -16,7 +16,7 @@ constexpr int kUsage = 2;
 constexpr int64_t kAnswerNs = 3'000'000'000;
 
 int Main(int argc, char** argv) {
-  // Reports an unreadable file like other problems, and still checks the other files.
+  // Reports invalid configuration like other problems, and still runs the other checks.
   absl::StatusOr<settings::ParsedOptions> options = settings::Parse("doctor", argc, argv);
   const absl::Status configuration = options.status();
   if (!options.ok()) {

@@ -25,7 +25,7 @@ Check KeysCheck(const ToolOptions& options) {
   SortUnique(&files);
   std::vector<std::string> good;
   for (const std::string& file : files) {
-    // Does not check keys of other users.
+    // Skips keys that this user cannot read, except a given one.
     if (file != options.key && access(file.c_str(), R_OK) != 0) continue;
     const absl::StatusOr<wire::KeyPair> keys = wire::ReadSecretKey(file);
     if (!keys.ok())
@@ -54,7 +54,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   const absl::StatusOr<std::unique_ptr<wire::Client>> client = ConnectTo(*address);
   if (!client.ok())
     return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
-  // The key determines the role. Without keys, everyone is admitted as a reader.
+  // The key determines the role. Without keys, the reader's role is enough.
   const absl::StatusOr<wire::KeyPair> own =
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   const Hello::Role role = own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER;

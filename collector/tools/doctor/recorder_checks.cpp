@@ -57,7 +57,7 @@ std::string Existing(std::string path) {
   return path;
 }
 
-// Returns all known variables, to report unknown ones.
+// Returns the names of all environment variables of Lockstep.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
     auto* names = new std::set<std::string>;
@@ -99,13 +99,13 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// Returns where probes may create a folder: next to the rings.
+// Returns where to create the probes' folder: in the folder for rings, or its nearest existing parent.
 std::string ProbeParent(const Environment& environment) {
   const std::string parent = RingFolder(environment);
   return access(parent.c_str(), W_OK) == 0 ? parent : Existing(std::filesystem::path(parent).parent_path().string());
 }
 
-// Reads the only ring below the folder, if there is one.
+// Reads the only ring below the folder. Returns false with an empty *error if there is none.
 bool ReadOnlyRing(const std::string& folder, ring::Snapshot* snapshot, std::string* error) {
   std::error_code ignored;
   for (auto it = std::filesystem::recursive_directory_iterator(folder, ignored);
@@ -123,7 +123,7 @@ Environment ProbeEnvironment(Environment environment, const std::string& library
   SetVariable(&environment, "LOCKSTEP_GPU", "off");
   SetVariable(&environment, "RANK", "0");
   SetVariable(&environment, "WORLD_SIZE", "1");
-  // Hides all GPUs, so that the probe uses none.
+  // Hides all GPUs from the probe.
   SetVariable(&environment, "CUDA_VISIBLE_DEVICES", "");
   return environment;
 }
@@ -373,7 +373,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
-    // A library with NCCL's own name that cannot be opened is not a library that NCCL was linked into.
+    // If libnccl.so itself cannot be opened, NCCL was not linked into another library.
     const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
     if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
@@ -404,7 +404,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
                            "see 'switches'; please report this with the output of lockstep doctor --json"));
       continue;
     }
-    // With every GPU hidden, the communicator cannot be created; the record of this failure is the proof.
+    // With every GPU hidden, the communicator cannot be created, but its recorded failure is proof enough.
     const bool failed = ran.said["init"] != "0";
     checks.push_back(
         Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tested with every GPU hidden)" : "")));

@@ -1,5 +1,5 @@
-// The few NCCL functions that `lockstep doctor` calls to check whether calls are recorded: a library that does nothing,
-// for hosts without NCCL or a GPU. Never on a library path. Prototypes: nccl.h of NCCL 2.28.
+// The few NCCL functions that `lockstep doctor` calls to check whether calls are recorded. They do nothing, and work on
+// hosts without NCCL or a GPU. This library must not be on a library path. Prototypes: nccl.h of NCCL 2.28.
 #include <stddef.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 // value" each.
 //   probe linked        calls the library next to it, by the names that it is linked to
 //   probe opened PATH   opens a library and looks the functions up, like PyTorch's extensions, vLLM and JAX
-// It creates a communicator of one rank. Unless that fails (on a host without a GPU, or with all of them hidden), it
-// uses and destroys the communicator.
+// It creates a communicator of one rank. Unless that fails (without a visible GPU), it destroys the communicator. Only
+// the library next to it also gets AllReduce calls.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
