@@ -41,7 +41,7 @@ struct Progress {
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
 };
 
-// A group that entries refer to. Op::membership is an index into these until the files are merged.
+// A group that entries refer to. Op::membership is an index into FileData::used until the files are merged.
 struct UsedGroup {
   std::string name, desc;
   // Old dumps have no process_group; `name` is then made from the pg_id.

@@ -13,10 +13,10 @@ namespace lockstep::fr {
 // in ascending order.
 //
 // A group is identified by its name and its set of members in pg_config. A group with the same name but different
-// members is a different group. If a pg_config lists ranks but not the file's own rank, its numbers are ranks within
-// the group. In that case, pg_config is ignored for all files. If entries refer to a group that is in no pg_config, its
-// members are the ranks that have entries with this name and description. If a rank has no dump, the shape of similar
-// groups completes the members.
+// members is a different group. If a file's list of a group does not contain the file's rank, the list may contain
+// ranks inside the group, so the lists of all files for this group are ignored. If entries refer to a group that is in
+// no pg_config, its members are the ranks that have entries with this name and description. If a rank has no dump, the
+// shape of similar groups completes the members.
 //
 // pg_status uses process-local numbers, which are matched to groups through entries of the same file. If there are no
 // such entries and all names are decimal, groups are matched by order. PyTorch numbers groups in the order of creation

@@ -35,7 +35,7 @@ bool IsTorchFile(std::string_view file);
 // Parses "[0, 1, 8]". Returns false for anything else, for a rank above kMaxRank, or for a repeated rank.
 bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks);
 
-// Returns "2.27.3" as 22703 (ncclGetVersion's format); 0 unless the text is three small numbers.
+// Returns "2.27.3" as 22703 (ncclGetVersion's format); 0 unless the text begins with two or three numbers below 100.
 int32_t ParseLibraryVersion(std::string_view text);
 
 }  // namespace lockstep::fr

@@ -51,7 +51,7 @@ std::string TextAt(const std::vector<std::string>& texts, uint32_t index) {
   return index < texts.size() ? "\"" + texts[index] + "\"" : "none";
 }
 
-// Returns every field of a rank as text: the data that must survive writing and reading.
+// Returns the fields of a rank that must survive writing and reading, as text.
 std::string Describe(const Bundle& bundle, const Rank& rank) {
   std::ostringstream out;
   out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
@@ -578,7 +578,7 @@ TEST_F(LsdTest, UnknownMessagesOfANewerFormatAreSkipped) {
   EXPECT_EQ(after.ranks.size(), before.ranks.size());
 }
 
-// A rank with this many equal calls.
+// Returns a bundle of one rank with this many equal calls.
 Bundle OneRank(size_t calls) {
   Bundle bundle = RandomBundle(7).Make();
   bundle.ranks.resize(1);

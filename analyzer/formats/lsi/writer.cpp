@@ -49,8 +49,7 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
     struct stat st = {};
     const std::string child = absl::StrCat(path, "/", name);
     if (Derived(name) || lstat(child.c_str(), &st) != 0) continue;
-    // Like the loader, follows only links to rings in memory, because a link to a folder may lead to the whole file
-    // system.
+    // Does not follow links to folders, because a link may lead to the whole file system.
     if (S_ISLNK(st.st_mode) && (stat(child.c_str(), &st) != 0 || S_ISDIR(st.st_mode))) continue;
     if (!S_ISDIR(st.st_mode))
       sum += OneFile(absl::StrCat(inside, name), st);

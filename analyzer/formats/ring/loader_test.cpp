@@ -134,7 +134,8 @@ TEST(RingLoader, EarlierWorkOnTheStreamCountsEvenWithoutItsRecord) {
   input.snapshot.streams = {Stream(500, 0, 499)};
   input.snapshot.ops = {Call(0, 100, OpStage::kLaunched, 500)};
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, 99);
-  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of operation 99, so its state is unknown
+  input.snapshot.streams = {Stream(500, 0, 400)};  // earlier work on the stream is unfinished, so the state of call 99
+                                                   // is unknown
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, kUnknown);
 }
 
@@ -278,8 +279,8 @@ TEST(RingLoader, AProcessWithSeveralDevicesBecomesSeveralRanks) {
   }
 }
 
-// The thread drives both devices and waits for device 0, whose operation needs device 1's. The rank of device 1 does
-// not wait.
+// One thread drives both devices and waits for device 0. The operation on device 0 needs device 1, so the rank of
+// device 1 must not count as waiting.
 TEST(RingLoader, AWaitForOneDeviceIsNotAWaitOfTheOtherRanks) {
   for (const bool known : {true, false}) {
     RingInput ring = Ring(0, 1);
