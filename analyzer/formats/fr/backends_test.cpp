@@ -1,4 +1,4 @@
-// Tests fields whose meaning depends on the backend, which the loader detects from the file.
+// Tests fields with a meaning that depends on the backend. The loader detects the backend from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

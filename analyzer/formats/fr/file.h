@@ -54,7 +54,7 @@ struct UsedGroup {
   bool has_batches = false;     // the file has batches of point-to-point operations
   int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
   bool counted_inside = false;  // own_group_rank is certainly a rank inside the group, not in the job
-  int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
+  int32_t size_hint = 0;        // lower limit, from peer numbers or log lines
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
   int64_t unrecorded = 0;  // calls that op_id counts but no entry contains

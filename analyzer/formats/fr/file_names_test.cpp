@@ -30,7 +30,7 @@ using ::testing::SizeIs;
 
 constexpr int kNamed = 8;
 
-// Pairs in a job of eight ranks; each rank has made as many calls as its number.
+// Returns a dump with 10 + `rank` calls, from a job of eight ranks in pairs.
 FrDump DumpNamed(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -140,7 +140,7 @@ TEST(FrLoader, MeasuredDurationsAreUsedAndTimesOfNoticingAreNot) {
   for (int i = 1; i <= 6; i++) {
     const Op& op = bundle.ranks[0].ops[static_cast<size_t>(i - 1)];
     EXPECT_EQ(op.started_ns, i == 4 ? 0 : op.completed_ns - 1'500'000 * i)
-        << i;  // the start of an operation without a time is unknown
+        << i;  // without a duration, the start is unknown
   }
 }
 

@@ -185,8 +185,8 @@ class Calls {
     }
   }
 
-  // Otherwise assumes the order that launchers use: host, GPU, process. In that case, either all ranks must be present,
-  // or all present ones must be on one host with one GPU each.
+  // Numbers processes in the order that launchers use: host, GPU, process. Only RankOf's last resort. Needs all ranks,
+  // or one host and one process per GPU.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -238,7 +238,7 @@ class Calls {
     for (const NcclComm& comm : process.comms) {
       if (comm.rank >= 0 && comm.size == largest_ && world_ == 0) return comm.rank;
     }
-    // Several processes with one label are those of a host.
+    // If several processes have one label, it is a host's.
     if (process.who.task >= 0 && of_task_.at(process.who.task) == 1) return process.who.task;
     if (file.rank >= 0 && of_file_.at(file.rank) == 1) return file.rank;
     const auto placed = by_order_.find(&process);

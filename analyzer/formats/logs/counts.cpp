@@ -22,7 +22,7 @@ struct Reported {
   const FileFacts* file;
 };
 
-// Returns each rank's count; -1 if the report does not list it. At most one class may be too large to be listed.
+// Returns each rank's count; -1 if the report does not list it. Empty if several classes do not list their ranks.
 std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   std::vector<int64_t> counts(static_cast<size_t>(size), -1);
   const RasClass* unlisted = nullptr;
@@ -297,8 +297,8 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     const bool whole = size >= largest;
     const std::vector<int32_t> members =
         sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
-    // Stacks show which member is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
-    // Counts of further communicators show who waits for whom.
+    // The counts of two members fit a call that one skipped or the other added. Only stacks, or counts of other
+    // communicators, show who waits for whom.
     const bool pair = members.size() == 2 && ids.size() == 1;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");

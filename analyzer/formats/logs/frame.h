@@ -21,7 +21,7 @@ struct TextFrame {
 // Finds the frame of a text from its beginning.
 TextFrame FrameOf(std::string_view beginning);
 
-// Removes the frame, and joins the parts of lines.
+// Removes the frame, and joins lines that a terminal cut.
 class Unframer {
  public:
   using Take = std::function<void(std::string_view line, int64_t number)>;

@@ -31,8 +31,8 @@ struct Line {
 // sequence.
 Line TakePrefixes(std::string_view line);
 
-// Calls `take` with each line of the file, without the line end. Stops early with CANCELLED if `go_on` returns false;
-// `go_on` is called every few megabytes.
+// Calls `take` with each line of the file, without the line end. Returns Cancelled if `go_on`, which is called every
+// few megabytes, returns false.
 absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
                          const std::function<void(std::string_view line, int64_t number)>& take);
 

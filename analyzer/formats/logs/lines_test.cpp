@@ -351,7 +351,6 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
   EXPECT_THAT(stacks[1].frames, ElementsAre("f (a.py:2)"));
 }
 
-// The traceback of an exception is not the stack of a stuck process.
 TEST(PythonStacks, HeadingsNameTheirRank) {
   const support::TempFolder folder;
   const std::string path = folder.path() + "/stacks.txt";

@@ -55,7 +55,7 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
-// The kernel's log of the rank's host is a file of its own.
+// The kernel's log of the rank's host is a separate file.
 TEST_F(LogsTest, TheKernelsLogShowsWhyAProcessWasKilled) {
   Put("log",
       "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-27_17:46:04\n  host      : n7\n"
@@ -113,7 +113,7 @@ TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
   ExpectOnly(killed, RANK_DEAD, {5});
   EXPECT_THAT(Show(killed), HasSubstr("SIGKILL"));
   Put("log", "srun: error: gpu07: tasks 0-4: Killed\nsrun: error: gpu07: task 5: Exited with exit code 1\n");
-  Said();  // the first line does not show which of the five
+  Said();  // the first line does not show which of the five tasks failed first
 }
 
 // A watchdog aborts processes that wait for another one.
@@ -161,7 +161,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" is a rank inside group 2 there.
+// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" in these lines is a rank inside group 2.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
@@ -186,8 +186,8 @@ TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Lines from the host of ranks 0 and 1 do not begin with a rank. "[Rank 1]" there is a position in group 1, as the line
-// with the same number shows. The group of all ranks is stuck elsewhere.
+// Lines from the host of ranks 0 and 1 do not begin with a rank. "[Rank 1]" in these lines is a position in group 1, as
+// the line with the same number shows.
 TEST_F(LogsTest, ANumberOfAnotherGroupIsNotARankOfTheJob) {
   std::string log = "world_size=4\n" + Caught(1, 42) + Counters("1", 1, 42, 41);
   for (const int rank : {2, 3}) log += Caught(rank, 7) + Counters("0(default_pg)", rank, 7, 6);
@@ -309,7 +309,7 @@ TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
   EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 1})) << Show(verdict);
 }
 
-// The group of all ranks is unused. Ranks 2 and 3 did not print a timeout: one was killed before it could.
+// The group of all ranks is unused. Ranks 2 and 3 printed no timeout: one of them was killed before it could.
 TEST_F(LogsTest, CountersOfAnUnusedGroupShowNobodyWhoIsElsewhere) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("3(DP)", rank, 5, 4);
@@ -438,7 +438,6 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is a member.
 TEST_F(LogsTest, LinesThatATerminalCutBelongTogether) {
   std::string log;
   for (const int rank : {0, 1, 3}) {
@@ -484,6 +483,7 @@ TEST_F(LogsTest, CommunicatorsOfNcclTellHowManyRanksThereAre) {
   ExpectOnly(Told(), COLLECTIVE_STUCK, {0, 1, 2});
 }
 
+// No line shows whether rank 3 is a member of group 1.
 TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("1", rank, 5, 4);

@@ -82,7 +82,7 @@ class RasReader {
   bool incomplete_ = false;  // inside a communicator's list of ranks that did not answer
   bool totals_ = false;      // the next line contains the totals of the job
   int32_t size_ = 0;         // size of the last named communicator
-  std::string id_;           // and its identity
+  std::string id_;           // identity of the last named communicator
 };
 
 // Returns whether a file begins like `ncclras -f json`: all ranks of all communicators with their counts. A file may

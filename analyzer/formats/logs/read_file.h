@@ -107,7 +107,7 @@ struct FileFacts {
 
 constexpr size_t kMostCallsKept = 4096;  // maximum for one communicator in one process
 
-// Reads the file at `path`. Fails if it is unreadable or damaged. Returns CANCELLED if `go_on` returns false.
+// Reads the file at `path`. Fails if it is unreadable or damaged. Returns Cancelled if `go_on` returns false.
 absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts);
 
 }  // namespace lockstep::logs

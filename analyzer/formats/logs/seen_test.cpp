@@ -195,7 +195,6 @@ TEST(LogRanks, PlacesAreFoundByProcessGpuOrHost) {
   EXPECT_THAT(ranks.At("", 0, ""), ElementsAre());
 }
 
-// This is not a timing test: a search through all places or texts for each line would not end.
 TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
   const auto headline = [this](const std::string& log) {
     Put("log", log);
@@ -251,7 +250,7 @@ TEST_F(SeenTest, ARankThatDidNotJoinTheStoreIsNamed) {
   };
   Put("log", waits(0, 2) + waits(3, 3) + waits(1, 3) + waits(0, 3));
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
-  // Rank 3 joined, too, or rank 2 did.
+  // Either rank 2 or rank 3 also joined.
   Put("log", waits(0, 3) + waits(1, 3));
   EXPECT_THAT(Said(), HasSubstr("ranks wait in init_process_group: 3 of 4 joined"));
   Put("log", waits(0, 1));
@@ -302,6 +301,7 @@ TEST_F(SeenTest, TensorsThatHorovodWaitsFor) {
                         "different tensors"));
 }
 
+// With a search through all places or texts for each line, this test would not end.
 TEST(LogRanks, ManyPlacesLinesAndTextsTakeLinearTime) {
   constexpr int kMany = 300'000;
   logs::Ranks ranks;

@@ -172,7 +172,7 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
     const bool spied = !current && text.find("): \"") != std::string_view::npos;
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
-    // A second dump of the same process: faulthandler begins each dump with the newest thread, without a separator.
+    // faulthandler prints no separator between two dumps of a process, so both become one list of threads.
     if (process == nullptr || process->stack.native || (first && process->threads.size() >= kMostThreads)) {
       Begin("", 0, writer, number);
       process = Of(writer);
