@@ -45,8 +45,7 @@ using KernelEvents = std::map<int32_t, std::shared_ptr<ProcessEvidence>>;
 
 struct Records {
   BundleBuilder library;  // NCCL calls, in communicators with unique ids
-  // The framework's calls. Its groups have no unique ids, and are later joined with `library`. Comes from one source:
-  // logs only fill it if there are no dumps.
+  // The framework's calls, from its dumps or logs. Its groups have no unique ids, and are later joined with `library`.
   Bundle framework;
   // The rank that a launcher's log reports as the first to abort, if no log line shows whether a watchdog ended it
   // because of another rank.
@@ -63,8 +62,7 @@ class FormatReader {
  public:
   virtual ~FormatReader() = default;
 
-  // For messages: the format, such as "ring file", and the text at the start of its files, such as "\"LOCKSTEP RING\""
-  // with the inner quotes.
+  // For messages: the format ("ring file"), and how its files begin ("\"LOCKSTEP RING\"", "any text").
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
   // Returns the usual extension of the format's files. An unreadable file with this extension is always reported.
@@ -74,9 +72,8 @@ class FormatReader {
 
   // `head` is the first 512 bytes of the file, or all of a shorter file. The decision does not depend on the file name.
   virtual Claim Claims(std::string_view head) const = 0;
-  // Rank::source of the format's ranks, which tells the analysis what the records can show. Formats with the same
-  // source encode the same records differently. The first of these formats in the registry reads the files of all of
-  // them in one call.
+  // Rank::source of the format's ranks, which shows the analysis what the records can prove. Formats with the same
+  // source encode the same records differently; the first of them reads the files of all of them in one call.
   virtual Source source() const = 0;
   // Returns how many times Read() reads each file.
   virtual int passes() const { return 1; }

@@ -15,13 +15,12 @@ namespace lockstep {
 // wall clocks. Runs without creation times stay.
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
-// Flight Recorder dumps do not identify their run. Removes ranks with records that contradict most others', and adds a
-// note for each. First corrects the times of ranks with a wrong wall clock. A contradiction is that the others
-// completed operations that these ranks never issued, or issued much later. The reverse also counts. The last entries
-// must also be a minute apart by the wall clocks, or five seconds if no abort can have ended the operations. Dumps that
-// contain only active operations must contradict in two groups and be an hour apart. If at least half of the ranks
-// contradict the others, or the newest do, only the newest ranks stay. If fewer than two would stay, and at least half
-// contradict, all stay.
+// Flight Recorder dumps do not identify their run. Corrects wrong wall clocks, then removes ranks with records that
+// contradict most others', with a note for each. In a contradiction, one side completed operations that the other never
+// issued, or issued much later. The last entries must also be a minute apart by the wall clocks, or five seconds if no
+// abort can have ended the operations. Dumps of only active operations must contradict in two groups and be an hour
+// apart. If at least half of the ranks contradict the others, or the newest do, only the newest ranks stay, if there
+// are at least two.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

@@ -126,7 +126,7 @@ TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
   EXPECT_EQ(unrecorded(gone), 0) << "the counted calls have lost their entries";
 }
 
-// Two groups whose operations are numbered together, starting at `first`.
+// Two groups with operations that are numbered together from `first` on.
 FrDump Torchcomms(int64_t first) {
   FrDump dump;
   dump.pg_status = false;

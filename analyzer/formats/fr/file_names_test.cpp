@@ -200,7 +200,7 @@ std::string Little(uint64_t value, int size) {
   return out;
 }
 
-// Creates a zip archive in the same way as zip(1). Every second file is stored; the others are deflated.
+// Creates a zip archive like zip(1). Every second file is stored; the others are deflated.
 std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out, table;
   for (size_t i = 0; i < files.size(); i++) {
@@ -263,7 +263,7 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   }
 }
 
-// Creates a tar archive in the same way as GNU tar: a name of more than 100 bytes is a file before its own.
+// Creates a tar archive like GNU tar: a name of more than 100 bytes is in a separate file before its own.
 std::string Tar(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out;
   const auto add = [&](const std::string& name, const std::string& bytes, char type) {

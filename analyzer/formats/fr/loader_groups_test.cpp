@@ -83,7 +83,7 @@ TEST(FrLoaderGroups, AGroupThatOnlyOthersConfigureIsFoundByItsMembers) {
   EXPECT_EQ(member->issued, 1);
 }
 
-// A gloo dump: a group without a name, whose ranks are numbered within the group.
+// A gloo dump: a group without a name, and with ranks numbered inside the group.
 FrDump Gloo(int rank, int job_size) {
   FrDump dump;
   dump.AsVersion("2.10");

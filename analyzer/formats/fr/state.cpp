@@ -109,7 +109,6 @@ class StateJudge {
     }
   }
 
-  // Finds the oldest unfinished operation and its timeout.
   void FindOldestOpen() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -156,11 +155,11 @@ class StateJudge {
     }
   }
 
-  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
-  // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies to
-  // several calls with one number, which are launched together. If two or more calls outside any batch are beyond the
-  // counter, they were captured and never ran as recorded. A counter that has not started proves this only if other
-  // counters of the process have.
+  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's counter does
+  // not change. One call beyond the counter may be about to be enqueued, or may block in NCCL; so may several calls
+  // with one number, which are launched together. Two or more calls beyond the counter, outside any batch, were
+  // captured and never ran as recorded. A counter that has not started proves this only if other counters of the
+  // process have started.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
@@ -410,8 +409,8 @@ class StateJudge {
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
-  // Point-to-point operations with the same number belong to a batch whose end record is missing. Members of a batch
-  // are never marked complete, so their own state proves nothing.
+  // Point-to-point operations with the same number belong to a batch without an end record. Members of a batch are
+  // never marked complete, so their own state proves nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;

@@ -41,7 +41,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   return counts;
 }
 
-// The job's ranks by host and PID, as found by lockstep attach.
+// The job's ranks by host and PID.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
 // Returns whether a communicator of this size is the whole job, according to the reports.
@@ -58,7 +58,7 @@ void AddProcesses(const RasReports& ras, Processes* processes) {
   }
   size_t on_host = 0, all = 0;
   for (const auto& [host, gpus] : by_host) on_host = std::max(on_host, gpus.size()), all += gpus.size();
-  // If this is false, a process has several GPUs, or the report does not list all hosts' processes.
+  // False if a process has several GPUs, or the report does not list all hosts' processes.
   const bool even = on_host * by_host.size() == all && all == ras.processes.size();
   if (even && ras.host_order.size() == by_host.size()) {
     int32_t rank = 0;

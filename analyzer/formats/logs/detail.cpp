@@ -1,4 +1,4 @@
-// Reads reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, and ranks that did not reach a barrier.
+// Adds PyTorch's and Horovod's reports of calls that differ, and of ranks that did not reach a barrier or a call.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -26,7 +26,7 @@ struct End {
   int32_t rank = -1;
   const FileFacts* file = nullptr;
   const FailedWorker* worker = nullptr;  // null: no launcher reported it
-  const Notice* killed = nullptr;        // null: the kernel did not report it
+  const Notice* killed = nullptr;        // null: neither the kernel nor a shell reported it
   const Raised* raised = nullptr;        // null: it printed no exception
 };
 
@@ -146,8 +146,8 @@ class Ends {
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
     std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
-    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one. The
-    // log does not show whether that process ended before or after another rank's exception.
+    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another process.
+    // The log does not show whether that process ended before or after another rank's exception.
     if (killed_.killed != nullptr) {
       const auto own = own_.find(killed_.rank);
       alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;
@@ -194,7 +194,7 @@ class Ends {
     if (!end.worker->host.empty()) rank.host = end.worker->host;
     if (end.worker->pid > 0 && end.worker->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(end.worker->pid);
     if (end.raised != nullptr && !end.raised->text.empty() && end.worker->exit_code == -SIGABRT) {
-      constexpr int32_t kAborted = 128 + SIGABRT;  // an exception that nothing caught
+      constexpr int32_t kAborted = 128 + SIGABRT;  // an uncaught exception that ended in abort()
       rank.process.life = Life::kExited;
       rank.process.exit_code = kAborted;
       return;
@@ -388,7 +388,7 @@ class Ends {
   ptrdiff_t hosts_ = 0;                     // files that each come from one host
   End reported_;                            // first failure that a launcher reported
   int32_t alike_ = 0;                       // further ranks that failed in the same way at the same time
-  End killed_;                              // first end that the kernel reported
+  End killed_;                              // first end that the kernel reported, or the only end that a shell reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
   Raised made_;                 // from a warning; see GatherWarnings

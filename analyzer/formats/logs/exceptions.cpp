@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMostPrefixes = 1u << 16, kMostTextColumns = 160, kMostTraceFrames = 64;
 constexpr int64_t kMostBehind = 32;  // a process may print this many messages and warnings at its end
 
-// Types that only launchers raise, or processes that lost another process: DistBackendError, DistNetworkError,
-// DistStoreError, SignalException, ChildFailedError, RendezvousError.
+// Types that launchers raise, or processes that lost another process, such as DistBackendError, DistStoreError,
+// ChildFailedError and RendezvousError.
 constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "torch._C._Dist",
                                                "torch.distributed.elastic.",

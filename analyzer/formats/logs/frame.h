@@ -1,5 +1,5 @@
-// What people and tools put around every line of a text: quotation marks, indentation, line numbers, blank lines, and
-// the line breaks of a terminal.
+// Removes what people and tools put around every line of a text: quotation marks, indentation, line numbers, blank
+// lines, and the line breaks of a terminal.
 #pragma once
 
 #include <cstddef>

@@ -180,8 +180,8 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count each process's own groups. If a number means different groups on different
-  // ranks, two ranks have the same position in the group, or their positions are not in the order of the ranks.
+  // Drops groups that each process numbers itself, if one number means different groups: two ranks have the same
+  // position in the group, or the positions are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // by group name: ranks by position
     std::set<std::string> drop;

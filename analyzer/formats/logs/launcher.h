@@ -1,5 +1,5 @@
-// Reads reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning) about the worker that failed
-// first.
+// Reads reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning, vLLM) about the worker that
+// failed first.
 #pragma once
 
 #include <cstdint>

@@ -294,7 +294,7 @@ TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
 }
 
-// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different ones.
+// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different calls.
 TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
   const std::string unnamed = "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank ";
   std::string log = TimedOut(0, 5) + TimedOut(1, 5, "REDUCE_SCATTER");
@@ -610,7 +610,7 @@ TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   for (const int rank : {4, 5, 7}) log += Differs(absl::StrCat("[rank", rank, "]: "), rank - 4, 8, 2, 9);
   Put("train.log", log + Differs("[rank6]: ", 2, 9, 0, 8));
   ExpectOnly(Told(), MISMATCH_COUNT, {6});
-  // If a rank has no line of its own, it is the member whose number is left over.
+  // If a rank has no line of its own, it is the member with the remaining number.
   Put("train.log", log);
   ExpectOnly(Told(), RANK_NO_DATA, {6});
   // Local ranks 4 and 5 are not ranks 0 and 1 of the job.

@@ -76,9 +76,9 @@ class Ranks {
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
-// Differing calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found.
+// Differing calls that PyTorch reports (TORCH_DISTRIBUTED_DEBUG=DETAIL, DDP).
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
-// Ranks that did not reach a monitored barrier.
+// Ranks that did not reach a monitored barrier, or a collective in PyTorch's desync report.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Ranks that did not join while a process group was created.
 void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
@@ -92,7 +92,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
 // Adds the stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
-// Adds how processes ended: the first one that failed, and those that failed because of it.
+// Adds the end of the process that failed first. If that is unknown, adds waits, and reports the ends.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Reports what does not concern a rank's progress, such as stuck watchdogs, a lost store, and messages of NCCL and the

@@ -9,7 +9,7 @@ namespace lockstep {
 constexpr std::string_view kLsdMagic = "LSDUMP1\n";
 constexpr uint32_t kLsdFormatVersion = 1;
 
-// Limits for readers. A file that exceeds one is damaged or hostile; the writer stays below all of them.
+// Limits for readers, unless noted otherwise. A file that exceeds a limit is damaged or hostile.
 constexpr uint64_t kLsdMaxMessageBytes = 4u << 20;
 constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // limit for an uncompressed OpColumns message
 constexpr uint32_t kLsdMaxChunkOps = 16384;

@@ -18,7 +18,7 @@ constexpr size_t kSiblings = 8, kSiblingMembers = 64;
 // If members of a communicator differ and it has at most this many members, all of them are loaded completely. Their
 // programs show which rank skipped or added a call.
 constexpr size_t kFullMembers = 16;
-// Maximum number of ranks in a role whose programs differ from most others', and of ranks to compare them with.
+// Maximum number of ranks that ran another program than most ranks in their role, and of ranks to compare each with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
 
 struct Slot {
@@ -78,7 +78,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// Returns the first numbers [first, last] in which two lines differ; {-1, -1} if no piece that both know differs.
+// Returns the first numbers [first, last] in which two lines differ; {-1, -1} if all pieces that both know are equal.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
@@ -248,7 +248,7 @@ class Chooser {
   }
 
   void CompareMembers() {
-    std::vector<std::pair<uint32_t, std::pair<int64_t, int64_t>>> differing;  // communicator, first numbers
+    std::vector<std::pair<uint32_t, std::pair<int64_t, int64_t>>> differing;  // communicator, first numbers that differ
     std::vector<Line> lines;
     for (uint32_t c = 0; c < places_.size(); ++c) {
       lines.clear();

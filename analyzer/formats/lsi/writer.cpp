@@ -42,7 +42,7 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
 }
 
 // The sum does not depend on the order in which a folder lists its files. Names are relative to the given folder,
-// because it may be moved.
+// because the folder may be moved.
 uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
   uint64_t sum = 0;
   for (const std::string& name : NamesIn(path, SIZE_MAX)) {
@@ -76,7 +76,7 @@ uint16_t HostTime(const Op& op) {
   return static_cast<uint16_t>(std::clamp<int64_t>(in / kUs, 0, kIndexNotReturned - 1));
 }
 
-// 0 if unknown, otherwise 1 + log2 of the payload.
+// 0 if unknown, otherwise 1 + log2 of the payload in bytes, rounded down.
 uint8_t SizeCode(const Op& op) {
   constexpr uint8_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};  // ncclDataType_t, nccl.h
   if (op.count <= 0 || op.datatype >= std::size(kBytes)) return 0;
