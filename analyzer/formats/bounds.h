@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Treats times and counts beyond the limits as not recorded: in the rank, its memberships, threads, network operations
-// and operations. Does not check hash checkpoints, streams, graphs and samples of the process.
+// Treats times and counts beyond the limits as not recorded. Does not check hash checkpoints, streams, graphs and
+// samples of the process.
 void BoundNumbers(Rank* rank);
 
 }  // namespace lockstep

@@ -52,7 +52,7 @@ struct Records {
   std::optional<Rank> aborted_first;
   KernelEvents kernel;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
-  std::vector<std::string> unclaimed;  // files in no known format
+  std::vector<std::string> unclaimed;  // text files without a line that the reader recognizes
   // No file shows a rank's state, but a problem reports what the files show, so the load still succeeds.
   bool explained = false;
 };

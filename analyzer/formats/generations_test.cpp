@@ -179,7 +179,7 @@ TEST(ForeignDumps, WithoutAMajorityTheNewestStay) {
 }
 
 // Ranks that die immediately leave no dump, so an earlier run's dumps stay next to a few new dumps.
-TEST(ForeignDumps, AFewNewestDumpsAreNotTakenForForeign) {
+TEST(ForeignDumps, AFewNewestDumpsAreNotForeign) {
   const std::pair<int64_t, int64_t> before(5, 1000 * kSecond), now(700, 9000 * kSecond);
   Bundle b = Dumps({before, now, before, before, now, before, before});
   LeaveOutForeignDumps(&b);
@@ -230,7 +230,7 @@ TEST(ForeignDumps, AWrongClockIsCorrected) {
 }
 
 // Half a minute earlier, another attempt got further, or less far, in the same group.
-TEST(ForeignDumps, AnAttemptHalfAMinuteBeforeIsToldByItsNumbers) {
+TEST(ForeignDumps, AnAttemptHalfAMinuteEarlierIsFoundByItsNumbers) {
   for (const int64_t first : {695, 705}) {
     for (const int64_t noticed : {kSecond / 10, 600 * kSecond}) {
       Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {first, 8970 * kSecond}, {700, 9000 * kSecond}});

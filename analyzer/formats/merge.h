@@ -1,6 +1,5 @@
-// Merges ranks from several files: one job, its newest generation, one entry per rank, and communicators merged by
-// id. The ring loader, the dump reader and LoadPaths use it. Files are untrusted: sizes and ranks are bounded, and
-// contradictions become problems.
+// Merges ranks from several files: one job, its newest generation, one entry per rank, and communicators merged by id.
+// Files are untrusted: sizes and ranks are bounded, and contradictions become problems.
 #pragma once
 
 #include <cstdint>

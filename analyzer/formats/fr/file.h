@@ -78,10 +78,9 @@ struct FileData {
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 
-// Parses `bytes`, a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
-// Returns at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file itself
-// contains them. Problems name `path`. `space` is working memory that can be reused for each file; the result does not
-// refer to it. Safe for any input.
+// Parses a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries. Returns
+// at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
+// Problems name `path`. `space` is reusable working memory; the result does not refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 
 }  // namespace lockstep::fr

@@ -78,9 +78,9 @@ struct Price {
 
 using NamedFile = std::pair<FileData*, FileName>;
 
-// Handles names that number ranks inside a host, as in node-1/trace_3. The folder's number is that of a host, and all
-// hosts have equally many ranks. Every file must get its own rank, in the job and in all of the file's groups. Returns
-// the indexes of the two numbers, and sets *host_size to the number of ranks in a host.
+// Handles names that number ranks inside a host, as in node-1/trace_3. All hosts must have equally many ranks, and
+// every file must get its own rank that fits all of its groups. Returns the indexes of the host's number and the number
+// inside the host, and sets *host_size to the ranks per host.
 std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
                                                       const absl::flat_hash_set<std::string>& of_the_job,
                                                       int32_t* host_size) {

@@ -115,7 +115,7 @@ TEST(FrLoader, AnEntryBecomesAnOperation) {
   EXPECT_GT(op.enter_ns, 0);
 }
 
-TEST(FrLoader, ACallSiteIsTheInnermostIfAllFramesAreTorchs) {
+TEST(FrLoader, ACallSiteIsTheInnermostFrameIfAllFramesAreInPyTorch) {
   FrDump dump;
   FrEntry entry;
   entry.frames = {{"all_reduce", "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", 10},
@@ -271,7 +271,7 @@ TEST(FrLoader, BatchMembersHaveTheStateOfTheirEnd) {
   EXPECT_EQ(ops[2].kind, CallKind::kGroup);  // a batch of sends and receives, so not a collective
 }
 
-TEST(FrLoader, AnEndIncludesOnlyMembersOfItsThread) {
+TEST(FrLoader, AnEndIncludesOnlyMembersThatItsOperationCreates) {
   FrDump dump;
   dump.entries = {
       {.seq = 0, .state = "completed"},

@@ -22,7 +22,7 @@ struct FoundFile {
 
 struct FoundFiles {
   std::vector<FoundFile> files;   // sorted by path, each file once
-  std::vector<Problem> problems;  // unreadable files and folders
+  std::vector<Problem> problems;  // files, folders and links that were not read
 };
 
 // Searches folders up to eight levels deep, and enters no folder twice. `paths` may be symbolic links. In folders,

@@ -533,7 +533,7 @@ class Joiner {
   Bundle& own_;
   CallIndex entry_index_, own_index_;
   std::vector<uint32_t> own_rank_;  // index into own_.ranks by rank of the dumps; kNoIndex if it has no own record
-  std::vector<bool> refused_;       // for each dump
+  std::vector<bool> refused_;       // by rank of the dumps
   std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;
 };

@@ -211,8 +211,8 @@ class Loader {
     });
   }
 
-  // Adds the process that logs show, if the dump has none. But if the process ended while the dump has an unfinished
-  // operation, ignores that: most likely, the ranks that it waited for caused the end.
+  // Adds the process that logs show, if the dump has none. Ignores a process that ended with an unfinished operation in
+  // its dump: most likely, other ranks caused the end.
   static void AddProcess(Rank printed, Rank* dump) {
     const bool waits =
         std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });

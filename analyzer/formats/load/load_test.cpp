@@ -76,7 +76,7 @@ TEST_F(LoadTest, AMissingPathIsNamed) {
   EXPECT_EQ(std::string(status.message()), Path("nowhere") + ": no such file or folder");
 }
 
-TEST_F(LoadTest, AnUnreadableFolderSaysWhatWasTried) {
+TEST_F(LoadTest, AnUnreadableFolderIsReportedWithWhatWasTried) {
   EXPECT_EQ(LoadPaths({folder_.string()}).status().code(), absl::StatusCode::kFailedPrecondition);
   Put("broken.lsd", "LSDUMP1\ngarbage");
   const absl::Status status = LoadPaths({folder_.string()}).status();
@@ -266,7 +266,7 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
 }
 
 // Rank 1 left no dump, but its log shows which call it is in.
-TEST_F(LoadTest, BesideDumpsLogsShowTheCallsOfOtherRanks) {
+TEST_F(LoadTest, LogsNextToDumpsShowTheCallsOfOtherRanks) {
   fr_test::FrDump dump;
   dump.groups = {{.enqueued = 7, .completed = 6}};
   dump.entries.push_back({.seq = 7});

@@ -254,7 +254,7 @@ TEST_F(LoadWindowTest, UnfinishedCallsAreLoadedHoweverOld) {
   EXPECT_NE(Find(bundle.ranks[5], 0, 150), nullptr);
 }
 
-TEST_F(LoadWindowTest, TheNextCallAfterOthersThatWereLeftOutSaysSo) {
+TEST_F(LoadWindowTest, ACallAfterCallsThatWereNotLoadedIsMarked) {
   Write(MakeJob(3000, [](int, Rank* rank) { rank->ops[150].state = rank->ops[1500].state = OpState::kStarted; }));
   for (const Rank& rank : Load(limits_).ranks) {
     int gaps = 0;

@@ -131,8 +131,8 @@ class Calls {
     return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
   }
 
-  // Returns the sizes of communicators that cannot be matched on all ranks, because the log does not begin early enough
-  // to contain all of them.
+  // Returns the sizes of communicators that cannot be matched on all ranks, because the log begins after some of their
+  // creations.
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {

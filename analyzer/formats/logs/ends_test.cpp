@@ -51,7 +51,7 @@ std::string Report(int first, int code, const std::vector<int>& terminated) {
 }
 
 // Rank 0 exited with status 0. torchrun names the first rank that lost its connection to rank 0.
-TEST_F(EndsTest, ARankThatLeftWithoutAWordIsFoundByWhatOthersLost) {
+TEST_F(EndsTest, ARankThatExitedSilentlyIsFoundByLostConnections) {
   Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2}));
   ExpectOnly(Told(), RANK_NO_DATA, {0});
 }
@@ -309,7 +309,7 @@ TEST_F(EndsTest, ALocalRankIsARankOnlyIfTheJobHasOneHost) {
   }
 }
 
-TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {
+TEST_F(EndsTest, TheShellShowsHowARankEnded) {
   for (const char* end : {"Killed", "Segmentation fault (core dumped)", "Bus error (core dumped)"}) {
     Put("rank_0.log", "step 7\n");
     Put("rank_1.log", absl::StrCat("step 7\n", end, "\n"));
@@ -400,7 +400,7 @@ TEST_F(EndsTest, TheFirstScreenShowsWhereAnExceptionWasRaised) {
   for (const NotSeen& not_seen : verdict.not_seen()) EXPECT_NE(not_seen.kind(), NotSeen::CALLS_BY_STACKS);
 }
 
-TEST(Exceptions, TypesAndTextsOfPyTorchTellOfOthers) {
+TEST(Exceptions, TypesAndTextsOfPyTorchIdentifyErrorsOfOtherProcesses) {
   for (const char* text :
        {"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there "
         "was a network error, NCCL version 2.27.5",

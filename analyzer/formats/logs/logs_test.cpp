@@ -47,7 +47,7 @@ fr_test::FrDump Waiting(std::vector<int32_t> ranks) {
 }
 
 // Ranks 0 and 2 left dumps.
-TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+TEST_F(LogsTest, AnEndWithoutADumpIsReadFromALog) {
   for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(Waiting({0, 1, 2})));
   Put("log", Torchrun(0, 1, "37") + Torchrun(1, -11, "33"));
   const Verdict verdict = Told();
@@ -79,8 +79,8 @@ TEST_F(LogsTest, ACallWithoutANameDoesNotDifferFromDumps) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_KIND);
 }
 
-// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
-// together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
+// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. With dumps of
+// other ranks that wait for this rank, it is evidence, unless the dumps show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   fr_test::FrDump dump = Waiting({0, 1, 2, 3});
   for (const int rank : {0, 2, 3}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
@@ -162,7 +162,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
 }
 
 // The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" in these lines is a rank inside group 2.
-TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
+TEST_F(LogsTest, LastLinesWithoutARankBelongToNoOtherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
     log += Of(rank) + Caught(rank / 2, 9) + Of(rank) + Counters(absl::StrCat(1 + rank % 2, "(dp)"), rank / 2, 9, 8);
@@ -219,7 +219,7 @@ std::string Exception(int rank, const std::string& text) {
          text + "\n";
 }
 
-TEST_F(LogsTest, AnExceptionTellsWhichOfTheSilentRanksEnded) {
+TEST_F(LogsTest, AnExceptionShowsWhichSilentRankEnded) {
   std::string log = "world_size=6\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 5);
   const std::string connection = Exception(5, "RuntimeError: Connection closed by peer");
@@ -333,7 +333,7 @@ TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
 }
 
 // A watchdog ends a rank that waits for another.
-TEST_F(LogsTest, ARankWithATimeoutIsNoneThatFailedFirst) {
+TEST_F(LogsTest, ARankWithATimeoutDidNotFailFirst) {
   Put("log", TimedOut(0, 5) + TimedOut(2, 5) + "world_size=3\n" + Torchrun(0, -6, "33"));
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
@@ -389,7 +389,7 @@ TEST_F(LogsTest, TheRankWithoutATimeoutIsTheMissingOne) {
   ExpectOnly(Told(), RANK_NO_DATA, {5});
 }
 
-TEST_F(LogsTest, CountersOfTheRankThatDidNotCome) {
+TEST_F(LogsTest, CountersOfTheMissingRankAreUsed) {
   std::string log;
   for (int rank : {0, 1, 3}) log += TimedOut(rank, 31);
   log +=
@@ -475,7 +475,7 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupThatAnotherRankNames) {
   ExpectOnly(Analyze(bundle), RANK_NO_DATA, {3});
 }
 
-TEST_F(LogsTest, CommunicatorsOfNcclTellHowManyRanksThereAre) {
+TEST_F(LogsTest, CommunicatorsOfNcclShowTheNumberOfRanks) {
   std::string log =
       "n1:29:30 [0] NCCL INFO comm 0x55f0 rank 0 nranks 3 cudaDev 0 busId 41000 commId 0xf3 - Init COMPLETE\n";
   for (const int rank : {0, 1, 2}) log += TimedOut(rank, 1);
@@ -494,7 +494,7 @@ TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
 }
 
 // The ranks of the second pair are members of a job of four ranks, even if the first pair's strides allow more.
-TEST_F(LogsTest, AJobHasNoMoreRanksThanItSays) {
+TEST_F(LogsTest, AJobHasNoMoreRanksThanItsSize) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 3, "ALLREDUCE", 1);
   for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 9) + Of(rank) + Counters("1(tp)", rank, 9, 8);
@@ -549,7 +549,7 @@ TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
 }
 
 // If no line contains the size of the job, a rank that no line mentions may be the missing one.
-TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
+TEST_F(LogsTest, ASizeThatNoLineContainsIsNotAssumed) {
   std::string log;
   for (int rank : {0, 1, 2}) log += TimedOut(rank, 31);
   Put("train.log", log);
@@ -572,7 +572,7 @@ TEST_F(LogsTest, TheLogOfOneRankAloneNamesNobody) {
   ExpectOnly(Told(), RANK_NO_DATA, {0, 1, 3});
 }
 
-TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
+TEST_F(LogsTest, ARankThatIsDoneNamesTheRankThatTimedOut) {
   Put("server.txt", Of(0) +
                         "[E x] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective "
                         "timeout from rank 1 and we will. Last enqueued NCCL work: 8, last completed NCCL work: 8.\n");
@@ -584,7 +584,7 @@ TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
   EXPECT_EQ(verdict.findings_size(), 0) << Show(verdict);
 }
 
-TEST_F(LogsTest, FingerprintsOfTwoRanksTellOfThoseBetween) {
+TEST_F(LogsTest, FingerprintsOfTwoRanksImplyTheCallsBetween) {
   const auto line = [](int own, const char* own_op, int other, const char* other_op) {
     return absl::StrCat("[rank", own, "]: RuntimeError: Detected mismatch between collectives on ranks. Rank ", own,
                         " is running collective: CollectiveFingerPrint(SequenceNumber=5, OpType=", own_op,
@@ -618,7 +618,7 @@ TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   EXPECT_THAT(Said(), HasSubstr("members 0 and 1 of a process group make different calls"));
 }
 
-TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
+TEST_F(LogsTest, RanksThatMissAMonitoredBarrierAreNamed) {
   Put("train.log",
       "[rank0]: RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 2000 ms\n"
       "[rank1]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
@@ -649,7 +649,7 @@ std::string Gathers(int rank, int inside, const std::string& group, int in, int 
 
 // No line comes from the last member or contains the size of the job. The output is four times the input, so there are
 // four members.
-TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
+TEST_F(LogsTest, SizesOfAnOperationShowTheNumberOfMembers) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 200);
   Put("log", log);
@@ -708,7 +708,7 @@ std::string PySpy(const std::string& function) {
       function, " (model.py:30)\n    forward (model.py:50)\n");
 }
 
-TEST_F(LogsTest, FewStacksInAnotherPlace) {
+TEST_F(LogsTest, AFewStacksInAnotherPlaceAreNamed) {
   for (int rank = 0; rank < 8; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy(rank == 6 ? "norm" : "mlp"));
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
@@ -775,7 +775,7 @@ TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
 }
 
 // faulthandler's lines from several processes in one file, with torchrun's prefix.
-TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
+TEST_F(LogsTest, StacksOfLocalRanksAreSeparated) {
   std::string log;
   for (const char* line : {"Thread 0x00007f1b (most recent call first):", "  File \"/app/comm.py\", line 9 in reduce",
                            "  File \"/app/train.py\", line % in step"}) {
@@ -832,12 +832,12 @@ TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
-TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
+TEST_F(LogsTest, AStackWithoutARankIsReported) {
   Put("stack.txt", PySpy("norm"));
   EXPECT_THAT(Said(), HasSubstr("line 1: a stack without a rank"));
 }
 
-TEST_F(LogsTest, FilesNamedAfterHostsHoldNoRanks) {
+TEST_F(LogsTest, NamesOfHostsContainNoRanks) {
   const std::string failed =
       "Traceback (most recent call last):\n  File \"/app/train.py\", line 20, in step\n    step()\nKeyError: 'x'\n";
   Put("node20.log", "step 7\n");
@@ -855,7 +855,7 @@ TEST_F(LogsTest, StacksNamedAfterHostsAndGpusFollowTheirOrder) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
-TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
+TEST_F(LogsTest, NamesOfProcessesContainNoRanks) {
   for (int pid : {7, 8}) {
     std::string stack = PySpy("norm");
     stack.replace(stack.find('7'), 1, std::to_string(pid));

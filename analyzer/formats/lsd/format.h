@@ -28,7 +28,7 @@ constexpr uint64_t kLsdCrcBytes = 5;         // tag and value, last in every mes
 
 // CRC-32C (Castagnoli).
 uint32_t Crc32c(std::string_view bytes);
-// Like Crc32c, but without the CPU's instruction, for machines that do not have it (and for tests).
+// Like Crc32c, for machines without the CPU's instruction.
 uint32_t Crc32cPortable(std::string_view bytes);
 
 }  // namespace lockstep

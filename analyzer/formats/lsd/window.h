@@ -1,7 +1,7 @@
 // Chooses which operations of a large job's dumps to load. Every rank's progress, memberships and hashes are always
 // loaded. If there are too many operations, only these are loaded: each rank's newest, all that may still be in flight,
-// and some older ones. Older operations are loaded where hashes differ among a communicator's members, between a send
-// and its receive, or among ranks with the same role.
+// and older ones where hashes differ. Hashes are compared among a communicator's members, between a send and its
+// receive, and among ranks with the same role.
 #pragma once
 
 #include <cstdint>

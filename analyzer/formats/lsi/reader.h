@@ -68,9 +68,8 @@ class IndexReader {
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // the columns of ranks()[rank]
-  // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise reading a record
-  // would wait for the disk once for each column that is not in memory. Takes a few microseconds if the pages are in
-  // memory.
+  // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise, reading a record may
+  // wait for the disk once per column. Takes a few microseconds if the pages are in memory.
   void WillNeed(size_t rank) const;
   // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: a membership index
   // may be out of range.

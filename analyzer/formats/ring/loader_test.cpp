@@ -436,7 +436,7 @@ TEST(RingLoader, TheOrderOfFilesDoesNotMatter) {
 }
 
 // exec keeps PID and start time, so the old and new program's rings belong to one process.
-TEST(RingLoader, RecordsFromBeforeAnExecAreNotInFlight) {
+TEST(RingLoader, TheRingFromBeforeAnExecIsOmitted) {
   for (const bool old_first : {true, false}) {
     RingInput old = Ring(0, 1, 4711), fresh = Ring(0, 1, 4711);
     old.path = "/rings/old.ring";
