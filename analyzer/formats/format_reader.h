@@ -72,8 +72,8 @@ class FormatReader {
 
   // `head` is the first 512 bytes of the file, or all of a shorter file. The decision does not depend on the file name.
   virtual Claim Claims(std::string_view head) const = 0;
-  // Rank::source of the format's ranks, which shows the analysis what the records can prove. Formats with the same
-  // source encode the same records differently; the first of them reads the files of all of them in one call.
+  // Rank::source of the format's ranks. If several formats have one source, the first of them reads the files of all of
+  // them in one call.
   virtual Source source() const = 0;
   // Returns how many times Read() reads each file.
   virtual int passes() const { return 1; }

@@ -188,8 +188,8 @@ TEST(ForeignDumps, AFewNewestDumpsAreNotForeign) {
   EXPECT_EQ(b.ranks[1].rank, 4);
 }
 
-// Another attempt of the job made calls with the same numbers an hour or half a minute earlier or later, at its own
-// pace. The records show that the calls of one attempt completed before the other attempt issued its calls.
+// Another attempt made calls with the same numbers an hour or half a minute earlier or later, at its own pace. The
+// calls of one attempt completed before the other attempt issued its calls.
 TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
   for (const bool by_taking : {false, true}) {
     for (const int64_t seconds : {5400, 8970, 8990, 12'600}) {

@@ -1,4 +1,3 @@
-// Tests ranks and hosts in file names that users give Flight Recorder files.
 #include "analyzer/formats/fr/file_names.h"
 
 #include <gmock/gmock.h>
@@ -301,7 +300,6 @@ TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
     EXPECT_THAT(bundle.ranks, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(kNamed))));
     EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the tar archive is damaged, or ends"))));
   }
-  // Damage anywhere, and truncation at any point, is reported as a problem and has no other effect.
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;

@@ -95,8 +95,8 @@ class Merger {
     return at;
   }
 
-  // A process that creates additional groups may number names differently, so one group may have several names. If each
-  // file lists exactly one group with these members and this description, all of them mean the same group.
+  // Each process counts names, so a group has another name in a process that created additional groups. If each file
+  // lists at most one group with these members and this description, all of them are one group.
   void JoinNames() {
     struct Claimed {
       std::set<std::string> names;
@@ -297,7 +297,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // The name is in use, but its number is uncertain, and so is the order.
+      // Entries use this group, but its pg_id is unknown, so the order is uncertain.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);

@@ -186,10 +186,10 @@ bool Better(const FileData& a, const FileData& b) {
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
 
-// Folders with dumps of the same ranks belong to different jobs or attempts. Keeps one folder and reports the others.
-// Keeps the latest attempt, unless it is a single dump. Among simultaneous jobs, prefers the most ranks, then an
-// operation past its timeout, unfinished operations, and the newest dump. A folder that repeats at most half of the
-// ranks stays: it contains older dumps of the same job.
+// Folders with dumps of the same ranks belong to different jobs or attempts. Keeps the latest attempt, unless it is a
+// single dump, and reports the others. Among simultaneous jobs, prefers the most ranks, then an operation past its
+// timeout, unfinished operations, and the newest dump. A folder that repeats at most half of the ranks stays: it
+// contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;

@@ -19,7 +19,7 @@ using ring::CallKind;
 
 int64_t Plain(int64_t value) { return value >= 0 ? value : value == -1 ? kNone : kUnknown; }
 
-// A group's first unfinished, last completed and last recorded number; of collectives, then point-to-point.
+// A group's first unfinished, last completed and last recorded numbers: [0] collectives, [1] point-to-point.
 struct Reached {
   int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
 };

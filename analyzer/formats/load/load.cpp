@@ -60,8 +60,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Logs come last, because dumps contain more. Logs add to them: for example, the end of a process that left no
-    // dump.
+    // Logs come last: they only add what dumps lack, such as the end of a process without a dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());

@@ -185,8 +185,8 @@ class Calls {
     }
   }
 
-  // Numbers processes in the order that launchers use: host, GPU, process. Only RankOf's last resort. Needs all ranks,
-  // or one host and one process per GPU.
+  // Numbers processes in the order that launchers use: host, GPU, process. RankOf uses this number if nothing else
+  // shows the rank. Needs all ranks, or one host and one process per GPU.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;

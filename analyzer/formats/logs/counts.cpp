@@ -136,7 +136,7 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
     used.size_hint = last.comm->size;
   }
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // the report does not show which of them the rank may still be in
+  used.unrecorded = count;  // the report does not show which operation the rank is in
   if (count <= least) return;
   Op op;
   op.membership = index;

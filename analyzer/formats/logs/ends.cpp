@@ -154,7 +154,7 @@ class Ends {
       if (alone && own != own_.end()) alone->raised = own->second.raised;
     }
     if (reported_.worker == nullptr || out_.waited.contains(reported_.rank)) return alone;
-    // torchrun prints seconds, and starts its list of the failures that it sees at once with the lowest rank.
+    // torchrun prints times in seconds, and lists failures that it sees at once in the order of ranks.
     if (alike_ > 0 && (reported_.worker->exit_code == -SIGKILL || !reported_.worker->time.empty())) return alone;
     if (const auto own = own_.find(reported_.rank); own != own_.end()) {
       // If several ranks raise the same exception, none of them alone is the cause.

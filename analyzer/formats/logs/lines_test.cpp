@@ -1,4 +1,3 @@
-// Tests single lines of logs.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

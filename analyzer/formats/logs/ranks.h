@@ -90,7 +90,6 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Completed operations that NCCL's Inspector wrote.
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
-// Adds the stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // Adds the end of the process that failed first. If that is unknown, adds waits, and reports the ends.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);

@@ -282,7 +282,7 @@ Rank DecodeRank(const RankHeader& from) {
   out->captured_ns = from.captured_mono_ns();
   out->stopped_ns = std::max<int64_t>(from.stopped_mono_ns(), 0);
   out->time_uncertainty_ns = std::max<int64_t>(from.time_uncertainty_ns(), 0);
-  // The engine has special rules for Flight Recorder data, in any container.
+  // The engine treats Flight Recorder data differently, also in a .lsd file.
   const bool framework = Bounded(from.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder;
   out->source = framework ? Source::kFlightRecorder : Source::kDump;
   Decode(from.process(), &out->process);

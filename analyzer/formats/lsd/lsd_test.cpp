@@ -357,7 +357,6 @@ std::vector<size_t> AllRanks(const Bundle& bundle) {
   return all;
 }
 
-// Returns an encoded dump message.
 std::string Framed(const DumpRecord& record) {
   std::string bytes = record.SerializeAsString();
   const uint32_t crc = Crc32c(bytes);
@@ -371,7 +370,6 @@ std::string Framed(const DumpRecord& record) {
   return out + bytes;
 }
 
-// Returns the offsets of all messages of a file.
 std::vector<size_t> MessageOffsets(const std::string& file) {
   std::vector<size_t> offsets;
   for (size_t at = kLsdMagic.size(); at < file.size();) {

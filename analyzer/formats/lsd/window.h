@@ -20,7 +20,6 @@ struct LoadChoice {
   std::string note;
 };
 
-// Returns the number of recorded operations in all files.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
 // If the operations exceed limits.all, the ranks must be described (LsdFile::DescribeAll). The choice does not depend

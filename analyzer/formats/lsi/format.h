@@ -102,7 +102,7 @@ struct IndexMembership {
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: a copy of its columns, so that a reader does not need to read all columns.
+// A copy of the columns of an operation in flight, so that a reader need not search all operations.
 struct IndexOpen {
   uint64_t op = 0;  // index among all operations; in the end marker, the number of operations
   uint32_t seq = 0, enter = 0;

@@ -1,5 +1,5 @@
 // Reads index.lsi as an untrusted file. Tables are copied, and every reference between them is checked at opening.
-// Columns are mapped, and every value is checked when it is used. The file may be truncated or changed meanwhile.
+// Columns are mapped; op() checks each value that it reads. The file may be truncated or changed meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,8 @@ class IndexReader {
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // the columns of ranks()[rank]
-  // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise, reading a record may
-  // wait for the disk once per column. Takes a few microseconds if the pages are in memory.
+  // Asks the kernel to load the columns of ranks()[rank], without waiting. Otherwise, reading an operation may wait for
+  // the disk once per column.
   void WillNeed(size_t rank) const;
   // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: a membership index
   // may be out of range.

@@ -90,7 +90,7 @@ uint32_t ElementBytes() {
   return static_cast<uint32_t>(sizeof(T));
 }
 
-constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // kKind .. kCells
+constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // element sizes, kKind .. kCells
 constexpr int kFirstColumn = static_cast<int>(IndexSection::kKind);
 
 }  // namespace
