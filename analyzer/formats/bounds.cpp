@@ -14,7 +14,7 @@ void BoundTimes(std::initializer_list<int64_t*> times) {
   }
 }
 
-// kNone and kUnknown are valid too.
+// Replaces counts outside kUnknown..kMost with `unknown`.
 void BoundCounts(int64_t unknown, std::initializer_list<int64_t*> counts) {
   for (int64_t* count : counts) {
     if (*count < kUnknown || *count > kMost) *count = unknown;

@@ -1,12 +1,12 @@
-// Limits for numbers in untrusted files. A number beyond these limits is damaged and counts as not recorded.
-// Differences and sums of a few numbers therefore fit into 64 bits.
+// Limits for numbers in untrusted files, so that differences and sums of a few numbers fit into 64 bits.
 #pragma once
 
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
-// Replaces all of the rank's times and counts that are beyond the limits.
+// Treats times and counts beyond the limits as not recorded. Does not check hash checkpoints, streams, graphs and
+// samples of the process.
 void BoundNumbers(Rank* rank);
 
 }  // namespace lockstep

@@ -18,19 +18,19 @@
 namespace lockstep {
 
 // What the first bytes of a file show. kYes means a magic number, so later damage is reported as damage. kMaybe means
-// that the beginning fits the format.
+// that the bytes fit the format.
 enum class Claim { kNo, kMaybe, kYes };
 
 struct LoadLimits {
-  uint64_t all = 2'000'000;      // files with up to this many operations in total are loaded completely
-  uint64_t newest = 2'000'000;   // of more, only this many of the newest operations, shared among the ranks
-  uint64_t history = 1'000'000;  // and up to this many older ones
-  uint32_t at_least = 40;        // minimum for each rank
+  uint64_t all = 2'000'000;      // if all files together have at most this many operations, all are loaded
+  uint64_t newest = 2'000'000;   // otherwise, this many of the newest operations, shared equally among the ranks,
+  uint64_t history = 1'000'000;  // and up to this many older operations, where hashes of calls differ
+  uint32_t at_least = 40;        // minimum of newest operations for each rank
   std::string job;               // the job to load; empty if there is only one
 };
 
 struct ReadControl {
-  const std::atomic<bool>* cancel = nullptr;  // once it is true, reading stops and the records are useless
+  const std::atomic<bool>* cancel = nullptr;  // once it is true, reading stops and the records are incomplete
   LoadLimits limits;
   std::function<void(int pass)> file_done;  // called after each file in each pass (from 1), on any thread; may be empty
 
@@ -40,22 +40,20 @@ struct ReadControl {
   }
 };
 
-// The results of all readers in one load.
-// What kernel logs report about a rank's process or GPU.
+// By rank: what kernel logs report about its process or GPU.
 using KernelEvents = std::map<int32_t, std::shared_ptr<ProcessEvidence>>;
 
 struct Records {
   BundleBuilder library;  // NCCL calls, in communicators with unique ids
-  // The framework's calls. Its groups only have names, and are later joined with `library`. Only one source fills
-  // this.
+  // The framework's calls, from its dumps or logs. Its groups have no unique ids, and are later joined with `library`.
   Bundle framework;
-  // A launcher reported that this rank aborted first, and no line shows whether a watchdog ended it because of
-  // another rank.
+  // The rank that a launcher's log reports as the first to abort, if no log line shows whether a watchdog ended it
+  // because of another rank.
   std::optional<Rank> aborted_first;
   KernelEvents kernel;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
-  std::vector<std::string> unclaimed;  // files in no known format
-  // The files that were read show no rank's state, and a problem reports what they do show. A verdict is still given.
+  std::vector<std::string> unclaimed;  // text files without a line that the reader recognizes
+  // No file shows a rank's state, but a problem reports what the files show, so the load still succeeds.
   bool explained = false;
 };
 
@@ -64,23 +62,23 @@ class FormatReader {
  public:
   virtual ~FormatReader() = default;
 
-  // Both are for messages. name() is the format, such as "ring file". beginning() is the text that its files start
-  // with, including the quotes, such as "\"LOCKSTEP RING\"".
+  // For messages: the format ("ring file"), and how its files begin ("\"LOCKSTEP RING\"", "any text").
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
   // Returns the usual extension of the format's files. An unreadable file with this extension is always reported.
   virtual const char* ending() const { return ""; }
-  // The rank in a file's name, for problems with unreadable files; -1 if there is none.
+  // Returns the rank in a file's name, for problems with unreadable files; -1 if there is none.
   virtual int32_t RankOf(const std::string&) const { return -1; }
 
   // `head` is the first 512 bytes of the file, or all of a shorter file. The decision does not depend on the file name.
   virtual Claim Claims(std::string_view head) const = 0;
-  // Rank::source of the format's ranks: the analysis uses it to know what their records can show. Formats with the
-  // same source encode the same records differently; the first of them reads the files of all of them in one call.
+  // Rank::source of the format's ranks. If several formats have one source, the first of them reads the files of all of
+  // them in one call.
   virtual Source source() const = 0;
   // Returns how many times Read() reads each file.
   virtual int passes() const { return 1; }
-  // Adds the contents of the files, which are sorted by path. The files are untrusted, and damage becomes a problem.
+  // Adds the contents of the files, which are sorted by path. The files are untrusted; damage becomes a problem in
+  // `records`.
   virtual void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const = 0;
 };
 

@@ -19,11 +19,11 @@ namespace {
 
 using ring::CommState;
 
-// Wall clocks of one job's hosts differ by less than this.
+// Wall clocks of one job's hosts differ by less than this. All limits are in nanoseconds.
 constexpr int64_t kClockTrust = 60'000'000'000;
 // Dumps taken at the same moment are at most this far apart.
 constexpr int64_t kAtOnce = 5'000'000'000;
-// A framework's watchdog notices that an operation has ended within this time.
+// Within this time, a framework's watchdog notices the end of an operation.
 constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
@@ -46,7 +46,7 @@ struct Run {
   int64_t began_ns = 0;       // wall clock when the first communicator was created; 0 if unknown
 };
 
-// A communicator with the whole job that was created completely; nullptr if none.
+// Returns the rank's root communicator of all ranks of the job, if its creation finished; nullptr if there is none.
 const CommFacts* WholeJob(const HeldRanks& held, size_t at) {
   const Rank& rank = held.ranks[at]->rank;
   for (size_t i = 0; i < rank.memberships.size(); ++i) {
@@ -99,8 +99,8 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // What newer runs claim: ranks of the job, and a communicator of the whole job. A rank, or a communicator of the
-  // whole job, belongs to only one run.
+  // Rank numbers, and sizes of whole-job communicators, of the newer runs. A group of ranks that repeats one of these
+  // is an older run.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());
@@ -109,12 +109,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     for (size_t i : run.ranks) {
       const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
-      // A part of a second communicator of the whole job. Its place in the first is free because its own dump is
-      // missing.
+      // The rank is in a second communicator of the whole job. Its number is unclaimed only because the newer run's
+      // file for this rank is missing.
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
-    // Without times, it is unknown which is newer.
+    // Without different creation times, it is unknown which run is newer.
     if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
       for (size_t i : run.ranks) {
         claimed.insert(ranks[i]->rank.rank);
@@ -146,21 +146,23 @@ namespace {
 struct Seen {
   int32_t rank = -1;  // index into Bundle::ranks
   int64_t issued = kUnknown;
-  int64_t completed = kNone;  // newest operation that certainly completed and needs every member, if kinds are known
-  int64_t newest_ns = 0;      // newest entry of any kind
+  int64_t completed = kNone;  // newest completed operation that needs every member; of any kind if only counts are
+                              // recorded
+  int64_t newest_ns = 0;      // when the rank's newest entry in any group was issued
   int64_t taken_ns = 0;       // when the dump was taken; 0 if unknown
-  bool trusted = false;       // the rank was still running, and its completions are real: no abort ended its operations
-  int64_t sure = kNone;       // newest completed operation that no abort ended
+  bool trusted = false;       // the rank has an operation in flight, and completions are recorded: no abort ended its
+                              // operations
+  int64_t sure = kNone;       // like `completed`, without operations that an abort may have ended
 };
 
-// Returns whether one rank completed operations that the other never issued, although these need every member.
+// Returns whether one rank completed operations that the other never issued, although the operations need every member.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
 bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
 // The members' progress by communicator.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
-// The usual time of a job's last entries: their median. `few` is true if fewer than half of the ranks are `apart` from
+// The median time of the ranks' last entries. `few` is true if fewer than half of the ranks are at least `apart` from
 // it.
 struct Usual {
   int64_t time_ns = 0;
@@ -183,14 +185,14 @@ Usual UsualTime(const Members& members, int64_t apart) {
   return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
-// When the collectives of one rank on one communicator happened, by the wall clock.
+// Times of one rank's collective, by the wall clock.
 struct Times {
   int64_t issued_ns = INT64_MIN;
-  int64_t over_ns = INT64_MAX;  // latest time at which a completed collective that needs every member can have ended
+  int64_t over_ns = INT64_MAX;  // the latest possible end, if the collective completed and needs every member
 };
 
 absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
-  absl::flat_hash_map<int64_t, Times> times;  // indexed by number; the newer one if a number occurs twice
+  absl::flat_hash_map<int64_t, Times> times;  // by sequence number; the newer collective if a number occurs twice
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || rank.memberships[op.membership].comm != comm || !ring::IsCollective(op.kind) ||
         op.enter_ns <= 0)
@@ -203,12 +205,12 @@ absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
   return times;
 }
 
-// Returns whether calls with equal numbers are different calls. They are if one rank completed a collective long before
-// the other issued its own. They also are if no constant clock difference lets both ranks issue every call before
-// either has completed it.
+// Returns whether calls with equal numbers are different calls. This is so if one rank completed a collective long
+// before the other issued the collective with the same number. It is also so if no constant clock difference lets both
+// ranks issue every call before either completed it.
 bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
-  // How far `a`'s clock is ahead.
+  // Limits of how far `a`'s clock is ahead of `b`'s.
   int64_t least = INT64_MIN, most = INT64_MAX;
   for (const auto& [number, x] : of_a) {
     const auto same = of_b.find(number);
@@ -220,7 +222,7 @@ bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   return least > kClockTrust || most < -kClockTrust || (most < INT64_MAX && least > most + kNoticed);
 }
 
-// When a rank made the collectives that every member completed, by communicator and number.
+// When a rank issued its completed collectives that need every member, by communicator and sequence number.
 using Made = absl::flat_hash_map<std::pair<uint32_t, int64_t>, int64_t>;
 
 Made MadeBy(const Rank& rank) {
@@ -234,10 +236,10 @@ Made MadeBy(const Rank& rank) {
   return made;
 }
 
-// How much later one rank made its calls than another, by their clocks; nullopt if they made too few together.
+// How much later one rank issued the calls than another rank, by their clocks.
 struct Later {
   int64_t usual_ns = 0, spread_ns = 0;
-  int64_t within_ns = 0;  // time from the first to the last of these calls
+  int64_t within_ns = 0;  // time from the first to the last of the common calls
 };
 
 std::optional<Later> LaterBy(const Made& one, const Made& other) {
@@ -268,7 +270,7 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
     return it->second;
   };
   std::map<int32_t, std::set<int32_t>> witnesses;  // for each rank whose times are far from the usual ones
-  std::set<int32_t> elsewhere;                     // ranks with different numbers
+  std::set<int32_t> elsewhere;                     // ranks with sequence numbers that contradict the others
   for (const auto& [comm, list] : recorded) {
     std::vector<int32_t> sound;
     Seen furthest = {.issued = INT64_MAX};
@@ -322,7 +324,8 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   return any;
 }
 
-// Returns ranks `apart` from the job's usual time that contradict their nearest member.
+// Returns the ranks that contradict the member nearest to the job's usual time. A rank closer than `apart` to that
+// time, but not than kAtOnce, must contradict without operations that an abort may have ended.
 std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const std::vector<Seen>& list, int64_t usual_ns,
                                    int64_t apart) {
   std::vector<int32_t> odd;
@@ -342,9 +345,9 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
   return odd;
 }
 
-// Returns ranks whose dumps are from an earlier time. Either they never issued what another member completed with them,
-// and their last entries are older by more than the time it takes to dump a job. Or their dumps are older by that much,
-// and the other member was still making calls. In that case, their unfinished operations are no evidence against them.
+// Returns the ranks with dumps that are at least kAtOnce older than the most advanced member's. Either the rank never
+// issued an operation that this member completed, and the rank's last entry is older. Or the rank's dump is older, and
+// the member issued calls after it. The rank's unfinished operations then prove nothing.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
   for (const Seen& s : list) {
@@ -361,7 +364,7 @@ std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   return earlier;
 }
 
-// Adds the rank's progress according to its own entries.
+// Adds the rank's progress in each group, from its entries and counters. `index` is its index in Bundle::ranks.
 void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   std::vector<Seen> seen(rank.memberships.size());
   int64_t newest = 0;
@@ -375,11 +378,11 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     // An all-to-all with empty splits may complete without a member.
     if (op.state != OpState::kCompleted || !NeedsEveryMember(op.kind) || CallFactsOf(op.kind).may_be_sends) continue;
     s.completed = std::max(s.completed, op.seq);
-    // An abort follows a timeout.
+    // An operation that took longer may have been ended by an abort after a timeout.
     if (op.completed_ns > 0 && op.completed_ns - op.enter_ns < kClockTrust) s.sure = std::max(s.sure, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
-    // A small ring may have no entry of a group in which the rank's counter advanced.
+    // A small Flight Recorder buffer may have lost all entries of a group, but the counter stays.
     seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
     if (seen[m].issued == kUnknown) continue;
     seen[m].rank = index;
@@ -391,7 +394,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// Dumps of active operations contain completed ones only as a number without a kind.
+// Adds the rank's progress from its counters. A dump of only active operations has no kinds of completed operations.
 void AddCounted(const Rank& rank, int32_t index, Members* members) {
   int64_t newest = 0;
   for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -402,7 +405,7 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// Returns ranks whose last entry is older than the job's newest by more than clocks differ.
+// Returns the ranks with a last entry at least kClockTrust older than the job's newest.
 std::set<int32_t> BeforeTheNewest(const Members& recorded, const Members& counted) {
   std::map<int32_t, int64_t> newest_of;
   int64_t newest = 0;
@@ -451,8 +454,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
-  // A broadcast may complete at its root before another member arrives, but not in several groups, and not for this
-  // long.
+  // A counted operation may be a broadcast, which may complete at its root before another member arrives. But this does
+  // not happen in several groups, or for kStandstill.
   std::map<int32_t, int> groups, all_groups;
   for (const auto& [comm, list] : counted) {
     for (const Seen& s : list) ++all_groups[s.rank];

@@ -1,4 +1,4 @@
-// Removes records of other runs, because several runs with one job name may have left their files in one folder.
+// Removes records of other runs, because several runs of a job may leave their files in one folder.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace lockstep {
 
-// Keeps only the newest run in `held->ranks`, and adds a note for each removed run. Every run creates its own
-// communicators with new unique ids. Ranks therefore belong to different runs if they share no communicator, directly
-// or through others, and claim the same place in the job. Parts that share nothing and claim nothing twice are one
-// job of several programs, and stay. The newest run is the one whose first communicator was created last, by the
-// hosts' wall clocks.
+// Keeps only the newest run in `held->ranks`, and adds a note for each removed run. Every run creates communicators
+// with new unique ids. Groups of ranks that share no communicator, directly or through others, are therefore different
+// runs if they have a rank number in common, or if each has a communicator of the whole job with the same size.
+// Otherwise they are programs of one job, and stay. The newest run created its first communicator last, by the hosts'
+// wall clocks. Runs without creation times stay.
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
-// Flight Recorder dumps do not identify their run. Removes ranks whose records contradict most others'. A contradiction
-// is that the others completed operations that these ranks never issued, or issued much later. The reverse also counts.
-// Their last entries must also be more than a minute apart by the wall clocks, or five seconds if the others were still
-// running. Dumps that contain only active operations must contradict in two groups and be an hour apart. If at least
-// half of the ranks contradict the others, or the newest do, only the newest ranks stay, if there are several.
+// Flight Recorder dumps do not identify their run. Corrects wrong wall clocks, then removes ranks with records that
+// contradict most others', with a note for each. In a contradiction, one side completed operations that the other never
+// issued, or issued much later. The last entries must also be a minute apart by the wall clocks, or five seconds if no
+// abort can have ended the operations. Dumps of only active operations must contradict in two groups and be an hour
+// apart. If at least half of the ranks contradict the others, or the newest do, only the newest ranks stay, if there
+// are at least two.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

@@ -83,7 +83,7 @@ TEST(Generations, AnOldDumpDoesNotReplaceAMissingOne) {
   EXPECT_EQ(problems.size(), 1u);
 }
 
-// A rank that creates a communicator alone has a different unique id, but belongs to this run.
+// Rank 2 is alone in creating a communicator with a different unique id, but belongs to this run.
 TEST(Generations, AnotherUniqueIdIsNotAnotherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
@@ -178,8 +178,8 @@ TEST(ForeignDumps, WithoutAMajorityTheNewestStay) {
   EXPECT_NE(each.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
-// Ranks that die at once leave no dump, so older dumps stay next to the few new ones.
-TEST(ForeignDumps, AFewNewestDumpsAreNotTakenForForeign) {
+// Ranks that die immediately leave no dump, so an earlier run's dumps stay next to a few new dumps.
+TEST(ForeignDumps, AFewNewestDumpsAreNotForeign) {
   const std::pair<int64_t, int64_t> before(5, 1000 * kSecond), now(700, 9000 * kSecond);
   Bundle b = Dumps({before, now, before, before, now, before, before});
   LeaveOutForeignDumps(&b);
@@ -188,8 +188,8 @@ TEST(ForeignDumps, AFewNewestDumpsAreNotTakenForForeign) {
   EXPECT_EQ(b.ranks[1].rank, 4);
 }
 
-// Another attempt of the job made calls with the same numbers an hour or half a minute earlier or later, at its own
-// pace. The records show that they were over before these calls were issued.
+// Another attempt made calls with the same numbers an hour or half a minute earlier or later, at its own pace. The
+// calls of one attempt completed before the other attempt issued its calls.
 TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
   for (const bool by_taking : {false, true}) {
     for (const int64_t seconds : {5400, 8970, 8990, 12'600}) {
@@ -230,7 +230,7 @@ TEST(ForeignDumps, AWrongClockIsCorrected) {
 }
 
 // Half a minute earlier, another attempt got further, or less far, in the same group.
-TEST(ForeignDumps, AnAttemptHalfAMinuteBeforeIsToldByItsNumbers) {
+TEST(ForeignDumps, AnAttemptHalfAMinuteEarlierIsFoundByItsNumbers) {
   for (const int64_t first : {695, 705}) {
     for (const int64_t noticed : {kSecond / 10, 600 * kSecond}) {
       Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {first, 8970 * kSecond}, {700, 9000 * kSecond}});
@@ -249,7 +249,7 @@ TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   for (const bool torn_down : {false, true}) {
     Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
     for (size_t r : {0, 1, 3}) {
-      // If the operation was aborted, those before it were aborted too, and only look complete.
+      // If this operation was aborted, the operations before it were aborted too, and only look complete.
       b.ranks[r].ops.push_back(b.ranks[r].ops.back());
       b.ranks[r].ops.back().seq++;
       b.ranks[r].ops.back().state = OpState::kIncomplete;
@@ -346,7 +346,7 @@ TEST(ForeignDumps, ALateDumpOfActiveOperationsStays) {
   const int64_t now = 90'000 * kSecond;
   // This rank has been behind the others for ten minutes, which a watchdog allows.
   Bundle late = ActiveDumps({{700, now}, {700, now}, {690, now - 600 * kSecond}, {700, now}});
-  // This rank has been ahead for a long time in one group. Its root may have sent early.
+  // The others have been ahead for a long time, but in one group only. The root of a broadcast may complete early.
   Bundle ahead = ActiveDumps({{700, now}, {700, now}, {690, now - 7200 * kSecond}, {700, now}}, 30);
   // This rank waits for an operation that the others have not begun.
   Bundle waiting = ActiveDumps({{700, now}, {700, now}, {701, now - 7200 * kSecond}, {700, now}});

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// A communicator as one rank, or one file's table, describes it.
+// One rank's, or one file's, description of a communicator.
 struct CommFacts {
   std::string id;
   std::string name;
@@ -37,23 +37,23 @@ struct MemberSpan {
   uint32_t count = 0;
 };
 
-// A rank whose communicators do not have indexes yet.
+// A rank before its communicators get indexes in the bundle.
 struct LooseRank {
   Rank rank;                     // Membership::comm is not set
   std::vector<CommFacts> comms;  // for rank.memberships, in the same order
 };
 
-// A rank as the builder stores it: facts that all members of a communicator agree on are stored once.
+// A rank as BundleBuilder stores it. Equal facts of a communicator's members are stored once, in HeldRanks::facts.
 struct HeldRank {
   Rank rank;
   std::vector<uint32_t> facts;  // for rank.memberships, in the same order: index into HeldRanks::facts
 };
 struct SaidFacts {
   CommFacts facts;
-  uint32_t comm = 0;  // numbers equal facts.id, from 0 without gaps
+  uint32_t comm = 0;  // number of facts.id: equal for equal ids, from 0 without gaps
 };
 struct HeldRanks {
-  // Pointers, because a Rank is large and must not move while they are sorted.
+  // Pointers, so that sorting does not move the large Rank objects.
   std::vector<std::unique_ptr<HeldRank>> ranks;
   std::vector<SaidFacts> facts;
 };

@@ -12,10 +12,10 @@
 namespace lockstep {
 namespace {
 
-// A file may contradict the others in thousands of places; reports only a few.
+// Limit for reported contradictions, because one file may contradict the others in thousands of places.
 constexpr int kMaxContradictions = 20;
 
-// Returns how much data a rank has. If two sources describe one rank, the one with more is kept.
+// Returns how much data a rank has. Of two sources of one rank, the one with the larger value is kept.
 std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank& rank) {
   int64_t progress = 0;
   for (const Membership& m : rank.memberships) {
@@ -139,7 +139,7 @@ void BundleBuilder::AddPlace(const HostPlace& place) {
   if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty() && place.network.ports == 0)) return;
   HostPlace& known = places_[place.host];
   known.host = place.host;
-  // If a host has two files, the smaller text wins, so that their order does not matter.
+  // If a host has two positions, the smaller text wins, so the order of files does not matter.
   for (auto member : {&HostPlace::rack, &HostPlace::leaf_switch}) {
     if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member))
       known.*member = place.*member;
@@ -213,7 +213,7 @@ void BundleBuilder::KeepNewestGeneration() {
 
 namespace {
 
-// Copies what was observed of a process from outside, except how it ended.
+// Moves what was observed of a process from outside, except how the process ended.
 void TakeLook(Process* from, Process* to) {
   to->evidence = std::move(from->evidence);
   to->stack = std::move(from->stack);
@@ -248,9 +248,9 @@ void BundleBuilder::KeepOnePerRank() {
     if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank))
       std::swap(held, kept.back());
     Rank &winner = kept.back()->rank, &loser = held->rank;
-    // Nothing is lost if the other source is the same process, or one that never used a communicator.
+    // Nothing is lost if the loser is the same process, or never used a communicator.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
-    // A digest may have evidence that the whole ring does not have.
+    // The collector's digest of a rank may have evidence that the whole ring does not have.
     if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr)
       TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
@@ -278,14 +278,14 @@ void BundleBuilder::MergeCommunicators() {
 }
 
 std::vector<uint32_t> BundleBuilder::AddCommunicators() {
-  // Reported facts, each with the number of members that report it.
+  // Number of memberships that report the facts, by index into held_.facts.
   std::vector<int> said(held_.facts.size());
   for (const auto& held : held_.ranks) {
     for (const uint32_t facts : held->facts) ++said[facts];
   }
   std::deque<CommVotes> votes(comms_.size());
   for (size_t i = 0; i < said.size(); ++i) {
-    if (said[i] == 0) continue;  // only ranks that were removed reported it
+    if (said[i] == 0) continue;  // reported only by ranks that were removed
     CommVotes& vote = votes[held_.facts[i].comm];
     vote.Add(held_.facts[i].facts, said[i]);
     vote.members_seen += said[i];
@@ -316,7 +316,8 @@ std::vector<uint32_t> BundleBuilder::AddCommunicators() {
     comm.origin = vote.origin.Winner(ring::CallKind::kNone);
     comm.members_inferred = vote.inferred;
   }
-  // Communicators that many ranks report get their member lists first, because a false entry could use up the space.
+  // Communicators that many ranks report get their member lists first, because a false entry could use up
+  // kMaxMemberEntries.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return votes[a.second].members_seen > votes[b.second].members_seen;
   });
@@ -369,7 +370,8 @@ void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
   }
 }
 
-// Every node's file lists the members of the largest communicators, so this only looks up unknown members.
+// Skips complete communicators and repeated lists, because every node's file lists the members of the largest
+// communicators.
 void BundleBuilder::PlaceListedMembers(const std::vector<uint32_t>& index) {
   std::vector<uint64_t> unknown;
   for (const Communicator& comm : bundle_.comms)
@@ -423,7 +425,7 @@ void BundleBuilder::CountExpected() {
   int64_t world = worlds.Winner(0);
   int64_t largest = 0;
   for (const Communicator& comm : bundle_.comms) largest = std::max<int64_t>(largest, comm.size);
-  // Without a launcher, or if it counted processes with several devices each, the largest communicator decides.
+  // If there was no launcher, or it counted processes that use several GPUs each, the largest communicator decides.
   int64_t highest = held_.ranks.empty() ? 0 : held_.ranks.back()->rank.rank + int64_t{1};
   if (world < highest) world = std::max(world, largest);
   bundle_.ranks_expected = static_cast<int32_t>(std::max(world, expected_));

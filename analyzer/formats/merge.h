@@ -1,6 +1,5 @@
-// Merges ranks from several files: one job, its newest generation, one entry per rank, and communicators merged by
-// id. The ring loader, the dump reader and LoadPaths use it. Files are untrusted: sizes and ranks are bounded, and
-// contradictions become problems.
+// Merges ranks from several files: one job, its newest generation, one entry per rank, and communicators merged by id.
+// Files are untrusted: sizes and ranks are bounded, and contradictions become problems.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +18,23 @@ namespace lockstep {
 
 class BundleBuilder {
  public:
-  // Refuses a negative rank or one of at least kMaxRanks, and adds a problem.
+  // If the rank is not in 0..kMaxRanks-1, omits it and adds a problem.
   void AddRank(LooseRank loose);
-  // A communicator's table entry and the members that it lists. The members' own data takes precedence.
+  // Adds a communicator from a file's table, with the members that the table lists. The ranks' own memberships take
+  // precedence.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
-  // A host's position, from its own file. Ignores hosts without a name, and empty positions.
+  // Adds a host's position. Ignores hosts without a name, and empty positions.
   void AddPlace(const HostPlace& place);
-  // The largest number wins; 0 if unknown.
+  // The number of ranks in the job. The largest number wins; ignores numbers outside 1..kMaxRanks.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
-  // Keeps only the ranks of this job.
+  // Finish() then keeps only the ranks of this job and ranks without a job. If no rank has this job, or it is not set,
+  // Finish() keeps the job with the most ranks.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  // The jobs of the added ranks, and each job's number of ranks. Omits ranks whose files name no job.
+  // Returns each job's number of added ranks. Omits ranks without a job.
   std::map<std::string, int64_t> Jobs() const;
   bool empty() const { return held_.ranks.empty(); }
 
@@ -49,13 +50,13 @@ class BundleBuilder {
   void KeepOneJob();
   void KeepNewestGeneration();
   void KeepOnePerRank();
-  // Reports a contradiction. After the first few, they are only counted.
+  // Reports a contradiction. After kMaxContradictions, contradictions are only counted.
   void Contradict(const char* like, const std::string& path, int32_t rank, std::string text);
   void MergeCommunicators();
-  // What most members report about each communicator. Returns the index in the bundle by SaidFacts::comm; kNoIndex if
-  // there is none.
+  // Adds the communicators to the bundle, with the facts that most members report. Returns their indexes in the bundle,
+  // by SaidFacts::comm; kNoIndex if no kept rank is a member.
   std::vector<uint32_t> AddCommunicators();
-  // Uses what ranks report about themselves, then the other ranks' lists.
+  // Fills in Communicator::members from the ranks' own memberships; PlaceListedMembers() adds members from the tables.
   void PlaceMembers(const std::vector<uint32_t>& index);
   void PlaceListedMembers(const std::vector<uint32_t>& index);
   void NumberTwins();

@@ -13,7 +13,7 @@
 namespace lockstep::fr {
 namespace {
 
-// Adds `texts` to the job's string table. Returns the translation of a file's indexes to it.
+// Adds a file's `texts` to the job's table. Returns the table's index of each text.
 std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
                                 absl::flat_hash_map<std::string, uint32_t>* known) {
   std::vector<uint32_t> out;
@@ -39,16 +39,17 @@ void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
   if (*index != kNoIndex) *index = table[*index];
 }
 
-// Whether all members of the communicator had to issue this operation before it completed, as its state says it did.
+// Returns whether the operation is marked completed and needs every member.
 bool TookEveryMember(const Op& op) {
   return op.state == OpState::kCompleted && op.membership != kNoIndex && NeedsEveryMember(op.kind);
 }
 
-// If a backend does not record how operations end, one that failed looks complete. A rank whose last operation lacked a
-// member waited in it until a peer's connection closed.
+// If a backend does not record how operations end, a failed operation looks completed. Marks a rank's last operation as
+// incomplete if a member did not issue it: the rank waited in it until a peer's connection closed.
 void ReopenFailed(Bundle* bundle) {
   if (std::ranges::none_of(bundle->ranks, &Rank::ends_untold)) return;
-  // What ranks completed and went on from. A member that did not issue it has an older dump, which proves nothing.
+  // `passed`: the newest operation that a rank completed before it issued another. A member that did not issue this
+  // operation has an older dump, which proves nothing.
   std::vector<int64_t> passed(bundle->comms.size(), kNone), issued_by_all(bundle->comms.size(), INT64_MAX);
   for (const Rank& rank : bundle->ranks) {
     for (size_t i = 0; i + 1 < rank.ops.size(); ++i) {

@@ -1,4 +1,4 @@
-// Converts each rank's data into the ranks of a bundle.
+// Converts the data of files into the ranks of a bundle.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace lockstep::fr {
 
-// Fills the empty bundle's ranks, communicators and string tables. `files` are usable, one for each rank, in
-// ascending order. The files' problems are added to `problems`.
+// Fills the empty bundle's ranks, communicators and string tables. `files` are usable, one for each rank, ascending by
+// rank. The files' problems are added to `problems`.
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

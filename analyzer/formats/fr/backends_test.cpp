@@ -1,4 +1,4 @@
-// Tests fields whose meaning depends on the backend, which the loader detects from the file.
+// Tests fields with a meaning that depends on the backend. The loader detects the backend from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
   EXPECT_EQ(unrecorded(gone), 0) << "the counted calls have lost their entries";
 }
 
-// Two groups whose operations are numbered together, starting at `first`.
+// Two groups with operations that are numbered together from `first` on.
 FrDump Torchcomms(int64_t first) {
   FrDump dump;
   dump.pg_status = false;

@@ -41,7 +41,7 @@ struct Progress {
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
 };
 
-// A group that entries refer to. Op::membership is an index into these until the files are merged.
+// A group that entries refer to. Op::membership is an index into FileData::used until the files are merged.
 struct UsedGroup {
   std::string name, desc;
   // Old dumps have no process_group; `name` is then made from the pg_id.
@@ -54,7 +54,7 @@ struct UsedGroup {
   bool has_batches = false;     // the file has batches of point-to-point operations
   int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
   bool counted_inside = false;  // own_group_rank is certainly a rank inside the group, not in the job
-  int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
+  int32_t size_hint = 0;        // lower limit, from peer numbers or log lines
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
   int64_t unrecorded = 0;  // calls that op_id counts but no entry contains
@@ -78,10 +78,9 @@ struct FileData {
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 
-// Parses `bytes`, a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
-// Returns at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file itself
-// contains them. Problems name `path`. `space` is working memory that can be reused for each file; the result does not
-// refer to it. Safe for any input.
+// Parses a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries. Returns
+// at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
+// Problems name `path`. `space` is reusable working memory; the result does not refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 
 }  // namespace lockstep::fr

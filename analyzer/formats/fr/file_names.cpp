@@ -9,7 +9,7 @@ namespace lockstep::fr {
 namespace {
 
 constexpr size_t kMostDigits = 9;
-constexpr size_t kMostNumbers = 16;  // a name with more numbers does not belong to a rank's file
+constexpr size_t kMostNumbers = 16;  // further numbers in a name are ignored
 
 bool IsSeparator(char c) { return c == '_' || c == '-' || c == '.' || c == '=' || c == ' '; }
 
@@ -48,7 +48,7 @@ std::string_view Folder(std::string_view path) { return path.substr(0, NameBegin
 FileName ParseFileName(std::string_view path, size_t shared) {
   FileName out;
   const size_t name = NameBegins(path);
-  // Include the innermost shared folder.
+  // Includes the innermost shared folder.
   size_t begin = std::min(shared, name);
   if (begin > 0) begin = NameBegins(path.substr(0, begin - 1));
   const size_t end = NameEnds(path);

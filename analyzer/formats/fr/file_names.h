@@ -27,11 +27,11 @@ struct FileName {
 // Returns the path up to and including its last slash.
 std::string_view Folder(std::string_view path);
 
-// `shared` is the length of the folders that all files share. Only the innermost of them may contain the rank, after
-// the word "rank".
+// `shared` is the result of SharedFolders. Of these folders, only the innermost may contain the rank, after the word
+// "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
-// Returns the folders that all paths share, including the last slash.
+// Returns the length of the folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
 // Returns the rank in the name of a single file: the number after the word "rank", otherwise the last number. -1 if

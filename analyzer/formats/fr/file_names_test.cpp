@@ -1,4 +1,3 @@
-// Tests ranks and hosts in file names that users give Flight Recorder files.
 #include "analyzer/formats/fr/file_names.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +29,7 @@ using ::testing::SizeIs;
 
 constexpr int kNamed = 8;
 
-// Pairs in a job of eight ranks; each rank has made as many calls as its number.
+// Returns a dump with 10 + `rank` calls, from a job of eight ranks in pairs.
 FrDump DumpNamed(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -200,7 +199,7 @@ std::string Little(uint64_t value, int size) {
   return out;
 }
 
-// Creates a zip archive in the same way as zip(1). Every second file is stored; the others are deflated.
+// Creates a zip archive like zip(1). Every second file is stored; the others are deflated.
 std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out, table;
   for (size_t i = 0; i < files.size(); i++) {
@@ -263,7 +262,7 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   }
 }
 
-// Creates a tar archive in the same way as GNU tar: a name of more than 100 bytes is a file before its own.
+// Creates a tar archive like GNU tar: a name of more than 100 bytes is in a separate file before its own.
 std::string Tar(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out;
   const auto add = [&](const std::string& name, const std::string& bytes, char type) {
@@ -301,7 +300,6 @@ TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
     EXPECT_THAT(bundle.ranks, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(kNamed))));
     EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the tar archive is damaged, or ends"))));
   }
-  // Damage anywhere, and truncation at any point, is reported as a problem and has no other effect.
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;

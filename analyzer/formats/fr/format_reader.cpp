@@ -27,7 +27,7 @@ class PickleReader final : public FlightRecorderReader {
   }
 };
 
-// Rejects a log that begins with a printed Python dictionary, or has an object in each line.
+// Returns false for a log that begins with a printed Python dictionary, or has an object in each line.
 bool IsOneObject(std::string_view head) {
   const size_t end = head.find('\n');
   const std::string_view first = fr::Strip(head.substr(0, end));

@@ -57,7 +57,7 @@ struct Group {
   int64_t same_enqueued = kUnknown;
 };
 
-// One rank's link to a group.
+// One rank's membership in a group.
 struct Link {
   uint32_t group = kNoIndex;
   uint32_t used = kNoIndex;  // index into FileData::used
@@ -95,8 +95,8 @@ class Merger {
     return at;
   }
 
-  // A process that creates additional groups may number names differently, so one group may have several names. If each
-  // file lists exactly one group with these members and this description, all of them mean the same group.
+  // Each process counts names, so a group has another name in a process that created additional groups. If each file
+  // lists at most one group with these members and this description, all of them are one group.
   void JoinNames() {
     struct Claimed {
       std::set<std::string> names;
@@ -164,7 +164,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // Returns the trusted group that the file's entries refer to; kNoIndex if it is in no file's pg_config.
+  // Returns the believed group of pg_config that the file's entries refer to; kNoIndex if there is none, or several.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -280,9 +280,8 @@ class Merger {
   // Returns whether pg_config and pg_status list equally many groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Links groups by order, because they are numbered and named in the order of creation. Does nothing if entries of
-  // ranks that created the same groups contradict that order. In that case, names may have been assigned in a different
-  // order.
+  // Links groups by order, because they are numbered and named in the order of creation. Does nothing and returns false
+  // if entries of ranks that created the same groups contradict this order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -298,7 +297,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // The name is in use, but its number is uncertain, and so is the order.
+      // Entries use this group, but its pg_id is unknown, so the order is uncertain.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
@@ -334,7 +333,8 @@ class Merger {
     return std::any_of(links_[f].begin(), links_[f].end(), [&](const Link& link) { return link.status == status; });
   }
 
-  // Ranks with equal numbers and equal, unique descriptions created the same kinds of groups.
+  // Returns the rank's pg_ids and group descriptions; empty if a description is not unique. Ranks with equal signatures
+  // created the same kinds of groups.
   std::string Signature(size_t f) const {
     if (!SameCount(f)) return "";
     std::vector<std::string> descs;
@@ -404,8 +404,8 @@ class Merger {
     } else if (siblings.seen) {
       counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
     } else if (group.same_enqueued == status.enqueued) {
-      // Nothing shows which counter this is. Completed collectives have the same number on all ranks; sends and
-      // receives usually do not.
+      // No entry shows which counter this is. Collectives have the same number on all ranks; sends and receives usually
+      // do not.
       counter = 1;
     }
     if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;

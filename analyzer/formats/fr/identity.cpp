@@ -18,7 +18,8 @@
 namespace lockstep::fr {
 namespace {
 
-// A list with numbers inside its group has all numbers from 0 on. But a list of the job's first ranks looks the same.
+// Returns whether a list may contain ranks inside the group: all numbers from 0 on. A list of the job's first ranks
+// looks the same.
 bool MayCountInside(const std::vector<int32_t>& members) {
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
@@ -77,9 +78,9 @@ struct Price {
 
 using NamedFile = std::pair<FileData*, FileName>;
 
-// Handles names that number ranks inside a host, as in node-1/trace_3. The folder's number is that of a host, and all
-// hosts have equally many ranks. Every file must get its own rank, in the job and in all of the file's groups. Returns
-// the indexes of the two numbers.
+// Handles names that number ranks inside a host, as in node-1/trace_3. All hosts must have equally many ranks, and
+// every file must get its own rank that fits all of its groups. Returns the indexes of the host's number and the number
+// inside the host, and sets *host_size to the ranks per host.
 std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
                                                       const absl::flat_hash_set<std::string>& of_the_job,
                                                       int32_t* host_size) {
@@ -160,7 +161,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
   std::vector<Finding> findings;
   size_t right = 0, wrong = 0;
   bool each_its_own = true;
-  std::set<std::pair<std::string_view, int32_t>> ranks;  // in each folder
+  std::set<std::pair<std::string_view, int32_t>> ranks;  // by folder
   for (const FileData& file : *files) {
     findings.push_back(Judge(file, file.rank.rank, of_the_job));
     const Finding& found = findings.back();
@@ -169,7 +170,8 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     if (found.name == Name::kWrong)
       each_its_own &= found.rank >= 0 && ranks.insert({Folder(file.rank.path), found.rank}).second;
   }
-  // If most lists do not contain the rank in the file's name, they use a different numbering (a job inside a job).
+  // If most groups contradict the names, but do not give each file its own rank, they use a different numbering (a job
+  // inside a job).
   const bool count_otherwise = wrong >= right && !each_its_own;
   std::vector<FileData> kept;
   for (size_t i = 0; i < files->size(); i++) {

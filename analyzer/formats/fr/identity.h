@@ -8,16 +8,16 @@
 
 namespace lockstep::fr {
 
-// A dump does not contain its rank, so the rank comes from the file name. Files named by one rule have it at the same
-// position. If a name has several numbers, the rank is one that follows the word "rank", fits the groups in pg_config,
-// and differs between all files. Sets Rank::host and Rank::rank (-1 if the name has none); keeps a rank that is already
-// set.
+// Sets Rank::host and Rank::rank from file names, because dumps do not contain ranks; -1 if a name has none. Keeps a
+// rank that is already set. Files named by one rule have the rank at the same position. Of several numbers, the rank is
+// the number that best fits the groups in pg_config, follows the word "rank" and differs between files. It may also
+// consist of the host's number and a number inside the host.
 void NameRanks(std::vector<FileData>* files);
 
 // pg_config lists the groups of a dump's process. If the name has no rank, or its rank contradicts these groups, the
-// file gets the only rank that is in all of them. If several ranks are, the file is removed from `files`, and a line in
-// `problems` names it and the reason. Names are kept if lists may contain numbers inside their groups. They are also
-// kept if most files contradict their names, and some of those have no unique rank.
+// file gets the only rank that is in all of them. Without such a rank, the file is removed from `files`, and a problem
+// gives the reason. Lists that may contain ranks inside the group prove nothing. If at least half of the files
+// contradict their names, and some of these files have no rank of their own, names stay.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

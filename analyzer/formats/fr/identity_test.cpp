@@ -25,8 +25,8 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 8;
 
-// A dump of a rank in a job of two by four ranks. Its groups are pairs, and ranks of equal parity. Each rank has issued
-// as many operations as its number.
+// Returns a dump with 10 + `rank` operations, from a job of eight ranks. Its groups are pairs, and ranks of equal
+// parity.
 FrDump DumpOf(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};

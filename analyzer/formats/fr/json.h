@@ -1,4 +1,4 @@
-// The JSON variant of a Flight Recorder dump, parsed into the same values as the pickle.
+// Parses the JSON variant of a Flight Recorder dump into the same values as a pickle.
 #pragma once
 
 #include <string_view>

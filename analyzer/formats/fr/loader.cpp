@@ -33,7 +33,7 @@ using fr::FileData;
 constexpr size_t kMaxFileBytes = 256u << 20;
 constexpr size_t kMostNameBytes = 512;  // limit for a file's name in an archive
 
-// Never shrinks; contains raw bytes.
+// Bytes that stay uninitialized until they are read. Never shrinks.
 class Buffer {
  public:
   char* Reserve(size_t size, size_t keep) {
@@ -177,8 +177,8 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   return dumps;
 }
 
-// Returns whether the first of two dumps of one rank is later: by its newest entry, then its counts, then its number of
-// entries.
+// Returns whether the first of two dumps of one rank is better: by newest entry, counts, number of entries, then lack
+// of damage.
 bool Better(const FileData& a, const FileData& b) {
   auto key = [](const FileData& file) {
     return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged);
@@ -186,10 +186,10 @@ bool Better(const FileData& a, const FileData& b) {
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
 
-// Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt, unless it is a single dump. Among jobs that ran at the same time, prefers the one with the most
-// ranks. Next come an operation past its timeout, unfinished operations, and the newest dump. Reports the others. A
-// folder that repeats only a few ranks contains older dumps of the same job.
+// Folders with dumps of the same ranks belong to different jobs or attempts. Keeps the latest attempt, unless it is a
+// single dump, and reports the others. Among simultaneous jobs, prefers the most ranks, then an operation past its
+// timeout, unfinished operations, and the newest dump. A folder that repeats at most half of the ranks stays: it
+// contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;

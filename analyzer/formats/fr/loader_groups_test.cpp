@@ -61,7 +61,7 @@ TEST(FrLoaderGroups, OneGroupMayHaveAnotherNameInEachProcess) {
 }
 
 // If a process has two groups with the same members, they keep their names.
-TEST(FrLoaderGroups, GroupsThatOneProcessTellsApartStayTwo) {
+TEST(FrLoaderGroups, GroupsThatOneProcessDistinguishesStaySeparate) {
   FrDump dump;
   dump.groups.push_back({.name = "1", .desc = "undefined", .pg_id = 1});
   dump.groups.push_back({.name = "2", .desc = "undefined", .pg_id = 2});
@@ -83,7 +83,7 @@ TEST(FrLoaderGroups, AGroupThatOnlyOthersConfigureIsFoundByItsMembers) {
   EXPECT_EQ(member->issued, 1);
 }
 
-// A gloo dump: a group without a name, whose ranks are numbered within the group.
+// A gloo dump: a group without a name, and with ranks numbered inside the group.
 FrDump Gloo(int rank, int job_size) {
   FrDump dump;
   dump.AsVersion("2.10");
@@ -282,8 +282,8 @@ TEST(FrLoaderGroups, StatusOfMixedGroupsBoundsBothCounts) {
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
 }
 
-// A file of a few kilobytes can claim the largest rank, and many descriptions. This is not a timing test: with work
-// for each rank in each group, it would not end.
+// A small file can claim the largest rank and many descriptions. With work for each rank in each group, this test would
+// not end.
 TEST(FrLoaderGroups, ManyGroupsInAJobOfSilentRanksTakeLinearTime) {
   std::vector<int32_t> silent(static_cast<size_t>(fr::kMaxRank));
   std::iota(silent.begin(), silent.end(), 1);

@@ -115,7 +115,7 @@ TEST(FrLoader, AnEntryBecomesAnOperation) {
   EXPECT_GT(op.enter_ns, 0);
 }
 
-TEST(FrLoader, ACallSiteIsTheInnermostIfAllFramesAreTorchs) {
+TEST(FrLoader, ACallSiteIsTheInnermostFrameIfAllFramesAreInPyTorch) {
   FrDump dump;
   FrEntry entry;
   entry.frames = {{"all_reduce", "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", 10},
@@ -140,7 +140,7 @@ TEST(FrLoader, MeasuredDurationsAreUsedAndTimesOfNoticingAreNot) {
   for (int i = 1; i <= 6; i++) {
     const Op& op = bundle.ranks[0].ops[static_cast<size_t>(i - 1)];
     EXPECT_EQ(op.started_ns, i == 4 ? 0 : op.completed_ns - 1'500'000 * i)
-        << i;  // the start of an operation without a time is unknown
+        << i;  // without a duration, the start is unknown
   }
 }
 
@@ -271,7 +271,7 @@ TEST(FrLoader, BatchMembersHaveTheStateOfTheirEnd) {
   EXPECT_EQ(ops[2].kind, CallKind::kGroup);  // a batch of sends and receives, so not a collective
 }
 
-TEST(FrLoader, AnEndIncludesOnlyMembersOfItsThread) {
+TEST(FrLoader, AnEndIncludesOnlyMembersThatItsOperationCreates) {
   FrDump dump;
   dump.entries = {
       {.seq = 0, .state = "completed"},

@@ -46,8 +46,8 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
   return found;
 }
 
-// Handles groups with one description whose users know their positions. Members are equally far apart in all of these
-// groups. Returns false if the positions show no such distance.
+// Infers the members of groups with one description from the users' positions inside the groups. Returns false if
+// members are not equally far apart in all of these groups.
 bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*>& siblings) {
   int32_t distance = 0, size = 0;
   absl::flat_hash_set<int32_t> taken;
@@ -99,8 +99,7 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
   for (UnlistedGroup* group : siblings) {
     if (group->users.size() == largest) continue;
     std::vector<int32_t> members = Complete(group->users, offsets, silent, used, job_size, job_size);
-    // Only in this case is the job assumed to be larger than its files show, because its last ranks may have no dump
-    // either.
+    // Only now assumes that the job is larger than its files show, because its last ranks may have no dump either.
     if (members.empty() && !sized) members = Complete(group->users, offsets, silent, used, job_size, kMaxRank + 1);
     if (!members.empty()) group->members = std::move(members);
   }
@@ -110,7 +109,8 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {
-    // Numbers beyond the group's size are ranks of the job if the job has such ranks: the backend records job ranks.
+    // If a number beyond the group's size equals the user's rank in the job, the backend records job ranks, so no place
+    // is known.
     for (size_t i = 0; i < group->users.size() && !group->counted_inside; i++) {
       if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
     }
@@ -126,7 +126,7 @@ void Place(UnlistedGroup* group) {
     done.insert(group->users[i]);
   }
   if (done.empty() && size == group->members.size()) return;
-  // If members are missing, only members with sends and receives have a known place.
+  // The other members take the free places. If members are missing, this is a guess.
   size_t next = 0;
   for (int32_t member : group->members) {
     if (done.contains(member)) continue;

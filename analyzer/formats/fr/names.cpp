@@ -43,7 +43,7 @@ CallKind CollectiveKind(std::string_view squeezed) {
     std::string_view text;
     CallKind kind;
   };
-  // A name precedes those that are prefixes of it.
+  // Longer names precede their own prefixes.
   static constexpr Prefix kPrefixes[] = {
       {"allreducebarrier", CallKind::kBarrier},
       {"barrier", CallKind::kBarrier},

@@ -5,7 +5,8 @@
 namespace lockstep::fr {
 namespace {
 
-// If the entries contain one of several groups and do not begin at 1, both ways of counting are possible.
+// Also returns true if both ways of counting are possible: the entries contain only one of several groups and do not
+// begin at 1.
 bool CountsAllGroupsTogether(const std::vector<RawOp>& raw, const FileData& file) {
   for (size_t i = 0; i < raw.size(); i++) {
     if (raw[i].collective_seq < 0 || (i > 0 && raw[i].collective_seq != raw[i - 1].collective_seq + 1)) return false;

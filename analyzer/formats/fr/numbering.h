@@ -9,9 +9,9 @@
 namespace lockstep::fr {
 
 // torchcomms numbers the operations of all of a process's groups together, so two members number one operation
-// differently. In that case, the numbers have no gaps although the entries belong to several groups. Renumbers each
-// group from 1. This requires the process's first entries. If a file has lost them, removes all its operations and adds
-// a problem to the file. Other files stay unchanged.
+// differently. Such numbers have no gaps although the entries belong to several groups. Renumbers each group from 1,
+// which needs the process's first entries. If the file has lost these, removes its operations and adds a problem. Other
+// files stay unchanged.
 void NumberByGroup(std::vector<RawOp>* raw, FileData* file);
 
 }  // namespace lockstep::fr

@@ -185,7 +185,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.root_or_peer = info.name.peer;
   op.batch_end = info.name.batch_end;
   raw.p2p = Truth(field(Key::kIsP2p)) || ring::IsPointToPoint(op.kind);
-  // The entry represents sends and receives: a group, which has no number among the collectives.
+  // The end of a batch of sends and receives is a group, which has no number among the collectives.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
   op.retired = Truth(field(Key::kRetired));
   raw.state = StateOf(field(Key::kState));
@@ -214,7 +214,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.collective_seq = counter(Key::kCollectiveSeqId, raw.p2p ? kUnknown : single_seq);
   raw.p2p_seq = counter(Key::kP2pSeqId, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
-  // The matching operation of the rank's peers is unknown.
+  // Without a number, the matching operation of the peers is unknown.
   if (op.seq < 0 && !raw.p2p) return "a collective without a sequence number";
   raw.op_id = counter(Key::kOpId, kUnknown);
   raw.timeout_ms = integer(Key::kTimeoutMs, -1);
@@ -495,8 +495,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// The writer stores entries oldest first; entries of other files are sorted by record. Each operation then gets its
-// position in its thread. Without thread IDs, the position is the one in the file.
+// Sorts entries by record_id if all have one; PyTorch writes them oldest first. Sets each operation's position in its
+// thread; without thread IDs, its position in the file.
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });

@@ -50,8 +50,8 @@ class EntryReader {
     int64_t elements = -1;
   };
   struct Types {
-    bool given = false;        // the list exists, though it may be empty
-    std::vector<Value> items;  // strings
+    bool given = false;  // the list exists, though it may be empty
+    std::vector<Value> items;
   };
   struct KnownShape {
     size_t first, size;  // range in shape_numbers_

@@ -14,7 +14,7 @@ constexpr size_t kTarBlock = 512;
 constexpr size_t kMostFiles = 1u << 20;
 constexpr size_t kMostRatio = 1032;  // the highest compression ratio that deflate reaches
 
-// Returns the little-endian number at `at`; 0 past the end.
+// Returns the little-endian number at `at`. Bytes past the end count as 0.
 uint32_t Number(std::string_view bytes, size_t at, int size) {
   uint32_t value = 0;
   for (int i = 0; i < size && at + static_cast<size_t>(i) < bytes.size(); i++)

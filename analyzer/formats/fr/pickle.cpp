@@ -92,8 +92,8 @@ class Memo {
   uint64_t puts() const { return puts_; }  // MEMOIZE uses it as the next number
 
  private:
-  // A writer that counts uses consecutive numbers. Numbers up to this far beyond them are in an array, larger ones in a
-  // map.
+  // PyTorch uses consecutive numbers. Numbers up to this far beyond the count of puts are in an array, larger numbers
+  // in a map.
   static constexpr uint64_t kSlack = 4096;
   [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
     const auto found = far_.find(index);
@@ -154,7 +154,7 @@ class PickleReader {
     FailShort(at_, size);
     return false;
   }
-  // A little-endian number of `size` <= 8 bytes.
+  // Reads a little-endian number of `size` <= 8 bytes.
   bool Number(unsigned size, uint64_t* out) {
     if (!Need(size)) return false;
     *out = 0;
@@ -198,7 +198,7 @@ class PickleReader {
     FailTop();
     return false;
   }
-  // Position of the first value above the topmost mark.
+  // Sets the position of the first value above the topmost mark.
   bool AboveMark(size_t* out) {
     if (marks_.empty()) {
       Fail("an operation that needs a mark, but no mark is set");
@@ -397,7 +397,7 @@ class PickleReader {
     CutTo(from);
   }
 
-  // Executes an opcode that Execute does not.
+  // Executes one opcode that Execute() does not handle.
   void Step() {
     const uint8_t op = *at_++;
     uint64_t number = 0;
@@ -460,7 +460,7 @@ class PickleReader {
   }
 
   // After damage: moves pending stack items into their containers, from the innermost outwards, and marks these as
-  // partial. An empty container there was about to be filled.
+  // partial. An empty container on top of the stack was about to be filled.
   void CloseOpen() {
     if (Depth() > 0 && Document::IsContainer(top_[-1]) && document_.Size(top_[-1]) == 0) {
       document_.SetPartial(top_[-1].index);

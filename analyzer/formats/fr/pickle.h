@@ -8,7 +8,7 @@
 
 namespace lockstep::fr {
 
-// Reads the pickle in `bytes` into `document`, whose strings then point into `bytes`. Refuses the file at the first
+// Reads the pickle in `bytes` into `document`. The document's strings point into `bytes`. Refuses the file at the first
 // opcode that could run code. Truncation and damage stop the reading, but complete data remains usable (see
 // ParseError). Iterative. Every length is checked against the remaining bytes before use; time and memory are linear in
 // the size of `bytes`.

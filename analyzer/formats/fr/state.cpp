@@ -19,7 +19,7 @@ using ring::CallKind;
 
 int64_t Plain(int64_t value) { return value >= 0 ? value : value == -1 ? kNone : kUnknown; }
 
-// How many of a group's operations have each final state; collectives, then point-to-point.
+// A group's first unfinished, last completed and last recorded numbers: [0] collectives, [1] point-to-point.
 struct Reached {
   int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
 };
@@ -109,7 +109,6 @@ class StateJudge {
     }
   }
 
-  // Finds the oldest unfinished operation and its timeout.
   void FindOldestOpen() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -122,8 +121,8 @@ class StateJudge {
     }
   }
 
-  // An operation's state is determined when the dump is taken, but the group's counter and the times only when the
-  // watchdog checks.
+  // Sets ends_unnoticed. PyTorch updates an operation's state when the dump is taken, but the group's counter and the
+  // times only when the watchdog checks.
   void FindUnnoticed() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -156,18 +155,18 @@ class StateJudge {
     }
   }
 
-  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
-  // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies to
-  // several calls with one number, which are launched together. If two or more calls outside any batch are beyond the
-  // counter, they were captured and never ran as recorded. A counter that has not started proves this only if other
-  // counters of the process have.
+  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's counter does
+  // not change. One call beyond the counter may be about to be enqueued, or may block in NCCL; so may several calls
+  // with one number, which are launched together. Two or more calls beyond the counter, outside any batch, were
+  // captured and never ran as recorded. A counter that has not started proves this only if other counters of the
+  // process have started.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (!view.status || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
-      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the group's status is not in the dump
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the counter proves nothing
       std::vector<uint32_t> beyond;
       bool plain = true;
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
@@ -206,8 +205,8 @@ class StateJudge {
     rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start time that was written at completion is not the start. A state that is never updated shows no start
-      // either.
+      // A start time equal to the completion time was written at completion, so it is not the start. A state that is
+      // never updated shows no start either.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_[raw_[i].backend])) rank_.start_recorded = true;
     }
@@ -218,9 +217,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
-  // entry, nothing has completed since the ring filled up. In that case, the operations in flight were overwritten. (A
-  // counter may be slightly behind the GPU.)
+  // A dump of active operations contains all of them. If a group's counters show unfinished operations older than its
+  // oldest entry, the dump is a full one: the buffer overwrote operations in flight, and nothing has completed since.
+  // (A counter may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers complete in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -246,7 +245,7 @@ class StateJudge {
     return false;
   }
 
-  // Returns how many numbers of the group's recorded sends and receives are above this one.
+  // Returns how many different numbers of the group's operations are above this one; 0 in a full dump.
   size_t BatchesBeyond(size_t index, int64_t number) const {
     std::set<int64_t> beyond;
     for (const Op& op : rank_.ops) {
@@ -309,8 +308,8 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not. For these, the count
-    // proves only the completion of those that the watchdog has also dropped.
+    // Collectives of a group complete in order. Sends and receives to different peers do not. The count proves the
+    // completion of a send or receive only if the watchdog has also retired it.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
@@ -337,8 +336,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // An open group launches nothing on any communicator. The group may have begun before its first batch, if calls
-    // there are also missing from the counters.
+    // An open NCCL group launches nothing on any communicator. It may have begun before its first batch, if calls
+    // before the batch are also missing from the counters.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -350,8 +349,8 @@ class StateJudge {
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      // A call of another thread is recorded just before it is enqueued. If the group's own counter does not include
-      // the call although more was recorded since, the call is in the open group, too.
+      // A call of another thread is recorded just before it is enqueued. If its process group's counter does not
+      // include the call although later calls were recorded, the call is in the open NCCL group, too.
       const GroupView& view = views_[op.membership];
       const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
@@ -410,14 +409,13 @@ class StateJudge {
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
-  // Point-to-point operations with the same number belong to a batch whose end record is missing. Members of a batch
-  // are never marked complete, so their own state proves nothing.
+  // Point-to-point operations with the same number belong to a batch without an end record. Members of a batch are
+  // never marked complete, so their own state proves nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
-    // A single record was not a batch if the group's next record does not follow an end record. In that case, its own
-    // state counts.
+    // A single operation that was enqueued without an end record was not in a batch, so its own state counts.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {

@@ -16,8 +16,8 @@ void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData
 // collective or point-to-point; `p2p` shows which.
 Progress FromStatus(const GroupStatus& status, bool p2p, bool start_recorded);
 
-// Returns which of the two counters a number continues: 1 collectives, 2 point-to-point, 0 undecided. The parameters
-// are the last number of each kind, or kUnknown.
+// Returns which of the two counters a number belongs to: 1 collectives, 2 point-to-point, 0 undecided. `collectives`
+// and `p2ps` are the last numbers of each kind, or kUnknown.
 int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps);
 
 // Returns the pg_status line for `group`; null if there is none or it is ambiguous.

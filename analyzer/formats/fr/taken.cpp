@@ -12,8 +12,7 @@ namespace {
 // newest entry is the last in record order. The time of that entry may be earlier than others' if the clock was set
 // back.
 constexpr int64_t kTakenWithin = 60'000'000'000;
-// File times are coarser than entries' times: kernel ticks, whole seconds in a tar archive, two seconds in a zip
-// archive.
+// File times are coarser than entries' times: kernel ticks, or whole seconds in gzip files and tar archives.
 constexpr int64_t kCoarse = 2'000'000'000;
 
 // Maximum time from the timeout until the file is written: the watchdog's interval plus the time to write.

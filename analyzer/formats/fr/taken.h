@@ -22,15 +22,14 @@ bool TimedOut(const FileData& file);
 // and captured_ns is cleared.
 void DoubtTimesOfCopies(std::vector<FileData>* files);
 
-// For files whose capture time is unknown. A watchdog notices a completion within a second or two, and a stuck job
+// Does nothing if any file has captured_ns. A watchdog notices a completion within a second or two, and a stuck job
 // completes nothing. If the watchdogs of half of the files had not noticed completions, the job was dumped while it
-// ran. captured_ns then becomes the time of the newest entry.
+// ran, so captured_ns becomes the time of the file's newest entry.
 void TellByUnnoticedEnds(std::vector<FileData>* files);
 
-// For dumps without captured_ns. A watchdog notices a completion within a second or two. If only some ranks have
-// recorded a completion, the job was dumped while it ran, so captured_ns becomes the time of the newest entry. Does
-// nothing if a rank without the completion is also missing a later call, or is behind in several groups, because that
-// rank may be stuck.
+// The same for dumps that are already merged. If only some ranks have recorded a recent completion, the job was dumped
+// while it ran. Does nothing if a rank without the completion is also missing a later call, or is behind in several
+// groups, because that rank may be stuck.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr

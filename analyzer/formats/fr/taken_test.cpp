@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// A dump with three collectives, of which the last `open` are unfinished.
+// A dump with three collectives; the last `open` of them are unfinished.
 FrDump Dump(int open) {
   FrDump dump;
   dump.groups = {{.enqueued = 3, .completed = 3 - open}};

@@ -1,6 +1,6 @@
-// The values of one Flight Recorder dump, stored flat: containers keep their items in a shared pool and refer to them
-// by index. So shared and even cyclic structures need no special care, nothing is freed recursively, and one Document
-// is reused for all files. Readers follow the dump's schema, which has a fixed number of levels.
+// The values of one Flight Recorder dump, stored flat: containers refer by index to items in a shared pool. Shared and
+// even cyclic structures therefore need no special care, nothing is freed recursively, and one Document serves all
+// files. Readers follow the dump's schema, which has a fixed number of levels.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,7 @@ class Walk {
       struct stat info;
       const bool known = lstat(child.c_str(), &info) == 0;
       if (known && S_ISLNK(info.st_mode) && !IsRingInMemory(child)) {
-        ++links;  // a link may lead anywhere, even to another job's data
+        ++links;  // a link may lead anywhere, even to another job's files
       } else if (known && (!S_ISLNK(info.st_mode) || stat(child.c_str(), &info) == 0)) {
         Visit(child, info, depth + 1);
       } else if (errno != ENOENT) {  // a file that has just disappeared is not an error

@@ -22,12 +22,13 @@ struct FoundFile {
 
 struct FoundFiles {
   std::vector<FoundFile> files;   // sorted by path, each file once
-  std::vector<Problem> problems;  // unreadable files and folders
+  std::vector<Problem> problems;  // files, folders and links that were not read
 };
 
-// Searches folders up to eight levels deep. Follows symbolic links, but enters no folder twice. In folders, skips
-// Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are not text.
-// Returns NotFound for a path that does not exist, and CANCELLED once *cancel (may be null) is true.
+// Searches folders up to eight levels deep, and enters no folder twice. `paths` may be symbolic links. In folders,
+// follows only links from NAME.ring to a ring in a process's memory. Skips Lockstep's own files without data
+// (verdict.json, ..), hidden files, README files and .log files that are not text. Stops adding files after 2^20.
+// Returns NotFound for a path that does not exist, and Cancelled once *cancel (may be null) is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 

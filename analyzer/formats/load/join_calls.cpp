@@ -68,7 +68,7 @@ int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int
 
 bool SameCall(const Op& own, const Op& entry) {
   if (entry.kind == CallKind::kOtherCollective || own.kind == CallKind::kOtherCollective) return true;
-  // A barrier is an all-reduce whose data does not matter.
+  // PyTorch implements a barrier as an all-reduce.
   if (entry.kind == CallKind::kBarrier) return own.kind == CallKind::kAllReduce || own.kind == CallKind::kBarrier;
   if (own.kind != entry.kind) return false;
   const int64_t count = CountOf(entry);
@@ -132,7 +132,7 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   struct Launch {
     int64_t calls = 0;
     bool differ = false;    // complete on several ranks, but with different numbers of calls
-    bool only_end = false;  // has an end but no members
+    bool only_end = false;  // a dump contains the end of a batch, but none of its calls
   };
   std::map<int64_t, Launch> launches;
   bool only_active = false;
@@ -140,7 +140,7 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
     const Rank& rank = dump.bundle.ranks[use.rank];
     table.first_number = std::min(table.first_number, rank.memberships[use.membership].first_seq);
     only_active |= rank.only_active;
-    // Maps a number to the number of calls, and whether there is an end.
+    // By launch number: the number of calls, and whether the end of a batch is recorded.
     std::map<int64_t, std::pair<int64_t, bool>> here;
     for (uint32_t i : dump.OpsOf(use)) {
       const Op& op = rank.ops[i];
@@ -203,7 +203,7 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
     if (!IsCollectiveEntry(op) || !IsCounted(op, split)) continue;
     auto at = table.positions.find(op.seq);
     if (at == table.positions.end()) continue;
-    // The ring has lost an unknown part of this launch, so no part of it is used.
+    // The dump has lost an unknown part of this launch, so all of the launch is omitted.
     Launch& launch = launches[op.seq];
     auto next = std::next(at);
     if (!table.from_birth && next != table.positions.end() && next->second - at->second != launch.calls) continue;

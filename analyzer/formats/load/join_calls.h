@@ -1,4 +1,4 @@
-// Aligns the numbers of a communicator's collectives in two sources.
+// Aligns the numbers of a communicator's collectives in Lockstep's own record and in Flight Recorder dumps.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ namespace lockstep {
 
 // Lockstep's own record numbers a communicator's collectives from 1. Flight Recorder numbers a process group's launches
 // from 0 or 1. A coalesced batch of n operations is one launch, and operations built from sends and receives (an
-// all-to-all, a gather) count, too. So its calls get positions: consecutive numbers in call order, one for each call
-// that Lockstep's own record would count. If every launch is one call, positions are the dump's own numbers.
+// all-to-all, a gather) count, too. A dump's calls therefore get positions: consecutive numbers in call order, one for
+// each call that Lockstep's own record would count. If every launch is one call, positions are the dump's own numbers.
 
-// The positions of each communicator's calls, computed once for a bundle that must not change afterwards.
+// Finds each communicator's operations in a bundle. Valid while the bundle exists and its memberships and operations do
+// not change.
 struct CallIndex {
   explicit CallIndex(const Bundle& bundle);
 
@@ -33,11 +34,11 @@ struct CallIndex {
 // Returns whether a call in Lockstep's own record and an entry of a dump can be the same call, by kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
-// One call as recorded by several ranks of a source; the majority decides each fact.
+// One call as several ranks of a source recorded it; the majority decides its kind and sizes.
 class Witnessed {
  public:
   void Add(const Op& op);
-  // Null if there is no majority.
+  // Returns an operation that agrees with the majority; null if there is no majority.
   const Op* op() const;
 
  private:
@@ -50,9 +51,9 @@ class Witnessed {
 struct CallTable {
   std::map<int64_t, Witnessed> calls;
   bool from_birth = true;    // positions are the dump's own numbers
-  int64_t first_number = 1;  // the number of the first call ever, if from_birth
+  int64_t first_number = 1;  // the dump's number of the group's first call ever: 0 or 1
   std::string refused;       // if not empty, why positions cannot be determined
-  // For a dump: maps a number to the position of its first call. Omits numbers that no rank has any more.
+  // For a dump: maps a launch number to the position of its first call. Omits launches that no dump contains.
   std::map<int64_t, int64_t> positions;
 
   // Returns the position of a launch's last call. Returns kNone and kUnknown unchanged, and kUnknown if no entry
@@ -65,11 +66,12 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm);
 // receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
-// Returns the positions of a rank's entries, in order: (position, index into Rank::ops).
+// Returns the positions of a rank's entries, in the rank's order: (position, index into Rank::ops). Omits launches that
+// the dump contains only in part.
 std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, const CallIndex::Use& use,
                                                          const CallTable& table, bool split);
 
-// The difference of own number and position.
+// Own number minus position.
 struct Shift {
   bool found = false;
   int64_t by = 0;
@@ -77,7 +79,7 @@ struct Shift {
   std::string why_not;   // if not found, the reason
 };
 // `ends` contains the own number and position of the last call, for every rank that both sources contain. If the calls
-// repeat, the shift is decided by ranks that stopped at different places but agree on the difference.
+// repeat, ranks that stopped at different places but agree on the difference decide the shift.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@ using ring::CallKind;
 // are smaller than this limit, and starts of a job are further apart.
 constexpr int64_t kSameCallNs = 30'000'000'000;
 
-constexpr size_t kMaxNamed = 8;  // number of problems of one kind that are listed individually
+constexpr size_t kMaxNamed = 8;  // number of unmatched groups that are listed individually
 
 std::string_view FirstLabel(std::string_view host) { return host.substr(0, host.find('.')); }
 
@@ -35,7 +35,7 @@ bool SameHost(const std::string& a, const std::string& b) {
 // Returns a process group's own name, from its ID "NAME/HASH".
 std::string GroupName(const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); }
 
-// Members that are unknown on one side are no contradiction, but both sides must know some.
+// Ignores members that one side does not know, but both sides must know at least one and the same member.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -81,7 +81,7 @@ class Joiner {
   }
 
  private:
-  // The result for a process group.
+  // How a process group of the dumps was matched.
   struct Link {
     uint32_t comm = kNoIndex;  // index in the bundle of Lockstep's own records
     bool used = false;         // some rank made a call in the group
@@ -168,7 +168,7 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    // Indexed by size and member, where known.
+    // Own communicators by size and known member.
     std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {
@@ -176,7 +176,7 @@ class Joiner {
       }
     }
     std::vector<std::vector<Link>> possible(dumps_.comms.size());
-    std::map<uint32_t, std::vector<uint32_t>> claims;  // maps a recorded communicator to its groups in dumps
+    std::map<uint32_t, std::vector<uint32_t>> claims;  // maps an own communicator to the groups that match it
     for (uint32_t g = 0; g < dumps_.comms.size(); ++g) {
       const Communicator& group = dumps_.comms[g];
       links_[g].used = IsUsed(g);
@@ -211,7 +211,7 @@ class Joiner {
       Link& link = possible[g][0];
       std::vector<uint32_t> rivals = claims[link.comm];
       if (possible[g].size() == 1 && rivals.size() > 1) {
-        // The group after which the communicator is named.
+        // The groups with the communicator's name.
         std::vector<uint32_t> named;
         for (uint32_t rival : rivals) {
           if (IsNamed(own_.comms[link.comm], dumps_.comms[rival])) named.push_back(rival);
@@ -245,7 +245,7 @@ class Joiner {
     links->push_back(std::move(kept));
   }
 
-  // Returns the rank's membership, in its own record, of a joined communicator.
+  // Returns the index of the rank's membership in an own communicator; kNoIndex if it is not a member.
   uint32_t OwnMembership(uint32_t own_rank, uint32_t comm) const {
     const std::vector<Membership>& all = own_.ranks[own_rank].memberships;
     for (uint32_t m = 0; m < all.size(); ++m) {
@@ -283,7 +283,8 @@ class Joiner {
 
   bool IsJoined(uint32_t r, uint32_t m) const { return links_[dumps_.ranks[r].memberships[m].comm].comm != kNoIndex; }
 
-  // Rejects dumps of ranks whose two sources contain different calls, or the same calls at different times.
+  // Rejects dumps that contain different calls than the rank's own record, or the same calls at different times. If
+  // that rejects the dumps of all ranks with an own record, rejects all dumps.
   void RefuseOtherStarts() {
     size_t both = 0, other = 0;
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
@@ -362,7 +363,7 @@ class Joiner {
     }
     if (op->dtypes == kNoIndex) op->dtypes = Translate(strings_, entry.dtypes);
     op->retired |= entry.retired;
-    // An operation that started or completed stays so, but "not yet" may be outdated.
+    // Only a start or completion is certain, because other states in the dump may be outdated.
     if (op->state == OpState::kUnknown && (entry.state == OpState::kCompleted || entry.state == OpState::kStarted))
       op->state = entry.state;
   }
@@ -437,7 +438,7 @@ class Joiner {
     for (auto& [place, op] : older) {
       op.thread = thread;
       op.index = index++;
-      // These operations still have the dump's batch numbers.
+      // The dump's batches and record numbers have no meaning in the own record.
       op.in_batch = false;
       op.group = 0;
       op.record_id = kUnknown;
@@ -531,8 +532,8 @@ class Joiner {
   const Bundle& dumps_;
   Bundle& own_;
   CallIndex entry_index_, own_index_;
-  std::vector<uint32_t> own_rank_;  // for each rank with dumps; kNoIndex if it has no own record
-  std::vector<bool> refused_;       // for each dump
+  std::vector<uint32_t> own_rank_;  // index into own_.ranks by rank of the dumps; kNoIndex if it has no own record
+  std::vector<bool> refused_;       // by rank of the dumps
   std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;
 };

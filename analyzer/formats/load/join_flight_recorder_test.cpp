@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kEpoch = 1'758'000'000'000'000'000;  // wall clock of the job's start
-constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // real minus monotonic
+constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // real clock minus monotonic clock
 
-// A job given by its ranks' calls, and written once for both formats.
+// The calls of a job, from which both formats are generated.
 struct Event {
   int group = 0;
   CallKind kind = CallKind::kAllReduce;

@@ -60,7 +60,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps contain more than logs, except for the end of a process that left no dump.
+    // Logs come last: they only add what dumps lack, such as the end of a process without a dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -116,12 +116,12 @@ class Loader {
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
-    // Logs may contain what dumps of another time do not.
+    // If a rank's dump is from another run, the logs may still show the rank, so remove such dumps first.
     LeaveOutForeignDumps(&records_.framework);
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
-    // Dumps may show what a log alone does not: that the ranks with a dump wait for this one.
+    // A log alone cannot show whether this rank caused the abort, but dumps may show that other ranks wait for it.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
     for (Rank& rank : records_.framework.ranks) {
@@ -130,17 +130,17 @@ class Loader {
     }
   }
 
-  // Adds ranks without a dump, if logs show their calls or that they ended. Adds stacks to ranks with a dump.
+  // Adds ranks without a dump, if logs show their calls, end or stacks. Adds processes to ranks with a dump.
   void JoinLogs(Bundle logs) {
     Bundle& dumps = records_.framework;
     dumps.ranks_expected = std::max(dumps.ranks_expected, logs.ranks_expected);
     std::map<int32_t, size_t> known;  // rank -> index
     for (size_t i = 0; i < dumps.ranks.size(); ++i) known.emplace(dumps.ranks[i].rank, i);
-    std::multimap<std::string, uint32_t> by_name;  // by "NAME/HASH", where NAME does not depend on the members
+    std::multimap<std::string, uint32_t> by_name;  // by NAME of the id "NAME/HASH"; only HASH depends on the members
     const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
     for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
     std::map<uint32_t, uint32_t> added;  // groups that only logs mention
-    // The rank's group in the dumps, and its position there.
+    // Sets the rank's group in the dumps, and its position there. Adds the group if the dumps do not have it.
     const auto place = [&](int32_t rank, Membership* ms) {
       const auto [begin, end] = by_name.equal_range(name_of(logs.comms[ms->comm]));
       for (auto of = begin; of != end; ++of) {
@@ -184,7 +184,7 @@ class Loader {
   // The watchdog prints a barrier as the AllReduce that implements it, and some calls only as a number. Dumps of other
   // ranks show the kind. The ranks from `first` on are those of logs.
   static void NameByDumps(size_t first, Bundle* bundle) {
-    std::map<std::pair<uint32_t, int64_t>, ring::CallKind> kinds;  // by communicator and number
+    std::map<std::pair<uint32_t, int64_t>, ring::CallKind> kinds;  // by communicator and sequence number
     const auto each = [bundle](size_t begin, size_t end, const auto& use) {
       for (size_t r = begin; r < end; ++r) {
         Rank& rank = bundle->ranks[r];
@@ -210,7 +210,8 @@ class Loader {
     });
   }
 
-  // A rank that waited for others most likely ended because of them.
+  // Adds the process that logs show, if the dump has none. Ignores a process that ended with an unfinished operation in
+  // its dump: most likely, other ranks caused the end.
   static void AddProcess(Rank printed, Rank* dump) {
     const bool waits =
         std::any_of(dump->ops.begin(), dump->ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
@@ -274,7 +275,7 @@ class Loader {
     for (Problem& problem : records_.problems) builder.AddProblem(std::move(problem));
     Bundle bundle = builder.Finish();
     Bundle& framework = records_.framework;
-    // Problems without a rank are about files that are next to the dumps and only begin like a dump.
+    // Problems without a rank are about files next to the dumps that only begin like a Flight Recorder dump.
     for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
     if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
     return bundle;

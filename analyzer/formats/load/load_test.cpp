@@ -76,7 +76,7 @@ TEST_F(LoadTest, AMissingPathIsNamed) {
   EXPECT_EQ(std::string(status.message()), Path("nowhere") + ": no such file or folder");
 }
 
-TEST_F(LoadTest, AnUnreadableFolderSaysWhatWasTried) {
+TEST_F(LoadTest, AnUnreadableFolderIsReportedWithWhatWasTried) {
   EXPECT_EQ(LoadPaths({folder_.string()}).status().code(), absl::StatusCode::kFailedPrecondition);
   Put("broken.lsd", "LSDUMP1\ngarbage");
   const absl::Status status = LoadPaths({folder_.string()}).status();
@@ -101,7 +101,7 @@ TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   const Bundle bundle = MustLoad({folder_.string()});
   ASSERT_EQ(bundle.problems.size(), 1u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
-  // Next to Lockstep's own dumps, it does not matter either.
+  // Next to Lockstep's own dumps, these files are skipped.
   PutDump("node0.lsd", 0, 2, 2);
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
 }
@@ -133,12 +133,11 @@ TEST(Registry, FormatsAreDetectedByContent) {
   for (const std::string_view other : {"", "\x80\x07", "a\x01z"}) EXPECT_EQ(name_of(other), "") << other;
 }
 
-// The load can be cancelled at any step.
 TEST_F(LoadTest, CancellingEndsTheLoadAtEveryStep) {
   for (int i = 0; i < 8; ++i) PutDump("ours/node" + std::to_string(i) + ".lsd", 2 * i, 2, 16);
   for (int i = 0; i < 200; ++i) Put("fr/dump_" + std::to_string(i), "{\"version\": \"2.4\", \"entries\": []}");
   for (const auto& [folder, total, step] :
-       {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {  // dumps are read and then unpacked
+       {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {  // Lockstep's dumps are read twice
     for (int64_t after = -1; after <= total; after += step) {
       std::atomic<bool> cancel{after < 0};
       std::atomic<int64_t> most{0};
@@ -267,7 +266,7 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
 }
 
 // Rank 1 left no dump, but its log shows which call it is in.
-TEST_F(LoadTest, BesideDumpsLogsShowTheCallsOfOtherRanks) {
+TEST_F(LoadTest, LogsNextToDumpsShowTheCallsOfOtherRanks) {
   fr_test::FrDump dump;
   dump.groups = {{.enqueued = 7, .completed = 6}};
   dump.entries.push_back({.seq = 7});

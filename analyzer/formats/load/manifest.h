@@ -13,8 +13,9 @@ struct Manifest {
   int64_t stalled_ns = 0;
 };
 
-// Adds the file's fields (docs/dump-file.md lists them) to *manifest. With several manifests, the larger numbers win.
-// Ignores unknown fields. If the file is unusable, returns false, sets *error and leaves *manifest unchanged.
+// Adds the file's fields (docs/dump-file.md lists them) to *manifest. With several manifests, the larger numbers and
+// the first job win. Ignores unknown fields. If the file is unusable, returns false, sets *error and leaves *manifest
+// unchanged.
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error);
 
 }  // namespace lockstep

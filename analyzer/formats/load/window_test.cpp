@@ -105,7 +105,7 @@ class LoadWindowTest : public ::testing::Test {
     }
     return "";
   }
-  // Writes the older format, which had no histories or descriptions.
+  // Rewrites the files in the older format without histories and descriptions.
   void MakeOld() {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       std::ifstream in(entry.path(), std::ios::binary);
@@ -234,8 +234,8 @@ TEST_F(LoadWindowTest, RareCallsAreComparedIndividually) {
 }
 
 TEST_F(LoadWindowTest, CallsThatAMemberHasNotIssuedAreLoadedHoweverOld) {
-  // Without GPU progress markers, only the other ranks' progress shows that the world's third call is in progress. It
-  // is followed by 700 calls.
+  // Without GPU progress markers, only rank 2's progress shows that the world's third call is in flight. 700 calls
+  // follow it.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;
     if (r != 2) return;
@@ -254,7 +254,7 @@ TEST_F(LoadWindowTest, UnfinishedCallsAreLoadedHoweverOld) {
   EXPECT_NE(Find(bundle.ranks[5], 0, 150), nullptr);
 }
 
-TEST_F(LoadWindowTest, TheNextCallAfterOthersThatWereLeftOutSaysSo) {
+TEST_F(LoadWindowTest, ACallAfterCallsThatWereNotLoadedIsMarked) {
   Write(MakeJob(3000, [](int, Rank* rank) { rank->ops[150].state = rank->ops[1500].state = OpState::kStarted; }));
   for (const Rank& rank : Load(limits_).ranks) {
     int gaps = 0;

@@ -131,8 +131,8 @@ class Calls {
     return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
   }
 
-  // Returns the sizes of communicators that cannot be matched on all ranks, because the log does not begin early enough
-  // to contain all of them.
+  // Returns the sizes of communicators that cannot be matched on all ranks, because the log begins after some of their
+  // creations.
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
@@ -185,8 +185,8 @@ class Calls {
     }
   }
 
-  // Otherwise assumes the order that launchers use: host, GPU, process. In that case, either all ranks must be present,
-  // or all present ones must be on one host with one GPU each.
+  // Numbers processes in the order that launchers use: host, GPU, process. RankOf uses this number if nothing else
+  // shows the rank. Needs all ranks, or one host and one process per GPU.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -238,7 +238,7 @@ class Calls {
     for (const NcclComm& comm : process.comms) {
       if (comm.rank >= 0 && comm.size == largest_ && world_ == 0) return comm.rank;
     }
-    // Several processes with one label are those of a host.
+    // If several processes have one label, it is a host's.
     if (process.who.task >= 0 && of_task_.at(process.who.task) == 1) return process.who.task;
     if (file.rank >= 0 && of_file_.at(file.rank) == 1) return file.rank;
     const auto placed = by_order_.find(&process);
@@ -290,7 +290,8 @@ class Calls {
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    // If a communicator has missing members, their positions in complete communicators identify them.
+    // While a communicator is being created, only the largest one is listed: InferMembers() then finds missing members
+    // by the positions of members in complete communicators.
     if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
@@ -364,8 +365,8 @@ class Calls {
   }
 
   // Sends match receives in order. The records of both sides must begin at the same transfer, because numbers count
-  // from the first recorded one. If the other side was not issued, or has a different size, the operation cannot be
-  // complete.
+  // from the first recorded transfer. If the other side was not issued, or has a different size, the operation cannot
+  // be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
     std::vector<std::pair<const NcclTransfer*, bool>> add;  // bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
@@ -447,7 +448,7 @@ class Calls {
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||
                            call.kind == ring::CallKind::kReduceScatter;
-      // The number of NCCL's built-in reductions. Other numbers are valid only on their communicator.
+      // The number of NCCL's built-in reductions. Larger numbers are custom reductions of one communicator.
       constexpr int32_t kBuiltIn = 5;
       if (reduces && call.reduction >= 0 && call.reduction < kBuiltIn)
         op.reduction = static_cast<uint8_t>(call.reduction);

@@ -54,7 +54,7 @@ class Completed {
     const InspectorComm* comm;
   };
 
-  // The communicator of all ranks numbers them as the job does.
+  // Finds the rank of each process: its rank in the communicator of all ranks.
   void Place() {
     int32_t largest = 0;
     std::set<std::string> whole;

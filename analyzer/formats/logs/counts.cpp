@@ -22,7 +22,7 @@ struct Reported {
   const FileFacts* file;
 };
 
-// Returns each rank's count; -1 if the report does not list it. At most one class may be too large to be listed.
+// Returns each rank's count; -1 if the report does not list it. Empty if several classes do not list their ranks.
 std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   std::vector<int64_t> counts(static_cast<size_t>(size), -1);
   const RasClass* unlisted = nullptr;
@@ -41,7 +41,7 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   return counts;
 }
 
-// The job's ranks by host and PID, as found by lockstep attach.
+// The job's ranks by host and PID.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
 // Returns whether a communicator of this size is the whole job, according to the reports.
@@ -58,7 +58,7 @@ void AddProcesses(const RasReports& ras, Processes* processes) {
   }
   size_t on_host = 0, all = 0;
   for (const auto& [host, gpus] : by_host) on_host = std::max(on_host, gpus.size()), all += gpus.size();
-  // If this is false, a process has several GPUs, or the report does not list all hosts' processes.
+  // False if a process has several GPUs, or the report does not list all hosts' processes.
   const bool even = on_host * by_host.size() == all && all == ras.processes.size();
   if (even && ras.host_order.size() == by_host.size()) {
     int32_t rank = 0;
@@ -136,7 +136,7 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
     used.size_hint = last.comm->size;
   }
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // the report does not show which of them the rank may still be in
+  used.unrecorded = count;  // the report does not show which operation the rank is in
   if (count <= least) return;
   Op op;
   op.membership = index;
@@ -297,8 +297,8 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     const bool whole = size >= largest;
     const std::vector<int32_t> members =
         sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
-    // Stacks show which member is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
-    // Counts of further communicators show who waits for whom.
+    // The counts of two members fit a call that one skipped or the other added. Only stacks, or counts of other
+    // communicators, show who waits for whom.
     const bool pair = members.size() == 2 && ids.size() == 1;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");

@@ -1,4 +1,4 @@
-// Reads reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, and ranks that did not reach a barrier.
+// Adds PyTorch's and Horovod's reports of calls that differ, and of ranks that did not reach a barrier or a call.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,11 +23,12 @@ class Members {
       named += file.rank >= 0 ? 1 : 0;
       for (const auto& line : file.fingerprints) last_ = std::max({last_, line.what.own, line.what.other});
     }
-    // There are fewer files than members, so each file is from one host.
+    // If there are fewer named files than members, a file is from a host, so its number is not a rank.
     for (const FileFacts& file : files) {
       for (const auto& line : file.fingerprints) Add(line, last_ < named ? file.rank : -1);
     }
-    // Members are numbered like the job if the group is as large as the job, or if two of them are.
+    // Members are numbered like the job if the group is as large as the job, or if two members have their rank's
+    // number.
     whole_ &= said == last_ + 1 || ranks_.size() > 1 || of_job_;
     if (whole_) ranks_.clear();
   }
@@ -41,7 +42,7 @@ class Members {
     const auto at = ranks_.find(member);
     return at == ranks_.end() ? -1 : at->second;
   }
-  // Returns the rank of each member, if all members up to the last one in any line are known.
+  // Returns the rank of each member; empty if a member up to the last one in any line is unknown.
   std::vector<int32_t> All() const {
     std::vector<int32_t> out;
     for (const auto& [member, rank] : ranks_) {
@@ -159,7 +160,8 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
 
 namespace {
 
-// Adds an operation that no other line counts; ranks are in it (true) or did not arrive. The problem names the file.
+// Adds an operation that no other line counts. `came`: by rank, whether the rank is in the operation, and the file that
+// shows it.
 void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came, const std::string& group,
              ring::CallKind kind, const std::string& name, Ranks* ranks) {
   for (const auto& [rank, how] : came) {

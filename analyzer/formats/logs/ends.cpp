@@ -1,5 +1,5 @@
 // Determines which process ended first, and how. Launchers, exceptions and watchdogs report ends; most ends are
-// consequences of another.
+// consequences of another end.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -26,7 +26,7 @@ struct End {
   int32_t rank = -1;
   const FileFacts* file = nullptr;
   const FailedWorker* worker = nullptr;  // null: no launcher reported it
-  const Notice* killed = nullptr;        // null: the kernel did not report it
+  const Notice* killed = nullptr;        // null: neither the kernel nor a shell reported it
   const Raised* raised = nullptr;        // null: it printed no exception
 };
 
@@ -48,7 +48,7 @@ class Ends {
   }
 
  private:
-  // If the job has one host, a local rank is the rank.
+  // Returns the rank with this local rank: the same number if the job has one host, otherwise -1.
   int32_t RankOfLocal(const FileFacts& file, int32_t local) const {
     const bool more = !file.locals.empty() && out_.said > *file.locals.rbegin() + 1;
     return more || hosts_ > 1 || file.pods.size() > 1 ? -1 : local;
@@ -108,7 +108,7 @@ class Ends {
     // If several processes were killed, a launcher may have killed some of them.
     if (shells.size() == 1 && killed_.killed == nullptr) killed_ = shells.begin()->second;
     GatherWarnings();
-    // The watchdog ended such a process, so the exception of its main thread is a consequence.
+    // The watchdog ended a process that waited, so the exception of its main thread is a consequence.
     std::erase_if(own_, [&](const auto& entry) { return out_.waited.contains(entry.first); });
     PlaceException();
   }
@@ -146,26 +146,26 @@ class Ends {
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
     std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
-    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one. The
-    // log does not show whether that process ended before or after another rank's exception.
+    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another process.
+    // The log does not show whether that process ended before or after another rank's exception.
     if (killed_.killed != nullptr) {
       const auto own = own_.find(killed_.rank);
       alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;
       if (alone && own != own_.end()) alone->raised = own->second.raised;
     }
     if (reported_.worker == nullptr || out_.waited.contains(reported_.rank)) return alone;
-    // torchrun prints seconds, and starts its list of the failures that it sees at once with the lowest rank.
+    // torchrun prints times in seconds, and lists failures that it sees at once in the order of ranks.
     if (alike_ > 0 && (reported_.worker->exit_code == -SIGKILL || !reported_.worker->time.empty())) return alone;
     if (const auto own = own_.find(reported_.rank); own != own_.end()) {
-      // The same exception on several ranks has one reason, which is on none of them alone.
+      // If several ranks raise the same exception, none of them alone is the cause.
       const auto same = [&](const auto& entry) { return entry.second.raised->text == own->second.raised->text; };
       if (std::count_if(own_.begin(), own_.end(), same) > 1) return std::nullopt;
       End end = reported_;
       end.raised = own->second.raised;
       return end;
     }
-    // A watchdog aborts its process because of another one. So an abort was the first end only if all other ranks were
-    // waiting.
+    // A watchdog aborts its process because of another process, so an abort was the first end only if all other ranks
+    // were waiting.
     const bool consequence = of_others_.contains(reported_.rank) ||
                              (reported_.worker->exit_code == 1 && unplaced_.empty() && !unplaced_of_others_.empty());
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
@@ -194,7 +194,7 @@ class Ends {
     if (!end.worker->host.empty()) rank.host = end.worker->host;
     if (end.worker->pid > 0 && end.worker->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(end.worker->pid);
     if (end.raised != nullptr && !end.raised->text.empty() && end.worker->exit_code == -SIGABRT) {
-      constexpr int32_t kAborted = 128 + SIGABRT;  // an exception that nothing caught
+      constexpr int32_t kAborted = 128 + SIGABRT;  // an uncaught exception that ended in abort()
       rank.process.life = Life::kExited;
       rank.process.exit_code = kAborted;
       return;
@@ -214,8 +214,8 @@ class Ends {
            Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Returns ranks that did not wait and that, according to the launcher, did not survive until the end. Empty if there
-  // are far more ranks than lines. `waiting` must not be empty.
+  // Returns the ranks that did not wait, without the ranks that the launcher ended, unless it ended all of them. Empty
+  // if there are far more ranks than lines. `waiting` must not be empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
@@ -237,8 +237,7 @@ class Ends {
     return ended_first.empty() ? silent : ended_first;
   }
 
-  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
-  // Ranks that the launcher killed were still alive. So the rank at fault is more likely one of the others.
+  // If all ranks but one lost connections or waited too long, they are in an operation that the silent rank is not in.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);
@@ -264,7 +263,7 @@ class Ends {
     out_.ranks.at(*waiting.begin()).claims.push_back(std::move(claim));
   }
 
-  // Returns whether the files show more about some ranks than that they waited.
+  // Returns whether the files show calls of ranks, not only that ranks waited.
   bool CallsAreKnown() const {
     const bool compared = std::any_of(files_.begin(), files_.end(), [](const FileFacts& file) {
       return !file.fingerprints.empty() || std::any_of(file.barriers.begin(), file.barriers.end(),
@@ -389,7 +388,7 @@ class Ends {
   ptrdiff_t hosts_ = 0;                     // files that each come from one host
   End reported_;                            // first failure that a launcher reported
   int32_t alike_ = 0;                       // further ranks that failed in the same way at the same time
-  End killed_;                              // first end that the kernel reported
+  End killed_;                              // first end that the kernel reported, or the only end that a shell reported
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
   Raised made_;                 // from a warning; see GatherWarnings

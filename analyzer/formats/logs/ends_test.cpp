@@ -51,12 +51,12 @@ std::string Report(int first, int code, const std::vector<int>& terminated) {
 }
 
 // Rank 0 exited with status 0. torchrun names the first rank that lost its connection to rank 0.
-TEST_F(EndsTest, ARankThatLeftWithoutAWordIsFoundByWhatOthersLost) {
+TEST_F(EndsTest, ARankThatExitedSilentlyIsFoundByLostConnections) {
   Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2}));
   ExpectOnly(Told(), RANK_NO_DATA, {0});
 }
 
-// torchrun prints seconds, and lists failures that it sees at once in the order of ranks.
+// torchrun prints times in seconds, and lists failures that it sees at once in the order of ranks.
 TEST_F(EndsTest, OneOfSeveralRanksThatFailedAlikeAtOnceIsNotNamed) {
   std::string report = Report(0, 1, {1});
   report.replace(report.find("exitcode  : -15"), 15, "exitcode  : 1");
@@ -135,7 +135,7 @@ TEST_F(EndsTest, AnExitMayFollowFromATracebackWithoutARank) {
   EXPECT_THAT(Said(), HasSubstr("DistStoreError: wait timeout after 45000ms, keys: /default_pg/0//cpu//0/2"));
 }
 
-// The process that serves the store counts those that joined.
+// The process that serves the store counts the ranks that joined.
 TEST_F(EndsTest, ARankThatNeverJoinedIsNamed) {
   const std::string frame = "  File \"/lib/torch/distributed/distributed_c10d.py\", line 9, in init_process_group\n";
   const std::string begin = "Traceback (most recent call last):\n" + frame;
@@ -218,7 +218,7 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
   ExpectOnly(Told(), RANK_DEAD, {2});
 }
 
-// The scheduler may have killed all of them.
+// The scheduler may have killed all tasks.
 TEST_F(EndsTest, TasksThatWereKilledAlikeNameNobody) {
   Put("log", "srun: error: n1: task 2: Killed\nsrun: error: n2: task 5: Killed\nsrun: error: n1: tasks 0-1: Killed\n");
   EXPECT_THAT(Said(), HasSubstr("srun reported that task 2 was killed (SIGKILL), and 2 more in the same way"));
@@ -309,7 +309,7 @@ TEST_F(EndsTest, ALocalRankIsARankOnlyIfTheJobHasOneHost) {
   }
 }
 
-TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {
+TEST_F(EndsTest, TheShellShowsHowARankEnded) {
   for (const char* end : {"Killed", "Segmentation fault (core dumped)", "Bus error (core dumped)"}) {
     Put("rank_0.log", "step 7\n");
     Put("rank_1.log", absl::StrCat("step 7\n", end, "\n"));
@@ -322,7 +322,7 @@ TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {
   EXPECT_THAT(Said(), HasSubstr("the shell reported, about ranks 1, 2: Killed"));
 }
 
-// On several hosts, a local rank does not identify a rank of the job.
+// Returns NCCL's lines about the creation of a communicator of four ranks.
 std::string Created(int rank, const std::string& host, int pid, int bus) {
   std::string text;
   for (const char* what : {"START", "COMPLETE"})
@@ -345,13 +345,13 @@ TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
   // The line does not show which host the process is on.
   Put("kern.log", "[123.456789] " + killed);
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about ranks 1, 3: Memory cgroup out of memory"));
-  // Tests a process on another host, and one that does not belong to the job.
+  // A process on another host, and a process that does not belong to the job.
   Put("kern.log", "Nov 20 10:11:12 n3 kernel: " + killed + "Nov 20 10:11:12 n2 kernel: Killed process 7 (sshd)\n");
   Said();
-  // Tests a GPU.
+  // A line about a GPU.
   Put("kern.log", "Nov 20 10:11:12 n2 kernel: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n");
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about rank 2: NVRM: Xid"));
-  // Tests the same process as torchrun and as bash report it.
+  // The same process, as torchrun and bash report it.
   Put("kern.log", "");
   for (const char* words :
        {"E1120 10:10:00.1 39 api.py:869] failed (exitcode: -11) local_rank: 1 (pid: 43) of binary: python\n",
@@ -400,7 +400,7 @@ TEST_F(EndsTest, TheFirstScreenShowsWhereAnExceptionWasRaised) {
   for (const NotSeen& not_seen : verdict.not_seen()) EXPECT_NE(not_seen.kind(), NotSeen::CALLS_BY_STACKS);
 }
 
-TEST(Exceptions, TypesAndTextsOfPyTorchTellOfOthers) {
+TEST(Exceptions, TypesAndTextsOfPyTorchIdentifyErrorsOfOtherProcesses) {
   for (const char* text :
        {"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there "
         "was a network error, NCCL version 2.27.5",

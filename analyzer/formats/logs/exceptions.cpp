@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMostPrefixes = 1u << 16, kMostTextColumns = 160, kMostTraceFrames = 64;
 constexpr int64_t kMostBehind = 32;  // a process may print this many messages and warnings at its end
 
-// Types that only launchers raise, or processes that lost another process: DistBackendError, DistNetworkError,
-// DistStoreError, SignalException, ChildFailedError, RendezvousError.
+// Types that launchers raise, or processes that lost another process, such as DistBackendError, DistStoreError,
+// ChildFailedError and RendezvousError.
 constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "torch._C._Dist",
                                                "torch.distributed.elastic.",
@@ -72,7 +72,7 @@ bool IsException(std::string_view text) {
   });
 }
 
-// Returns whether PyTorch's or NCCL's own threads print such a line while a process ends.
+// Returns whether PyTorch's or NCCL's own threads print this line while a process ends.
 bool IsOfLibrary(std::string_view text) {
   const bool glog = text.size() > 2 && text[0] == '[' && Holds("EFIW", text.substr(1, 1));
   return text.empty() || glog || text.starts_with("frame #") || text.starts_with("terminate called") ||
@@ -109,7 +109,7 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   // For a socket error, the text must be the whole message.
   if (type == "RuntimeError")
     return text.size() > type.size() + 2 && StartsWithAny(text.substr(type.size() + 2), kSocketTexts);
-  // This is the other end of a pipe between processes of the job.
+  // The process at the other end of a pipe has ended.
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 
@@ -186,7 +186,7 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
     if (text.starts_with(' ') || text.empty()) return TakeFrame(text, &writer);
     return TakeMessage(text, prefix, number, &writer);
   }
-  // The previous exception may have more lines.
+  // The line follows an exception: it continues the chain, or is later output.
   if (text.starts_with("During handling of the above exception") ||
       text.starts_with("The above exception was the direct cause")) {
     writer.chained = true;

@@ -12,18 +12,19 @@ namespace lockstep::logs {
 
 struct Raised {
   int32_t rank = -1, task = -1, local = -1;  // from the prefix of its lines
-  std::string text;  // "ValueError: ..", and the exception that it followed; empty if the log does not contain it
+  std::string text;                 // "ValueError: .. (after KeyError: ..)"; empty if the log does not contain it
   std::vector<std::string> frames;  // innermost first: "forward (train.py:812)"
   int64_t number = 0;               // number of its line in the file
-  // Whether the exception reports that another process ended or did not answer.
+  // See IsOfOthers.
   bool of_others = false;
 };
 
-// Parses a log line by line. If a process prints many lines after an exception, it has caught the exception.
+// Parses a log line by line. Drops an exception if its process prints many lines afterwards, because the process has
+// caught it.
 class ExceptionReader {
  public:
   void Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number);
-  // Takes an error that ended a thread of PyTorch's own.
+  // Adds an error that ended one of PyTorch's own threads.
   void TakeError(std::string_view error, int32_t rank, int32_t task, int32_t local, int64_t number);
   std::vector<Raised> Finish();
 
@@ -45,13 +46,13 @@ class ExceptionReader {
   Prefix WriterOf(const Prefix& prefix);
 
   std::map<Prefix, Writer> writers_;
-  Prefix labeled_{-1, -1, -1};          // label of the newest line that ends with the beginning of a traceback
+  Prefix labeled_{-1, -1, -1};          // prefix of the newest line that begins a traceback
   int64_t lines_ = 0, labeled_at_ = 0;  // number of lines so far, and at the newest line of that traceback
   std::vector<Raised> errors_;          // see TakeError
-  std::vector<Raised> unplaced_;        // exceptions about other processes, followed by another without a prefix
+  std::vector<Raised> unplaced_;        // exceptions about other processes, in lines without a prefix
 };
 
-// Returns whether a launcher raises such an exception about its workers.
+// Returns whether launchers raise this exception about their workers, or when they are interrupted.
 bool IsOfLauncher(std::string_view text);
 
 // Returns whether an exception reports that another process ended or did not answer. `text`:

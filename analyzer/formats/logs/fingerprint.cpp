@@ -143,7 +143,7 @@ std::optional<BarrierLine> ParseBarrier(std::string_view text) {
   }
   if (before.size() > kMostBytes) return std::nullopt;
   line.missing = RanksIn(before);
-  line.arrived = {0};  // it queries all others
+  line.arrived = {0};  // rank 0 queries all other ranks
   return line.missing.empty() ? std::nullopt : std::optional(std::move(line));
 }
 

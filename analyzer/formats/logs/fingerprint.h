@@ -1,4 +1,4 @@
-// Reads the error of TORCH_DISTRIBUTED_DEBUG=DETAIL that two ranks of a group made different calls.
+// Reads PyTorch's reports about ranks that made different calls or did not reach a barrier.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Fingerprint {
 struct FingerprintLine {
   int32_t own = -1, other = -1;  // other is -1 if a release before 2.0 prints only the rank's own call
   Fingerprint own_call, other_call;
-  bool of_job = false;  // the group is the whole job
+  bool of_job = false;  // the numbers are ranks of the job
 };
 
 std::optional<FingerprintLine> ParseFingerprints(std::string_view text);
@@ -43,7 +43,7 @@ std::optional<BarrierLine> ParseBarrier(std::string_view text);
 // key:store_based_barrier_key:1 with 8 nodes". Ranks are those of the job.
 struct StoreBarrierLine {
   std::string key;
-  int32_t rank = -1, size = 0, count = 0;  // how many have joined
+  int32_t rank = -1, size = 0, count = 0;  // count: ranks that have joined
   bool passed = false;
 };
 std::optional<StoreBarrierLine> ParseStoreBarrier(std::string_view text);

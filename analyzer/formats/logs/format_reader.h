@@ -6,7 +6,7 @@ namespace lockstep {
 
 // Problem::like for a log that contains nothing about a hang.
 inline constexpr char kNothingInLog[] = "nothing in log";
-// Name of a collective of which a log contains only the number.
+// Name of a collective if a log contains only its number.
 inline constexpr char kUntoldOperation[] = "an operation that the log does not name";
 
 // `py-spy dump --json`. Tried before other JSON formats that begin in the same way.

@@ -1,5 +1,5 @@
-// What people and tools put around every line of a text: quotation marks, indentation, line numbers, blank lines, and
-// the line breaks of a terminal.
+// Removes what people and tools put around every line of a text: quotation marks, indentation, line numbers, blank
+// lines, and the line breaks of a terminal.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TextFrame {
 // Finds the frame of a text from its beginning.
 TextFrame FrameOf(std::string_view beginning);
 
-// Removes the frame, and joins the parts of lines.
+// Removes the frame, and joins lines that a terminal cut.
 class Unframer {
  public:
   using Take = std::function<void(std::string_view line, int64_t number)>;

@@ -83,7 +83,7 @@ TEST(TextFrame, QuotationsIndentationNumbersAndBlankLines) {
   }
   for (const std::string& framed : {text, quoted, indented, numbered, doubled})
     EXPECT_EQ(Unframed(framed), text) << framed;
-  // Labels of srun are not numbers of lines.
+  // Labels of srun are not line numbers.
   const std::string labels = "0: a\n1: b\n2: c\n3: d\n4: e\n";
   EXPECT_EQ(Unframed(labels), labels);
 }

@@ -70,7 +70,7 @@ class Labels {
 // One group in one rank's lines.
 struct Progress {
   int32_t inside = -1;
-  bool numbered = false;  // its name is a number
+  bool numbered = false;  // see WatchdogLine
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
   int64_t printed_ns = 0;
   std::string call_site;
@@ -157,7 +157,8 @@ class Watchdogs {
 
  private:
   // A process ends soon after its watchdog has caught a timeout. If a rank has lines from before and after the call of
-  // the newest timed-out operation, the older lines are from an earlier attempt.
+  // the newest timed-out operation, the older lines are from an earlier attempt. Returns the time of this call; 0 if
+  // there was no earlier attempt.
   int64_t NewestIssue() const {
     int64_t newest = 0;
     for (const FileFacts& file : files_) {
@@ -179,8 +180,8 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count each process's own groups. If a number means different groups on different
-  // ranks, two ranks have the same position in the group, or their positions are not in the order of the ranks.
+  // Drops groups that each process numbers itself, if one number means different groups: two ranks have the same
+  // position in the group, or the positions are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // by group name: ranks by position
     std::set<std::string> drop;
@@ -202,9 +203,8 @@ class Watchdogs {
                      "whom"));
   }
 
-  // All ranks print the counters of the whole job's group. If no rank waits there, and several print nothing else,
-  // these lines do not show which of those ranks others wait for. Processes end before all watchdogs have caught their
-  // timeouts.
+  // All ranks print the counters of the whole job's group. If no rank waits there, and several ranks print nothing
+  // else, drops these ranks, because nothing shows which of them others wait for.
   void DropIdle() {
     const auto waits = [&](const auto& group) {
       return IsWhole(group.first, DescOf(group.first)) && !group.second.timeouts.empty();
@@ -320,7 +320,7 @@ class Watchdogs {
     }
   }
 
-  // If no later line names the group either, assigns the line to the only group whose counters fit.
+  // If no later line names the group either, assigns the line to the only group with counters that fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -447,8 +447,8 @@ class Watchdogs {
     used.own_group_rank = group.inside;
     used.counted_inside = true;
     used.size_hint = std::max({group.inside + 1, SizeOf(name), 2});  // no rank waits for itself
-    // The list is stored for only one rank, which is enough.
     used.may_have_more = SizeOf(name) == 0 && (IsWhole(name, DescOf(name)) || counted_.contains(name));
+    // The list is stored for only one rank, which is enough.
     if (auto claim = claimed_.extract(name); !claim.empty())
       data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
     AddOps(group, index, data);
@@ -571,11 +571,12 @@ void NameUntold(Ranks* ranks) {
   }
 }
 
-// Returns whether two ranks wait in two groups that both are members of. Either they call them in different orders, or
-// the earlier wait of one of them is missing from the log.
+// Returns whether two ranks wait in two groups, and both are members of both. Either they call the groups in different
+// orders, or an earlier wait is missing from the log.
 bool WaitsCross(const Ranks& ranks) {
   constexpr size_t kMostCompared = 256;
-  std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group
+  std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // each rank, and the group of its first
+                                                                             // operation
   for (const auto& [rank, data] : ranks.ranks) {
     if (data.rank.ops.empty() || fronts.size() == kMostCompared) continue;
     fronts.emplace_back(&data, &data.used[data.rank.ops[0].membership]);

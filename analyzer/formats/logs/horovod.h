@@ -15,7 +15,6 @@ struct StalledTensors {
   int64_t number = 0;                                // number of the warning's line; 0 if there is none
 };
 
-// Parses a log line by line.
 class StallReader {
  public:
   // `whole` is the line with the launcher's prefix, because lists begin like srun's labels: "1: [gradients/mul_0, ..]".

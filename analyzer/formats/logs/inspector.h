@@ -24,7 +24,7 @@ struct InspectorComm {
   std::string id, name, host;
   int64_t pid = 0;
   int32_t rank = -1, size = 0;      // inside the communicator
-  std::vector<InspectorOp> newest;  // used as a ring once it is full
+  std::vector<InspectorOp> newest;  // a ring buffer once it is full
   int64_t ops = 0, transfers = 0;   // number of collectives, and of sends and receives
   int64_t number = 0;               // number of its first line
 };

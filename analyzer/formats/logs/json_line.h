@@ -8,7 +8,7 @@
 namespace lockstep::logs {
 
 // Returns the program's text in a line such as Docker's {"log":"..","stream":"stderr"}, {"textPayload":".."} or
-// {"message":".."}. That text may have several lines. Nullopt for any other text.
+// {"message":".."}. The text may have several lines. Nullopt for any other text.
 std::optional<std::string> TextOfJsonLine(std::string_view line);
 
 }  // namespace lockstep::logs

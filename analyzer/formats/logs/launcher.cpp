@@ -35,7 +35,7 @@ int64_t SignalNamed(std::string_view name) {
   return 0;
 }
 
-// Returns whether the process was ended from outside. If so, it is not the one that failed.
+// Returns whether the process was ended from outside, so it did not fail itself.
 bool EndedFromOutside(int64_t exit_code) {
   return exit_code == -SIGTERM || exit_code == -SIGINT || exit_code == -SIGHUP;
 }
@@ -51,7 +51,7 @@ std::string_view Behind(std::string_view text, std::string_view key) {
 void LauncherReader::Take(std::string_view text) {
   text = fr::Strip(text);
   if (text.starts_with("srun: error: ")) return TakeTask(text.substr(13));
-  // From then on, srun ends the other tasks itself.
+  // After this line, srun ends the other tasks itself.
   step_ended_ |= text.starts_with("srun: ") && Holds(text, "erminat");
   if (text == "Failures:") {
     Close();

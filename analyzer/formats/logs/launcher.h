@@ -1,5 +1,5 @@
-// Reads reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning) about the worker that failed
-// first.
+// Reads reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning, vLLM) about the worker that
+// failed first.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct FailedWorker {
   std::string time;  // "2026-11-26_15:50:33": later times sort after earlier ones; empty if not printed
 };
 
-// Parses a log line by line. Each host's agent reports its own workers. Only the first failure is kept, because
-// launchers end the other workers themselves.
+// Parses a log line by line. Each host's agent reports its own workers. Only the first failure of a report is kept,
+// because launchers end the other workers themselves.
 class LauncherReader {
  public:
   void Take(std::string_view text);

@@ -33,7 +33,7 @@ int32_t OnlyTensorRank(std::string_view label) {
   return rank;
 }
 
-// Removes "[rank3]:" or "[default3]:". PyTorch and torchrun write nothing else in these brackets.
+// Removes a prefix in brackets: "[rank3]:", "[default3]:", "[pod/a/b] ", "[1,3]<stderr>:" or a time.
 bool TakeBracket(Line* line) {
   const std::string_view text = line->text;
   constexpr size_t kMostBytes = 256;
@@ -158,8 +158,8 @@ bool TakeContainer(Line* line) {
   return true;
 }
 
-// Removes "node3: " of pdsh, clush and DeepSpeed: the host's name, which has a digit. Exceptions are printed like this,
-// too, but only their own text follows.
+// Removes "node3: " of pdsh, clush and DeepSpeed: the host's name, which has a digit. Names with capital letters inside
+// are those of exceptions.
 bool TakeHost(Line* line) {
   constexpr size_t kMostBytes = 64;
   const std::string_view text = line->text;

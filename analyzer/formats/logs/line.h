@@ -27,12 +27,12 @@ struct Line {
   bool prefixed = false;  // the line had a launcher's prefix
 };
 
-// Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | ", "node3: " and times, in any
-// sequence.
+// Removes up to four prefixes: "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | ", "node3: ",
+// times or loggers' labels.
 Line TakePrefixes(std::string_view line);
 
-// Calls `take` with each line of the file, without the line end. Stops early with CANCELLED if `go_on` returns false;
-// `go_on` is called every few megabytes.
+// Calls `take` with each line of the file, without the line end. Returns Cancelled if `go_on`, which is called every
+// few megabytes, returns false.
 absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
                          const std::function<void(std::string_view line, int64_t number)>& take);
 

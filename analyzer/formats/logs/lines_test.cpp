@@ -1,4 +1,3 @@
-// Tests single lines of logs.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(LogLine, LaunchersPrefixesAreTakenOff) {
+TEST(LogLine, PrefixesOfLaunchersAreRemoved) {
   struct Case {
     const char* line;
     const char* text;
@@ -179,7 +178,7 @@ TEST(Watchdog, EachReleasesLines) {
   EXPECT_EQ(signal->completed, 30);
 }
 
-TEST(Watchdog, OtherLinesAreNone) {
+TEST(Watchdog, OtherLinesAreNotParsed) {
   for (const char* line : {"", "loss 2.1", "collective timeout from this local rank", "last enqueued work: x",
                            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=-5)",
                            "last enqueued work: 99999999999999999999999, last completed work: -7"})
@@ -351,7 +350,6 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
   EXPECT_THAT(stacks[1].frames, ElementsAre("f (a.py:2)"));
 }
 
-// The traceback of an exception is not the stack of a stuck process.
 TEST(PythonStacks, HeadingsNameTheirRank) {
   const support::TempFolder folder;
   const std::string path = folder.path() + "/stacks.txt";
@@ -375,7 +373,7 @@ TEST(PythonStacks, HeadingsNameTheirRank) {
   EXPECT_THAT(ranks, ::testing::UnorderedElementsAre(-1, 0, 3, 7, 8, 9));
 }
 
-TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
+TEST(PythonStacks, TracebacksOfExceptionsAreNoStacks) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }
 

@@ -47,7 +47,7 @@ fr_test::FrDump Waiting(std::vector<int32_t> ranks) {
 }
 
 // Ranks 0 and 2 left dumps.
-TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+TEST_F(LogsTest, AnEndWithoutADumpIsReadFromALog) {
   for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(Waiting({0, 1, 2})));
   Put("log", Torchrun(0, 1, "37") + Torchrun(1, -11, "33"));
   const Verdict verdict = Told();
@@ -55,7 +55,7 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
-// The kernel's log of the rank's host is a file of its own.
+// The kernel's log of the rank's host is a separate file.
 TEST_F(LogsTest, TheKernelsLogShowsWhyAProcessWasKilled) {
   Put("log",
       "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-27_17:46:04\n  host      : n7\n"
@@ -79,8 +79,8 @@ TEST_F(LogsTest, ACallWithoutANameDoesNotDifferFromDumps) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_KIND);
 }
 
-// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. It is evidence
-// together with dumps of other ranks that wait for this one, unless these show which rank did not arrive.
+// By itself, the launcher's report proves nothing, because a watchdog also aborts ranks that only wait. With dumps of
+// other ranks that wait for this rank, it is evidence, unless the dumps show which rank did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   fr_test::FrDump dump = Waiting({0, 1, 2, 3});
   for (const int rank : {0, 2, 3}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
@@ -113,7 +113,7 @@ TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
   ExpectOnly(killed, RANK_DEAD, {5});
   EXPECT_THAT(Show(killed), HasSubstr("SIGKILL"));
   Put("log", "srun: error: gpu07: tasks 0-4: Killed\nsrun: error: gpu07: task 5: Exited with exit code 1\n");
-  Said();  // the first line does not show which of the five
+  Said();  // the first line does not show which of the five tasks failed first
 }
 
 // A watchdog aborts processes that wait for another one.
@@ -161,8 +161,8 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" is a rank inside group 2 there.
-TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
+// The last lines, printed by C++ code, have no torchrun prefix. "[Rank 1]" in these lines is a rank inside group 2.
+TEST_F(LogsTest, LastLinesWithoutARankBelongToNoOtherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
     log += Of(rank) + Caught(rank / 2, 9) + Of(rank) + Counters(absl::StrCat(1 + rank % 2, "(dp)"), rank / 2, 9, 8);
@@ -186,8 +186,8 @@ TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Lines from the host of ranks 0 and 1 do not begin with a rank. "[Rank 1]" there is a position in group 1, as the line
-// with the same number shows. The group of all ranks is stuck elsewhere.
+// Lines from the host of ranks 0 and 1 do not begin with a rank. "[Rank 1]" in these lines is a position in group 1, as
+// the line with the same number shows.
 TEST_F(LogsTest, ANumberOfAnotherGroupIsNotARankOfTheJob) {
   std::string log = "world_size=4\n" + Caught(1, 42) + Counters("1", 1, 42, 41);
   for (const int rank : {2, 3}) log += Caught(rank, 7) + Counters("0(default_pg)", rank, 7, 6);
@@ -219,7 +219,7 @@ std::string Exception(int rank, const std::string& text) {
          text + "\n";
 }
 
-TEST_F(LogsTest, AnExceptionTellsWhichOfTheSilentRanksEnded) {
+TEST_F(LogsTest, AnExceptionShowsWhichSilentRankEnded) {
   std::string log = "world_size=6\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 5);
   const std::string connection = Exception(5, "RuntimeError: Connection closed by peer");
@@ -294,7 +294,7 @@ TEST_F(LogsTest, LinesWithALocalRankBelongToTheRankOfThatWorker) {
   EXPECT_EQ(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); }), 7);
 }
 
-// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different ones.
+// Ranks 2 and 3 print that they are in #5, but not which call it is. Ranks 0 and 1 make different calls.
 TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
   const std::string unnamed = "[E1120 10:00:02.5 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank ";
   std::string log = TimedOut(0, 5) + TimedOut(1, 5, "REDUCE_SCATTER");
@@ -309,7 +309,7 @@ TEST_F(LogsTest, ACallThatOthersDisagreeOnHasNoName) {
   EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 1})) << Show(verdict);
 }
 
-// The group of all ranks is unused. Ranks 2 and 3 did not print a timeout: one was killed before it could.
+// The group of all ranks is unused. Ranks 2 and 3 printed no timeout: one of them was killed before it could.
 TEST_F(LogsTest, CountersOfAnUnusedGroupShowNobodyWhoIsElsewhere) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("3(DP)", rank, 5, 4);
@@ -333,7 +333,7 @@ TEST_F(LogsTest, ReportOfTheDesyncDebugger) {
 }
 
 // A watchdog ends a rank that waits for another.
-TEST_F(LogsTest, ARankWithATimeoutIsNoneThatFailedFirst) {
+TEST_F(LogsTest, ARankWithATimeoutDidNotFailFirst) {
   Put("log", TimedOut(0, 5) + TimedOut(2, 5) + "world_size=3\n" + Torchrun(0, -6, "33"));
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
@@ -389,7 +389,7 @@ TEST_F(LogsTest, TheRankWithoutATimeoutIsTheMissingOne) {
   ExpectOnly(Told(), RANK_NO_DATA, {5});
 }
 
-TEST_F(LogsTest, CountersOfTheRankThatDidNotCome) {
+TEST_F(LogsTest, CountersOfTheMissingRankAreUsed) {
   std::string log;
   for (int rank : {0, 1, 3}) log += TimedOut(rank, 31);
   log +=
@@ -438,7 +438,6 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is a member.
 TEST_F(LogsTest, LinesThatATerminalCutBelongTogether) {
   std::string log;
   for (const int rank : {0, 1, 3}) {
@@ -476,7 +475,7 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupThatAnotherRankNames) {
   ExpectOnly(Analyze(bundle), RANK_NO_DATA, {3});
 }
 
-TEST_F(LogsTest, CommunicatorsOfNcclTellHowManyRanksThereAre) {
+TEST_F(LogsTest, CommunicatorsOfNcclShowTheNumberOfRanks) {
   std::string log =
       "n1:29:30 [0] NCCL INFO comm 0x55f0 rank 0 nranks 3 cudaDev 0 busId 41000 commId 0xf3 - Init COMPLETE\n";
   for (const int rank : {0, 1, 2}) log += TimedOut(rank, 1);
@@ -484,6 +483,7 @@ TEST_F(LogsTest, CommunicatorsOfNcclTellHowManyRanksThereAre) {
   ExpectOnly(Told(), COLLECTIVE_STUCK, {0, 1, 2});
 }
 
+// No line shows whether rank 3 is a member of group 1.
 TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("1", rank, 5, 4);
@@ -494,7 +494,7 @@ TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
 }
 
 // The ranks of the second pair are members of a job of four ranks, even if the first pair's strides allow more.
-TEST_F(LogsTest, AJobHasNoMoreRanksThanItSays) {
+TEST_F(LogsTest, AJobHasNoMoreRanksThanItsSize) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 3, "ALLREDUCE", 1);
   for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 9) + Of(rank) + Counters("1(tp)", rank, 9, 8);
@@ -549,7 +549,7 @@ TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
 }
 
 // If no line contains the size of the job, a rank that no line mentions may be the missing one.
-TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
+TEST_F(LogsTest, ASizeThatNoLineContainsIsNotAssumed) {
   std::string log;
   for (int rank : {0, 1, 2}) log += TimedOut(rank, 31);
   Put("train.log", log);
@@ -572,7 +572,7 @@ TEST_F(LogsTest, TheLogOfOneRankAloneNamesNobody) {
   ExpectOnly(Told(), RANK_NO_DATA, {0, 1, 3});
 }
 
-TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
+TEST_F(LogsTest, ARankThatIsDoneNamesTheRankThatTimedOut) {
   Put("server.txt", Of(0) +
                         "[E x] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective "
                         "timeout from rank 1 and we will. Last enqueued NCCL work: 8, last completed NCCL work: 8.\n");
@@ -584,7 +584,7 @@ TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
   EXPECT_EQ(verdict.findings_size(), 0) << Show(verdict);
 }
 
-TEST_F(LogsTest, FingerprintsOfTwoRanksTellOfThoseBetween) {
+TEST_F(LogsTest, FingerprintsOfTwoRanksImplyTheCallsBetween) {
   const auto line = [](int own, const char* own_op, int other, const char* other_op) {
     return absl::StrCat("[rank", own, "]: RuntimeError: Detected mismatch between collectives on ranks. Rank ", own,
                         " is running collective: CollectiveFingerPrint(SequenceNumber=5, OpType=", own_op,
@@ -610,7 +610,7 @@ TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   for (const int rank : {4, 5, 7}) log += Differs(absl::StrCat("[rank", rank, "]: "), rank - 4, 8, 2, 9);
   Put("train.log", log + Differs("[rank6]: ", 2, 9, 0, 8));
   ExpectOnly(Told(), MISMATCH_COUNT, {6});
-  // If a rank has no line of its own, it is the member whose number is left over.
+  // If a rank has no line of its own, it is the member with the remaining number.
   Put("train.log", log);
   ExpectOnly(Told(), RANK_NO_DATA, {6});
   // Local ranks 4 and 5 are not ranks 0 and 1 of the job.
@@ -618,7 +618,7 @@ TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   EXPECT_THAT(Said(), HasSubstr("members 0 and 1 of a process group make different calls"));
 }
 
-TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
+TEST_F(LogsTest, RanksThatMissAMonitoredBarrierAreNamed) {
   Put("train.log",
       "[rank0]: RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 2000 ms\n"
       "[rank1]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
@@ -649,7 +649,7 @@ std::string Gathers(int rank, int inside, const std::string& group, int in, int 
 
 // No line comes from the last member or contains the size of the job. The output is four times the input, so there are
 // four members.
-TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
+TEST_F(LogsTest, SizesOfAnOperationShowTheNumberOfMembers) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 200);
   Put("log", log);
@@ -708,7 +708,7 @@ std::string PySpy(const std::string& function) {
       function, " (model.py:30)\n    forward (model.py:50)\n");
 }
 
-TEST_F(LogsTest, FewStacksInAnotherPlace) {
+TEST_F(LogsTest, AFewStacksInAnotherPlaceAreNamed) {
   for (int rank = 0; rank < 8; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy(rank == 6 ? "norm" : "mlp"));
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
@@ -775,7 +775,7 @@ TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
 }
 
 // faulthandler's lines from several processes in one file, with torchrun's prefix.
-TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
+TEST_F(LogsTest, StacksOfLocalRanksAreSeparated) {
   std::string log;
   for (const char* line : {"Thread 0x00007f1b (most recent call first):", "  File \"/app/comm.py\", line 9 in reduce",
                            "  File \"/app/train.py\", line % in step"}) {
@@ -832,12 +832,12 @@ TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
-TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
+TEST_F(LogsTest, AStackWithoutARankIsReported) {
   Put("stack.txt", PySpy("norm"));
   EXPECT_THAT(Said(), HasSubstr("line 1: a stack without a rank"));
 }
 
-TEST_F(LogsTest, FilesNamedAfterHostsHoldNoRanks) {
+TEST_F(LogsTest, NamesOfHostsContainNoRanks) {
   const std::string failed =
       "Traceback (most recent call last):\n  File \"/app/train.py\", line 20, in step\n    step()\nKeyError: 'x'\n";
   Put("node20.log", "step 7\n");
@@ -855,7 +855,7 @@ TEST_F(LogsTest, StacksNamedAfterHostsAndGpusFollowTheirOrder) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
-TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
+TEST_F(LogsTest, NamesOfProcessesContainNoRanks) {
   for (int pid : {7, 8}) {
     std::string stack = PySpy("norm");
     stack.replace(stack.find('7'), 1, std::to_string(pid));

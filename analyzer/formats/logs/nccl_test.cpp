@@ -126,7 +126,7 @@ TEST_F(LogsTest, TheLargestCommunicatorOfNcclMayNotBeTheJob) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {5});
 }
 
-TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
+TEST_F(LogsTest, IndistinguishableCommunicatorsAreNotCompared) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
   Put("nccl.txt", log);

@@ -13,7 +13,7 @@
 namespace lockstep::logs {
 namespace {
 
-// Only the name of a single process's file contains the rank. The name of a log of many processes may contain any
+// Sets FileFacts::rank. Only the name of a single process's file contains the rank; other names may contain any
 // numbers.
 void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
@@ -177,11 +177,11 @@ bool MostAreWhole(const std::vector<FileFacts>& files) {
   return whole * 2 > all;
 }
 
-// Returns the rank of each file of a stack that is named after its host and GPU: ranks follow their order. Empty unless
-// all hosts have the same GPUs, and each has one file.
+// Returns the ranks of files with stacks that are named after hosts and GPUs: ranks follow this order. Empty unless all
+// hosts have the same GPUs, and each GPU has one file.
 std::map<std::string, int32_t> RanksByGpus(const std::vector<FileFacts>& files) {
   std::map<std::pair<size_t, std::string>, std::map<int32_t, std::string>>
-      paths;  // by the name before the GPU, and GPU
+      paths;  // by the name before the GPU, with its length; then by GPU
   for (const FileFacts& file : files) {
     if (file.stacks.empty()) continue;
     const std::string name = fr::Lower(file.path.substr(file.path.rfind('/') + 1));
@@ -261,8 +261,8 @@ void AddPlaces(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
 }
 
-// Assigns the kernel's messages to ranks: by process if they name one, otherwise by GPU. Only the name of a file with
-// the output of dmesg contains the host.
+// Assigns the kernel's messages to ranks: by process if they name one, otherwise by GPU. If a message names no host
+// (dmesg), the file's name may.
 void AddKernelEvents(std::vector<FileFacts>* files, const Ranks& ranks, KernelEvents* kernel) {
   for (FileFacts& file : *files) {
     for (Said<Notice>& said : file.notices) {
@@ -352,7 +352,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     if (ranks.sized) data.rank.world_size = world;
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
-      // The size of the job is the size of a group whose members are not listed only if all ranks are in the group.
+      // A listed group may have more members if the job is larger than the list.
       const auto counted = claimed.find(group.name);
       const bool smaller = group.desc != kWholeDesc && counted != claimed.end() &&
                            counted->second < static_cast<size_t>(std::max(world, 0));

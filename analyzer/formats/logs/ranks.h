@@ -26,7 +26,7 @@ inline constexpr char kWholeDesc[] = "default_pg";
 constexpr size_t kMostGroupsOfRank = 1024;
 
 // Maximum number of listed members of all communicators. A line may claim any size, so the limit depends on the files'
-// contents. It allows the largest job once, and a few members for each of a rank's communicators.
+// contents. It allows a communicator of 262,144 ranks, and 16 members for each membership.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
 // Returns the first number that is not negative; -1 if all are.
@@ -43,7 +43,7 @@ class Ranks {
   // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
-  // Adds the first and only operation of a group, which the rank does not leave.
+  // Adds a group with a single operation, which the rank does not leave.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
               const std::string& like = "");
@@ -54,12 +54,12 @@ class Ranks {
   bool sized = false;              // `world` is exact
   int32_t said = 0;                // the largest number of ranks in any line
   std::set<int32_t> waited;        // ranks that waited for others until a timeout
-  bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
+  bool waits_by_number = false;    // a wait is known only from "[Rank 3]", which may be a rank inside a group
   bool unplaced_waits = false;     // further ranks also waited, but it is unknown which
-  bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
+  bool waits_for_unnamed = false;  // a rank waited for others that its lines do not name
   // Adds what is known about where a rank runs. `pci` is its GPU's address, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
-  // Returns the ranks of this process or GPU, otherwise those of this host. Pass "" or 0 if unknown.
+  // Returns the ranks of this GPU, otherwise of this process, otherwise of this host. Pass "" or 0 if unknown.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
   // Returns the longest known host name in the last two parts of the path; empty if there is none.
@@ -70,15 +70,15 @@ class Ranks {
   std::vector<Problem> told, problems;
 
  private:
-  // Indexed by host without its domain, process and GPU, each of which may be missing.
+  // By host without its domain, PID, and PCI address of the GPU; each may be "" or 0.
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
-// Differing calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found.
+// Differing calls that PyTorch reports (TORCH_DISTRIBUTED_DEBUG=DETAIL, DDP).
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
-// Ranks that did not reach a monitored barrier.
+// Ranks that did not reach a monitored barrier, or a collective in PyTorch's desync report.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Ranks that did not join while a process group was created.
 void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
@@ -90,13 +90,12 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Completed operations that NCCL's Inspector wrote.
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
-// Adds the stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
-// Adds how processes ended: the first one that failed, and those that failed because of it.
+// Adds the end of the process that failed first. If that is unknown, adds waits, and reports the ends.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports everything that does not concern a rank's progress. Examples are stuck watchdogs, a lost store, and messages
-// of NCCL, the kernel and launchers. Also reports a log without any of these.
+// Reports what does not concern a rank's progress, such as stuck watchdogs, a lost store, and messages of NCCL and the
+// kernel. Also reports logs without any evidence.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // Returns all ranks, ascending. Appends problems. For `aborted_first` and `kernel`, see Records.

@@ -38,7 +38,7 @@ struct RasComm {
   int64_t number = 0;  // number of its first line
 };
 
-// A rank that did not answer, or whose state differs from most others'.
+// A rank that did not answer, or is in a different state than most ranks.
 struct RasOdd {
   std::string id;  // the communicator that numbers the rank
   RasRank rank;
@@ -47,7 +47,7 @@ struct RasOdd {
 };
 
 struct RasReports {
-  std::vector<RasComm> comms;  // communicators whose ranks have launched different numbers of operations
+  std::vector<RasComm> comms;  // communicators with ranks that launched different numbers of operations
   std::vector<RasOdd> odd;
   std::set<std::pair<std::string, int64_t>> dead;  // host and PID of processes that ncclras considers dead
   int32_t largest = 0;                             // size of the largest communicator; 0: the file contains no report
@@ -82,7 +82,7 @@ class RasReader {
   bool incomplete_ = false;  // inside a communicator's list of ranks that did not answer
   bool totals_ = false;      // the next line contains the totals of the job
   int32_t size_ = 0;         // size of the last named communicator
-  std::string id_;           // and its identity
+  std::string id_;           // identity of the last named communicator
 };
 
 // Returns whether a file begins like `ncclras -f json`: all ranks of all communicators with their counts. A file may

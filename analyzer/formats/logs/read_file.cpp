@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostPlaced = 1u << 17,
                  kMostComms = 1u << 17, kMostCalls = 1u << 22;
-constexpr size_t kFewPods = 2;  // if a log has several, it is from several hosts
+constexpr size_t kFewPods = 2;  // two pods already show that a log is from several hosts
 constexpr size_t kMostJsonBytes = 64u << 20, kMostBeginning = 256u << 10;
 
 // Parses "world_size=8", "world size: 8", "WORLD_SIZE': '8'" or "3/4 clients joined"; 0 if there is none.
@@ -93,7 +93,7 @@ class Reader {
     int lines = 0;
   };
 
-  // Returns whether a line has the beginning of each message, but not a text that always follows later in it.
+  // Returns whether a line has the beginning of a known message, but not the text that always follows later.
   static bool IsWrapped(std::string_view text) {
     constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
         {"Watchdog caught collective operation timeout", "before timing out"},
@@ -110,7 +110,7 @@ class Reader {
                        [&](const auto& part) { return Holds(text, part.first) && !Holds(text, part.second); });
   }
 
-  // Returns whether the line continues the previous one.
+  // Appends a line that continues the wrapped line. For any other line, ends the wrapped line and returns false.
   bool Continue(std::string_view whole) {
     constexpr int kMostLines = 4;
     const bool begins = TakePrefixes(whole).prefixed || whole.starts_with('[') || whole.starts_with('#') ||
@@ -381,14 +381,15 @@ class Reader {
   InspectorReader inspector_;
   StallReader stalls_;
   int32_t heading_ = -1;  // rank in the newest heading
-  int others_ = 0;        // consecutive lines below it that belong to no stack
+  int others_ = 0;        // consecutive lines below the heading that belong to no stack
   Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
   std::map<int32_t, int32_t> rank_of_local_;  // the rank in lines with this local rank
   std::map<int32_t, size_t> last_said_;       // maps the rank before a line to the index in FileFacts::watchdog
-  size_t trace_of_ = SIZE_MAX;                // index of the line whose trace of the failed call is being read
+  size_t trace_of_ = SIZE_MAX;                // index in FileFacts::watchdog of the trace's line; SIZE_MAX outside a
+                                              // trace
 };
 
 }  // namespace

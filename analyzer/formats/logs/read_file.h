@@ -53,10 +53,10 @@ struct NcclComm {
   int64_t calls = 0;               // number of collectives
   bool by_count = true;            // the opCount grew with each call
   uint64_t first_op_count = 0, last_op_count = 0;
-  // The call and its number in the process; used as a ring once it is full
+  // Number in the process, and call; a ring buffer once it is full.
   std::vector<std::pair<int64_t, NcclCall>> newest;
   std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number of calls by kind and peer
-  std::vector<NcclTransfer> newest_transfers;                       // used as a ring, too
+  std::vector<NcclTransfer> newest_transfers;                       // a ring buffer once it is full
   int64_t all_transfers = 0;
 };
 
@@ -107,7 +107,7 @@ struct FileFacts {
 
 constexpr size_t kMostCallsKept = 4096;  // maximum for one communicator in one process
 
-// Reads the file at `path`. Fails if it is unreadable or damaged. Returns CANCELLED if `go_on` returns false.
+// Reads the file at `path`. Fails if it is unreadable or damaged. Returns Cancelled if `go_on` returns false.
 absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts);
 
 }  // namespace lockstep::logs

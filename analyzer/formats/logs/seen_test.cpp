@@ -41,14 +41,14 @@ std::string Split(int rank, int color, int inside, const char* what) {
                            " splitCount 1 color ", color, " key ", inside, " - Init ", what));
 }
 
-TEST_F(SeenTest, TheRankThatDoesNotComeToACreation) {
+TEST_F(SeenTest, ARankThatIsMissingFromACreationIsNamed) {
   std::string log = Info(2, "Bootstrap: Using eth0:10.0.0.3<0>");
   for (const int rank : {0, 1, 3}) log += Init(rank, 4, "START");
   Put("log", log);
   ExpectOnly(Told(), INIT_INCOMPLETE, {2});
 }
 
-TEST_F(SeenTest, TheRankThatDoesNotComeToASplit) {
+TEST_F(SeenTest, ARankThatIsMissingFromASplitIsNamed) {
   std::string log;
   for (int rank = 0; rank < 6; ++rank) log += Init(rank, 6, "START") + Init(rank, 6, "COMPLETE");
   for (const int rank : {0, 1, 3, 4, 5}) log += Split(rank, rank / 2, rank % 2, "START");
@@ -119,7 +119,7 @@ TEST_F(SeenTest, FilesOfTheInspectorShowCompletedOperations) {
   EXPECT_EQ(bundle.ranks[1].pid, 41);
 }
 
-TEST_F(SeenTest, StuckWatchdogsAreSaid) {
+TEST_F(SeenTest, StuckWatchdogsAreReported) {
   std::string log;
   for (const int rank : {0, 1, 3})
     absl::StrAppend(
@@ -168,7 +168,7 @@ TEST_F(SeenTest, AGroupWithOneKnownMemberNamesNobody) {
   EXPECT_EQ(Told().verdict(), VERDICT_INCOMPLETE_DATA);
 }
 
-TEST_F(SeenTest, ColorsAndTimesOfToolsAreNoText) {
+TEST_F(SeenTest, ColorsAndTimesOfToolsAreRemoved) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 3}) {
     const std::string own = TimedOut(rank, 7);
@@ -195,8 +195,7 @@ TEST(LogRanks, PlacesAreFoundByProcessGpuOrHost) {
   EXPECT_THAT(ranks.At("", 0, ""), ElementsAre());
 }
 
-// This is not a timing test: a search through all places or texts for each line would not end.
-TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
+TEST_F(SeenTest, TheHeadlineShowsErrorsWithoutProgress) {
   const auto headline = [this](const std::string& log) {
     Put("log", log);
     const Bundle bundle = Load();
@@ -251,7 +250,7 @@ TEST_F(SeenTest, ARankThatDidNotJoinTheStoreIsNamed) {
   };
   Put("log", waits(0, 2) + waits(3, 3) + waits(1, 3) + waits(0, 3));
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
-  // Rank 3 joined, too, or rank 2 did.
+  // Either rank 2 or rank 3 also joined.
   Put("log", waits(0, 3) + waits(1, 3));
   EXPECT_THAT(Said(), HasSubstr("ranks wait in init_process_group: 3 of 4 joined"));
   Put("log", waits(0, 1));
@@ -302,6 +301,7 @@ TEST_F(SeenTest, TensorsThatHorovodWaitsFor) {
                         "different tensors"));
 }
 
+// With a search through all places or texts for each line, this test would not end.
 TEST(LogRanks, ManyPlacesLinesAndTextsTakeLinearTime) {
   constexpr int kMany = 300'000;
   logs::Ranks ranks;

@@ -172,7 +172,7 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
     const bool spied = !current && text.find("): \"") != std::string_view::npos;
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
-    // A second dump of the same process: faulthandler begins each dump with the newest thread, without a separator.
+    // faulthandler prints no separator between two dumps of a process, so both become one list of threads.
     if (process == nullptr || process->stack.native || (first && process->threads.size() >= kMostThreads)) {
       Begin("", 0, writer, number);
       process = Of(writer);
@@ -206,9 +206,8 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
   if (thread.frames.size() < kMostFrames) thread.frames.push_back(*std::move(frame));
 }
 
-// Chooses the main thread by its name. If none has that name, chooses the last thread that runs the program's own
-// module, then the thread with the fault, then the last thread, because faulthandler prints the newest first. Debuggers
-// number the main thread.
+// Chooses the main thread by its name, otherwise the last thread that runs the program's own module, then the thread
+// with the fault, then the last thread, because faulthandler prints the newest first. Debuggers number the main thread.
 PrintedStack StackReader::Whole(Process&& process) {
   Thread* best = nullptr;
   int best_score = -1;

@@ -30,7 +30,7 @@ uint32_t TextIn(uint32_t value, const std::vector<uint32_t>& map) {
   return value != 0 && value - 1 < map.size() ? map[value - 1] : kNoIndex;
 }
 
-// Omits a list whose entries are all 0.
+// Clears a list if all its entries are 0.
 template <typename List>
 void DropZeros(List* list) {
   if (std::all_of(list->begin(), list->end(), [](auto value) { return value == 0; })) list->Clear();

@@ -11,9 +11,10 @@
 
 namespace lockstep {
 
-// Translates Op's string indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays.
+// Translates Op's string indexes (input_shape .. call_site) from the bundle to the file's TextTable, or back. kNoIndex
+// stays.
 struct TextIndexes {
-  std::vector<uint32_t> strings, shapes;  // indexed by the bundle's (or the file's) index
+  std::vector<uint32_t> strings, shapes;  // by index in the bundle (or the file)
 };
 
 // `ops` are some of the rank's operations.

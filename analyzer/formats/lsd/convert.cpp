@@ -159,7 +159,7 @@ void Encode(const NetworkOp& from, NetworkOperation* out) {
   out->set_communicator(from.membership == kNoIndex ? -1 : static_cast<int32_t>(from.membership));
 }
 
-// The caller checks whether the communicator exists, because its entry may come later.
+// Does not check whether the communicator exists, because its entry may come later.
 void Decode(const NetworkOperation& from, NetworkOp* out) {
   LOCKSTEP_DECODE(LOCKSTEP_NETWORK)
   out->membership = from.communicator() < 0 ? kNoIndex : static_cast<uint32_t>(from.communicator());
@@ -211,7 +211,7 @@ void Encode(const CommSnapshot& from, RankCommunicator* out) {
   for (int32_t member : from.excluded) out->add_excluded(member);
 }
 
-// Also used on a whole RankCommunicator, to check whether it already contains everything from the ring.
+// `from` is RankCommunicator.recorded, or a whole RankCommunicator that contains everything from the ring.
 void Decode(const RankCommunicator& from, CommSnapshot* out) {
   LOCKSTEP_DECODE(LOCKSTEP_RECORDED)
   out->index = from.has_ring_index() ? from.ring_index() : from.index();
@@ -282,7 +282,7 @@ Rank DecodeRank(const RankHeader& from) {
   out->captured_ns = from.captured_mono_ns();
   out->stopped_ns = std::max<int64_t>(from.stopped_mono_ns(), 0);
   out->time_uncertainty_ns = std::max<int64_t>(from.time_uncertainty_ns(), 0);
-  // The engine has special rules for Flight Recorder data, in any container.
+  // The engine treats Flight Recorder data differently, also in a .lsd file.
   const bool framework = Bounded(from.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder;
   out->source = framework ? Source::kFlightRecorder : Source::kDump;
   Decode(from.process(), &out->process);

@@ -1,4 +1,5 @@
-// Lossless conversion between the bundle's values and the dump's messages.
+// Converts between the bundle's values and the dump's messages. Cuts long texts and lists. Omits data that only Flight
+// Recorder has, such as Membership::p2p_issued and Rank::timeout_ns.
 #pragma once
 
 #include "analyzer/formats/merge.h"
@@ -6,7 +7,7 @@
 
 namespace lockstep {
 
-// Encodes everything about a rank except its communicators and operations, which it only counts.
+// Does not encode the rank's communicators and operations, only their numbers.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

@@ -43,7 +43,7 @@ uint32_t ByTables(std::string_view bytes) {
 }
 
 #if defined(__x86_64__)
-// Every byte of a large job's dumps is checked, and the CPU's own instruction is ten times as fast as a table.
+// Ten times as fast as tables; every byte of a large job's dumps is checked.
 __attribute__((target("sse4.2"))) uint32_t ByInstruction(std::string_view bytes) {
   uint64_t crc = ~0u;
   size_t i = 0;

@@ -9,7 +9,7 @@ namespace lockstep {
 constexpr std::string_view kLsdMagic = "LSDUMP1\n";
 constexpr uint32_t kLsdFormatVersion = 1;
 
-// Limits for readers. A file that exceeds one is damaged or hostile; the writer stays below all of them.
+// Limits for readers, unless noted otherwise. A file that exceeds a limit is damaged or hostile.
 constexpr uint64_t kLsdMaxMessageBytes = 4u << 20;
 constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // limit for an uncompressed OpColumns message
 constexpr uint32_t kLsdMaxChunkOps = 16384;
@@ -28,7 +28,7 @@ constexpr uint64_t kLsdCrcBytes = 5;         // tag and value, last in every mes
 
 // CRC-32C (Castagnoli).
 uint32_t Crc32c(std::string_view bytes);
-// Like Crc32c, but without the CPU's instruction, for machines that do not have it (and for tests).
+// Like Crc32c, for machines without the CPU's instruction.
 uint32_t Crc32cPortable(std::string_view bytes);
 
 }  // namespace lockstep

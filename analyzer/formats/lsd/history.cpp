@@ -13,7 +13,7 @@ namespace {
 
 using ring::CallKind;
 
-// If two numbers in one lane are more blocks apart than this, earlier numbers are dropped.
+// If two blocks of a lane are further apart than this, the hashes of all earlier blocks are dropped.
 constexpr int64_t kMaxGapBlocks = 1024;
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
@@ -30,7 +30,7 @@ uint64_t Signature(const Op& op) {
   return Combine(hash, CallFactsOf(op.kind).has_root ? static_cast<uint64_t>(op.root_or_peer) : 0);
 }
 
-// 0 means "unknown".
+// A hash of 0 means "unknown".
 uint64_t Known(uint64_t hash) { return hash == 0 ? 1 : hash; }
 
 using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
@@ -43,9 +43,9 @@ struct Growing {
   // end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
-  int64_t run = 0;  // number of consecutive calls in the current block, from its start
+  int64_t run = 0;  // number of consecutive calls from the start of the current block; -1 after a gap
   uint64_t hash = 0;
-  // The program's position at the last block's first call.
+  // The thread's Track at the last block's first call.
   int64_t mark_seq = -1;
   uint64_t mark_hash = 0;
   size_t mark_calls = 0;

@@ -1,6 +1,5 @@
-// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of a
-// communicator, or ranks with the same role, made different calls. So a reader of a large job need not decompress the
-// operations.
+// Hashes of one rank's calls, computed when a dump is written. They show where members of a communicator, or ranks with
+// the same role, made different calls. A reader of a large job therefore does not decompress most operations.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +14,19 @@ namespace lockstep {
 
 enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
-// The operations that share one numbering.
+// A lane: one rank's operations with one numbering, and where their hashes are in History.
 struct LaneHistory {
   uint32_t membership = kNoIndex;  // like Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
-  // The part of History::calls and ::program from `begin` on: `blocks` entries, of which entry i is for block
-  // first_block + i. 0 if unknown.
+  // Entry begin + i of History::calls and History::program is for block first_block + i; i < blocks. A hash of 0 is
+  // unknown.
   int64_t first_block = 0;
   uint32_t begin = 0, blocks = 0;
-  // The part of History::singles: single calls before the first whole block, and the newest ones.
+  // Hashes of single calls in History::singles: the calls before the first whole block, from old_seq on, and the newest
+  // calls, from new_seq on.
   int64_t old_seq = 0, new_seq = 0;
   uint32_t old_begin = 0, old_count = 0, new_begin = 0, new_count = 0;
 };
@@ -37,23 +37,23 @@ struct History {
   std::vector<uint32_t> singles;
 };
 
-// Sets the numbering of an operation. Returns false if it has none (no communicator, no number, failed, or only in the
-// recent table).
+// Sets membership, direction and peer of an operation's lane. Returns false if the operation has no lane: no
+// communicator, no number, failed, or only in the recent table.
 bool LaneOf(const Op& op, LaneHistory* lane);
 
-// Equal for communicators created at the same place in the program on other ranks. Files contain this hash, so it must
-// never change.
+// Returns equal hashes for communicators that other ranks created at the same place in the program; ignores digits in
+// `name`. Hashes in files depend on this hash, so it must never change.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
-// `classes` contains the CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight
-// Recorder remain unknown.
+// classes[i] is the CommClassHash of the communicator of rank.memberships[i]. Hashes of ranks from Flight Recorder
+// remain unknown.
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);
 // Skips inconsistent lists, and lanes beyond kLsdMaxLanes.
 History DecodeHistory(const RankHistory& message);
 
-// Fills described, newest_ns, keep and lanes.
+// Fills the chunk's described, newest_ns, keep and lanes.
 void Describe(absl::Span<const Op> ops, OpChunk* chunk);
 
 }  // namespace lockstep

@@ -38,7 +38,7 @@ struct LsdMessage {
   std::string text;        // otherwise: the problem
 };
 
-// kStop: the reader cannot find any later message.
+// Reads the next message. After kStop (end of file, read error or invalid length), no later message can be found.
 LsdMessage NextLsdMessage(LsdInput* input);
 
 }  // namespace lockstep

@@ -51,7 +51,7 @@ std::string TextAt(const std::vector<std::string>& texts, uint32_t index) {
   return index < texts.size() ? "\"" + texts[index] + "\"" : "none";
 }
 
-// Returns every field of a rank as text: the data that must survive writing and reading.
+// Returns the fields of a rank that must survive writing and reading, as text.
 std::string Describe(const Bundle& bundle, const Rank& rank) {
   std::ostringstream out;
   out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
@@ -357,7 +357,6 @@ std::vector<size_t> AllRanks(const Bundle& bundle) {
   return all;
 }
 
-// Returns an encoded dump message.
 std::string Framed(const DumpRecord& record) {
   std::string bytes = record.SerializeAsString();
   const uint32_t crc = Crc32c(bytes);
@@ -371,7 +370,6 @@ std::string Framed(const DumpRecord& record) {
   return out + bytes;
 }
 
-// Returns the offsets of all messages of a file.
 std::vector<size_t> MessageOffsets(const std::string& file) {
   std::vector<size_t> offsets;
   for (size_t at = kLsdMagic.size(); at < file.size();) {
@@ -578,7 +576,7 @@ TEST_F(LsdTest, UnknownMessagesOfANewerFormatAreSkipped) {
   EXPECT_EQ(after.ranks.size(), before.ranks.size());
 }
 
-// A rank with this many equal calls.
+// Returns a bundle of one rank with this many equal calls.
 Bundle OneRank(size_t calls) {
   Bundle bundle = RandomBundle(7).Make();
   bundle.ranks.resize(1);

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxProblemsPerFile = 20;
-// After this many consecutive damaged messages, the framing is lost and the rest is meaningless.
+// After this many consecutive damaged messages, the lengths of messages are wrong too, so the rest is skipped.
 constexpr int kMaxDamagedRun = 8;
 
 constexpr uint8_t kOpsTag = 4 << 3 | 2;  // DumpRecord.ops
@@ -183,7 +183,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   }
   histories_.clear();
   for (ReadRank& read : ranks_) {
-    // A history is only valid together with its operations, and vice versa.
+    // If the history or one chunk's description is missing, DescribeAll() creates all of them.
     for (const Chunk& chunk : read.chunks) read.described &= chunk.described;
     if (read.history.lanes.empty() && read.recorded > 0) read.described = false;
   }
@@ -457,7 +457,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   struct Piece {
     size_t begin = 0, end = 0;  // range in rows
     bool unpacked = false;
-    bool needed_only = false;  // keep only the needed parts
+    bool needed_only = false;  // only operations in `needs` are kept
   };
   std::vector<Piece> pieces(chunks.size());
   Rank& rows = parts->rows;

@@ -1,5 +1,5 @@
 // Reads a .lsd dump (docs/dump-file.md) as an untrusted file, in two steps. Scan() checks every byte, decodes
-// everything except the operations, and records their positions. Load() decompresses the requested ones.
+// everything except the operations, and notes where they are. Load() decompresses the requested operations.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@
 namespace lockstep {
 
 // Adds the ranks of the dump in `fd` (not owned, read from its start with pread) to *builder. Messages name `path`.
-// Skips damage if the framing survives, otherwise stops there. Lost parts become problems with offsets, and their ranks
-// are marked as damaged. *header (may be null) gets the file's header. Fails and adds nothing if the file is not a
-// dump, has an unreadable version, or has no header or readable part.
+// Skips damaged messages; stops where no further message can be found. Lost parts become problems with offsets, and
+// their ranks are marked as damaged. *header (may be null) gets the file's header. Fails and adds nothing if the file
+// is not a dump, needs a newer reader, or is damaged and contains no readable rank.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
-// A range of operations with one numbering, which must be loaded if the file contains them, no matter how old they are.
+// A range of one lane's operations to load, no matter how old they are.
 struct LsdNeed {
   uint32_t membership = kNoIndex;  // index into Rank::memberships
   Direction direction = Direction::kCollective;
@@ -69,7 +69,8 @@ class LsdFile {
     bool described = true;      // all chunks have descriptions, and `history` covers them
 
     // Used only by the reader.
-    absl::flat_hash_map<uint32_t, uint32_t> position;  // maps RankCommunicator.index to the position, if they differ
+    absl::flat_hash_map<uint32_t, uint32_t> position;  // maps RankCommunicator.index to the index in memberships, if
+                                                       // they differ; otherwise empty
     uint64_t promised_ops = 0;
     uint32_t promised_comms = 0;
     uint64_t left = 0;
@@ -77,7 +78,7 @@ class LsdFile {
     bool damaged = false;
   };
 
-  // Once *cancel (may be null) is true, Scan() fails with CANCELLED, and the results of the other steps are useless.
+  // Once *cancel (may be null) is true, Scan() fails with Cancelled, and the results of the other steps are incomplete.
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
@@ -103,8 +104,8 @@ class LsdFile {
   void TakeRank(const RankHeader& header, uint64_t offset);
   void TakeMembership(const RankCommunicator& message, uint64_t offset);
   void TakeChunk(int32_t rank, Chunk chunk);
-  // Appends a chunk's operations to *rows after checking their references. Returns false, and reports it, if nothing
-  // was usable.
+  // Appends a chunk's operations to *rows after checking their references. Returns false if cancelled, or if the chunk
+  // is unusable, which becomes a problem.
   bool Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows);
   absl::Status UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) const;
   void CheckRows(const ReadRank& read, size_t first, Rank* rows) const;

@@ -12,13 +12,13 @@
 namespace lockstep {
 namespace {
 
-// Limits for a communicator that differs: how many others of its class are loaded completely with it, and how many
-// members each may have.
+// If members of a communicator differ in calls, the same calls are also loaded from at most kSiblings communicators of
+// its class, for at most kSiblingMembers members each.
 constexpr size_t kSiblings = 8, kSiblingMembers = 64;
 // If members of a communicator differ and it has at most this many members, all of them are loaded completely. Their
 // programs show which rank skipped or added a call.
 constexpr size_t kFullMembers = 16;
-// Maximum number of ranks in a role whose programs differ from most others', and of ranks to compare them with.
+// Maximum number of ranks that ran another program than most ranks in their role, and of ranks to compare each with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
 
 struct Slot {
@@ -32,7 +32,8 @@ struct Place {
   int32_t member = -1;
 };
 
-// A sequence of equal pieces (blocks, or single calls) by piece number; 0 if unknown.
+// Hashes of consecutive pieces of a lane, which are blocks or single calls; `first` is a piece number. A hash of 0 is
+// unknown.
 template <typename Hash>
 struct Strip {
   const Hash* hashes = nullptr;
@@ -40,14 +41,14 @@ struct Strip {
   uint32_t count = 0;
 };
 
-// One lane and the rank that owns it.
+// The hashes of one lane, and the rank that owns the lane.
 struct Line {
   Strip<uint64_t> blocks;
   Strip<uint32_t> old, newest;
   uint32_t who = 0;  // slot, or index of a Place
 };
 
-// One piece: numbers [first, last] of the lane.
+// One hashed piece: calls [first, last] of a lane.
 struct Entry {
   int64_t first, last;
   uint64_t hash;
@@ -77,7 +78,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// Returns the first numbers [first, last] in which two lines differ; {-1, -1} if no piece that both know differs.
+// Returns the first numbers [first, last] in which two lines differ; {-1, -1} if all pieces that both know are equal.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
@@ -92,7 +93,7 @@ std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
 
 bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
 
-// Returns every known piece of all lines. Equal pieces at one place are adjacent.
+// Returns every known piece of all lines, sorted by calls, then by hash.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   std::vector<Entry> entries;
   for (const Line& line : lines) {
@@ -247,7 +248,7 @@ class Chooser {
   }
 
   void CompareMembers() {
-    std::vector<std::pair<uint32_t, std::pair<int64_t, int64_t>>> differing;  // communicator, first numbers
+    std::vector<std::pair<uint32_t, std::pair<int64_t, int64_t>>> differing;  // communicator, first numbers that differ
     std::vector<Line> lines;
     for (uint32_t c = 0; c < places_.size(); ++c) {
       lines.clear();
@@ -293,7 +294,7 @@ class Chooser {
     }
   }
 
-  // Returns whether any two consecutive lines differ. Ignores the first line, which may be empty.
+  // Returns whether any two consecutive lines differ. Skips the first line, which the caller compares with all others.
   static bool NeighboursDiffer(const std::vector<Line>& lines) {
     for (size_t i = 2; i < lines.size(); ++i) {
       if (Differ(lines[i - 1], lines[i])) return true;
@@ -301,7 +302,7 @@ class Chooser {
     return false;
   }
 
-  // Compares a send with its receive.
+  // Compares sends with their receives.
   void ComparePairs() {
     for (uint32_t s = 0; s < slots_.size(); ++s) {
       const History& history = slots_[s].read->history;
@@ -334,8 +335,7 @@ class Chooser {
       for (uint32_t i = 0; i < memberships.size(); ++i) role.push_back(classes_[comm_of_[slots_[s].first_comm + i]]);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction == Direction::kCollective) continue;
-        // If a communicator carries sends and receives, the member's position is a pipeline stage with its own order
-        // of calls.
+        // The member rank is part of the role, because pipeline stages have different orders of calls.
         const int32_t place = memberships[lane.membership].member_rank;
         role.push_back(
             CombineHashes(CombineHashes(CombineHashes(role[lane.membership], static_cast<uint64_t>(lane.direction)),

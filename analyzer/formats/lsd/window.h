@@ -1,7 +1,7 @@
 // Chooses which operations of a large job's dumps to load. Every rank's progress, memberships and hashes are always
 // loaded. If there are too many operations, only these are loaded: each rank's newest, all that may still be in flight,
-// and some older ones. The older ones are where the hashes show different calls of a communicator's members, or of
-// ranks with the same role.
+// and older ones where hashes differ. Hashes are compared among a communicator's members, between a send and its
+// receive, and among ranks with the same role.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,6 @@ struct LoadChoice {
   std::string note;
 };
 
-// Returns the number of operations in all files. If it exceeds limits.all, use the functions below.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
 // If the operations exceed limits.all, the ranks must be described (LsdFile::DescribeAll). The choice does not depend

@@ -141,7 +141,8 @@ class LsdWriter {
       if (!used[i]) continue;
       DumpRecord record;
       *record.mutable_communicator_info() = EncodeComm(bundle_.comms[i]);
-      // The members may be in any order. Those that do not fit are contained in the members' own files.
+      // Members in no regular order take much space. Members that do not fit are omitted, because their own files
+      // contain them.
       CommunicatorInfo* info = record.mutable_communicator_info();
       while (record.ByteSizeLong() + 64 > kLsdMaxMessageBytes)
         info->mutable_members()->DeleteSubrange(info->members_size() / 2,

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// Writes the ranks `rank_indexes` (indexes into bundle.ranks) with all their data to a temporary file next to `path`,
-// syncs it and renames it. Refuses ranks whose history was not loaded completely. On error, removes the temporary file
+// Writes the ranks `rank_indexes` (indexes into bundle.ranks) to a temporary file next to `path`, syncs it and renames
+// it. Returns FailedPrecondition for ranks with operations that were not loaded. On error, removes the temporary file
 // and leaves `path` unchanged.
 absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_indexes, const DumpHeader& header,
                       const std::string& path);

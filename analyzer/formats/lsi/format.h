@@ -9,7 +9,7 @@ namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
 constexpr uint32_t kIndexVersion = 5;
-// Version of the analysis. An index with another version is out of date.
+// Revision of the analysis, which is part of FingerprintSources. An index of another revision is out of date.
 constexpr uint32_t kIndexRevision = 2;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
@@ -21,9 +21,9 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
-constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // with more open operations, the file has no table of them
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // with more operations in flight, the file has no table of them
 constexpr uint32_t kIndexMaxColumns = 4096;             // in one communicator's cells: its newest collectives
-constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the region is sparse
+constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the section is sparse
 
 enum class IndexSection : uint32_t {
   kRanks,
@@ -102,9 +102,9 @@ struct IndexMembership {
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: a copy of its columns, so that a reader does not need to read all columns.
+// A copy of the columns of an operation in flight, so that a reader need not search all operations.
 struct IndexOpen {
-  uint64_t op = 0;  // index among all operations; in the last entry, their number
+  uint64_t op = 0;  // index among all operations; in the end marker, the number of operations
   uint32_t seq = 0, enter = 0;
   uint16_t membership = 0;
   uint8_t kind = 0, state = 0;
@@ -121,8 +121,8 @@ constexpr uint8_t kIndexNoStream = UINT8_MAX;  // kStream: otherwise the index i
 constexpr uint32_t kIndexNoPeer = 0;
 constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: otherwise microseconds in the call, at most 65,534
 
-// The state of one member's cell of one collective. The first three are never stored, because the member's counters
-// distinguish empty cells (see IndexReader::CellAt).
+// The state of one collective on one member. The file contains kEmpty instead of kNoData, kOverwritten and
+// kNotEnqueued: IndexReader::CellAt derives these from the member's counters.
 enum class IndexCell : uint8_t {
   kEmpty = 0,
   kNoData = 1,       // nothing is known about this member
@@ -131,7 +131,7 @@ enum class IndexCell : uint8_t {
   kUnknown = 4,      // from here on: 4 + OpState
 };
 
-// Larger than any real count, and sums of such numbers cannot overflow.
+// Larger than any real sequence number; sums of a few such numbers cannot overflow.
 constexpr int64_t kHighestSeq = int64_t{1} << 60;
 
 }  // namespace lockstep

@@ -237,7 +237,6 @@ TEST_F(IndexTest, DamageIsReportedOrHarmless) {
   }
 }
 
-// Other programs may write to the file's disk.
 TEST_F(IndexTest, AFileTruncatedWhileOpenReadsAsZeros) {
   ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
   const auto size = fs::file_size(Path("index.lsi"));

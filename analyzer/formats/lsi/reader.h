@@ -1,5 +1,5 @@
 // Reads index.lsi as an untrusted file. Tables are copied, and every reference between them is checked at opening.
-// Columns are mapped, and every value is checked when it is used. The file may be truncated or changed meanwhile.
+// Columns are mapped; op() checks each value that it reads. The file may be truncated or changed meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,16 @@ struct IndexOp {
   int32_t peer = -1;                // member rank of the root or peer; -1 if there is none
 };
 
-// One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value:
-// only IndexReader::op checks them.
+// One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value; only
+// IndexReader::op checks values.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
   absl::Span<const uint16_t> membership, host;
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
-// Returns whether an operation is in flight. `m` is the rank's counters on the operation's communicator, or null.
+// Returns whether an operation is in flight by its state or, if the state is unknown, by `m`: the rank's counters on
+// the operation's communicator, or null.
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
 // Immutable after opening, and thread-safe.
@@ -67,9 +68,8 @@ class IndexReader {
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // the columns of ranks()[rank]
-  // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise reading a record
-  // would wait for the disk once for each column that is not in memory. Takes a few microseconds if they are in
-  // memory. Thread-safe.
+  // Asks the kernel to load the columns of ranks()[rank], without waiting. Otherwise, reading an operation may wait for
+  // the disk once per column.
   void WillNeed(size_t rank) const;
   // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: a membership index
   // may be out of range.
@@ -79,12 +79,12 @@ class IndexReader {
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` among all operations; it must belong to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // Returns a rank's operations in flight, ascending: those issued and neither completed nor failed, and those known
-  // only from the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
+  // Returns a rank's operations in flight, ascending: see InFlight. Uses the table of operations in flight, or the
+  // rank's columns if there is no table. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
-  // One member's stored cells; the last is the communicator's newest collective. Raw IndexCell values, 0 if the row's
-  // counters decide. Empty for a member that the communicator does not have.
+  // One member's stored cells; the last is the communicator's newest collective. Raw IndexCell values; 0 if the
+  // member's counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
   // Returns the state of a cell (member, sequence number). `membership` is the member's own counters, or null if it has
   // no data.

@@ -42,15 +42,14 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
 }
 
 // The sum does not depend on the order in which a folder lists its files. Names are relative to the given folder,
-// because it may be moved.
+// because the folder may be moved.
 uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
   uint64_t sum = 0;
   for (const std::string& name : NamesIn(path, SIZE_MAX)) {
     struct stat st = {};
     const std::string child = absl::StrCat(path, "/", name);
     if (Derived(name) || lstat(child.c_str(), &st) != 0) continue;
-    // Like the loader, follows only links to rings in memory, because a link to a folder may lead to the whole file
-    // system.
+    // Does not follow links to folders, because a link may lead to the whole file system.
     if (S_ISLNK(st.st_mode) && (stat(child.c_str(), &st) != 0 || S_ISDIR(st.st_mode))) continue;
     if (!S_ISDIR(st.st_mode))
       sum += OneFile(absl::StrCat(inside, name), st);
@@ -77,7 +76,7 @@ uint16_t HostTime(const Op& op) {
   return static_cast<uint16_t>(std::clamp<int64_t>(in / kUs, 0, kIndexNotReturned - 1));
 }
 
-// 0 if unknown, otherwise 1 + log2 of the payload.
+// 0 if unknown, otherwise 1 + log2 of the payload in bytes, rounded down.
 uint8_t SizeCode(const Op& op) {
   constexpr uint8_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};  // ncclDataType_t, nccl.h
   if (op.count <= 0 || op.datatype >= std::size(kBytes)) return 0;
@@ -91,7 +90,7 @@ uint32_t ElementBytes() {
   return static_cast<uint32_t>(sizeof(T));
 }
 
-constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // kKind .. kCells
+constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // element sizes, kKind .. kCells
 constexpr int kFirstColumn = static_cast<int>(IndexSection::kKind);
 
 }  // namespace

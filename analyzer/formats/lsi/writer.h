@@ -13,8 +13,8 @@
 namespace lockstep {
 
 // Returns a number that changes if a file in `paths` (files or folders, up to eight levels deep) is added, removed,
-// resized or rewritten. Ignores files that Lockstep derives from others (index.lsi, verdict.*, report.html,
-// explore.html, notes).
+// resized or rewritten. In folders, ignores files that Lockstep derives from others (index.lsi, verdict.*, report.html,
+// explore.html, notes), hidden files, README files and .log files.
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks are added one at a time, so the index may contain more operations than fit into memory. Not thread-safe.

@@ -19,8 +19,8 @@
 namespace lockstep {
 namespace {
 
-// Returns what this host knows about the process that wrote a ring. Empty unless the ring was recorded here, since the
-// last boot and in this PID namespace.
+// Returns what this host knows about the process that wrote a ring. Empty unless the ring was recorded on this host and
+// in this PID namespace.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
   if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return process;

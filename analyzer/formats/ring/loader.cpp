@@ -32,7 +32,7 @@ std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   return CleanUtf8(absl::StrCat("unknown/", process.host, ".", process.pid, ".", comm.index), 256);
 }
 
-// Maps table indexes to vector indexes, so that references can be checked against the vector's size.
+// Sorts the entries by table index, and replaces the indexes by positions. Returns the position of each table index.
 template <typename T>
 absl::flat_hash_map<uint32_t, uint32_t> SortByIndex(std::vector<T>* entries) {
   std::stable_sort(entries->begin(), entries->end(), [](const T& a, const T& b) { return a.index < b.index; });
@@ -93,7 +93,7 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.datatype = from.datatype;
   op.reduction = from.reduction;
   op.root_or_peer = from.root_or_peer;
-  // One-sided operations count signals, which are stored with the peers.
+  // One-sided operations have no number; their signals are counted in the peers.
   op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);
   op.count = Total(from.count);
   op.thread = thread;
@@ -107,7 +107,7 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
-  // A captured operation does not run itself: launches of its graph have the numbers.
+  // A captured operation does not run itself; operations of its graph's launches have the numbers.
   if (from.stage == ring::OpStage::kCaptured && from.seq == 0) op.seq = kUnknown;
   op.started_ns = from.started_ns;
   op.completed_ns = from.completed_ns;
@@ -159,8 +159,8 @@ struct Draft {
   int32_t rank = -1;
 };
 
-// Numbers drafts without a number from the launcher, and those of processes that drive several devices, by their
-// position in the world, the largest communicator.
+// Numbers drafts without a number from the launcher, and drafts of processes that drive several devices. The number is
+// the member rank in the world (the largest communicator), or the next free number.
 void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* drafts, BundleBuilder* builder) {
   bool all_numbered = true, any_split = false;
   for (Draft& draft : *drafts) {
@@ -196,7 +196,8 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (const auto& [id, members] : worlds) {
     const std::tuple<int32_t, size_t> weight{sizes[id], members.size()};
     if (weight <= best) continue;
-    // The world is unusable if it contradicts the launcher's numbers for processes that drive a single device.
+    // A communicator is not the world if it contradicts the launcher's numbers. If any process drives several devices,
+    // there is no such check.
     bool consistent = true;
     for (const auto& [member, who] : members) {
       for (const Draft* draft : who) consistent &= any_split || draft->rank < 0 || draft->rank == member;
@@ -328,8 +329,7 @@ class RankMaker {
     }
   }
 
-  // Returns whether an operation or a thread's call belongs to this rank; sets `membership` if it is on a
-  // communicator.
+  // Returns whether an operation belongs to this rank. Sets *membership; kNoIndex without a communicator.
   bool Mine(uint32_t comm, uint32_t stream, uint32_t* membership) const {
     *membership = Find(comm_at_, comm);
     if (*membership != kNoIndex || !draft_.split) return true;
@@ -377,7 +377,7 @@ class RankMaker {
     for (const ring::OpSnapshot& op : input_.snapshot.ops) add(op, false);
   }
 
-  // Operations of one launch are adjacent.
+  // Sets the launch of a replayed operation. Operations of one launch are adjacent.
   void SetReplay(const ring::OpSnapshot& from, Op* op) {
     std::vector<Replay>& replays = loose_.rank.replays;
     const auto graph = graph_at_.find(from.graph);
@@ -389,12 +389,12 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Reports the accuracy of times. The worst time is that of a first operation; most others are more accurate. At least
-  // nineteen in twenty are late by at most the reported value.
+  // Sets the source and uncertainty of times. At least 95 % of the times are late by at most the reported value; the
+  // times of first operations are less accurate.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
-    // A digest contains only the last operations of each communicator.
+    // A digest contains only the recent operations of each communicator.
     for (const ring::OpSnapshot& op : input_.snapshot.ops.empty() ? input_.snapshot.recent : input_.snapshot.ops) {
       if (op.completed_ns != 0) late.push_back(op.time_uncertainty_ns);
     }
@@ -432,7 +432,7 @@ class RankMaker {
     }
   }
 
-  // If the process drives several devices, uses the stack of the thread that drives this one.
+  // If the process drives several devices, uses the stack of the thread that drives this device.
   void TakeOwnStack() {
     Process& process = loose_.rank.process;
     if (process.evidence == nullptr) return;
@@ -449,13 +449,12 @@ class RankMaker {
     }
   }
 
-  // Returns whether a thread that drives several devices waits for a different one. If so, it does not wait for the
-  // work of this one.
+  // Returns whether a thread that drives several devices waits for another device, not for this rank's device.
   bool WaitsForAnotherDevice(const ring::ThreadSnapshot& thread) const {
     if (thread.wait == ring::CallKind::kNone) return false;
     const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
     if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
-    // The record does not show for which device the thread waits. Assumes one that has work.
+    // The record does not show for which device the thread waits. Assumes a device with unfinished work.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
       if (stream.marked && stream.completed < stream.issued)

@@ -19,7 +19,7 @@ struct RingInput {
 // Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). If there are
 // several generations of a job (restart counts), keeps only the newest; problems name the others.
 Bundle BundleFromRings(std::vector<RingInput> rings);
-// Adds only the ranks. BundleBuilder::Finish merges them with those from other sources.
+// Adds the ranks and their problems to *builder. BundleBuilder::Finish merges them with ranks from other sources.
 void AddRings(std::vector<RingInput> rings, BundleBuilder* builder);
 
 }  // namespace lockstep

@@ -134,7 +134,8 @@ TEST(RingLoader, EarlierWorkOnTheStreamCountsEvenWithoutItsRecord) {
   input.snapshot.streams = {Stream(500, 0, 499)};
   input.snapshot.ops = {Call(0, 100, OpStage::kLaunched, 500)};
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, 99);
-  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of operation 99, so its state is unknown
+  input.snapshot.streams = {Stream(500, 0, 400)};  // earlier work on the stream is unfinished, so the state of call 99
+                                                   // is unknown
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, kUnknown);
 }
 
@@ -278,8 +279,8 @@ TEST(RingLoader, AProcessWithSeveralDevicesBecomesSeveralRanks) {
   }
 }
 
-// The thread drives both devices and waits for device 0, whose operation needs device 1's. The rank of device 1 does
-// not wait.
+// One thread drives both devices and waits for device 0. The operation on device 0 needs device 1, so the rank of
+// device 1 must not count as waiting.
 TEST(RingLoader, AWaitForOneDeviceIsNotAWaitOfTheOtherRanks) {
   for (const bool known : {true, false}) {
     RingInput ring = Ring(0, 1);
@@ -435,7 +436,7 @@ TEST(RingLoader, TheOrderOfFilesDoesNotMatter) {
 }
 
 // exec keeps PID and start time, so the old and new program's rings belong to one process.
-TEST(RingLoader, RecordsFromBeforeAnExecAreNotInFlight) {
+TEST(RingLoader, TheRingFromBeforeAnExecIsOmitted) {
   for (const bool old_first : {true, false}) {
     RingInput old = Ring(0, 1, 4711), fresh = Ring(0, 1, 4711);
     old.path = "/rings/old.ring";

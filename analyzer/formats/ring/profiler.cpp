@@ -8,12 +8,11 @@ namespace {
 
 constexpr uint32_t kFirstWithKernels = 3;
 
-// All kernels of one operation. An all-to-all has one for each peer and direction; a captured operation has one for
-// each replay.
+// All kernels of one operation. An all-to-all has one kernel for each peer and direction.
 struct Run {
   bool launched_only = true;  // no kernel has started
   bool unfinished = false;
-  // A later operation on the communicator has started, so this one's missing reports prove nothing.
+  // A later operation on the communicator has started, so missing reports of this operation prove nothing.
   bool overtaken = false;
   int64_t started_ns = 0, completed_ns = 0;
 };
@@ -34,7 +33,7 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
-  // Without kernel events, this mode shows nothing about the GPU.
+  // Without reports about kernels, this mode shows nothing about the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {
     rank->gpu_marks = ring::GpuMarks::kOff;
   }
@@ -84,7 +83,7 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
   if (runs.empty()) return;
   rank->time_source = TimeSource::kProfiler;
   rank->start_recorded = true;
-  // If the GPU's clock is not available, times are those at which the CPU received the report.
+  // Without the GPU's clock, a time is when the CPU received the report.
   constexpr int64_t kHeardLate = 1'000'000;
   rank->time_uncertainty_ns = std::max<int64_t>(gpu_times ? uncertainty : kHeardLate, 1);
   for (Op& op : rank->ops) {
@@ -94,8 +93,8 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
     const Run& run = it->second;
     op.started_ns = run.started_ns;
     if (!run.unfinished) op.completed_ns = run.completed_ns;
-    // Failed, captured and queued operations keep the state that the call gave them; markers show as much as kernels
-    // do.
+    // Failed, captured and queued operations keep their state from the call. States from markers are as exact as states
+    // from kernels.
     if (op.state != OpState::kUnknown && op.state != OpState::kIncomplete) continue;
     if (!run.unfinished) {
       op.state = OpState::kCompleted;

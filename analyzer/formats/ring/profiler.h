@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-// Sets states and times of operations from their kernels, and the rank's running network operations. `membership_of`:
-// indexes into `rank->memberships`, by index in the ring's communicator table.
+// Sets states and times of operations from their kernels, the rank's running network operations, and what the reports
+// show about the accuracy of times. membership_of[i] is the index in rank->memberships of entry i of the ring's
+// communicator table.
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank);
 

@@ -74,7 +74,7 @@ TEST(RingLoaderProfiler, KernelsGiveStatesTimesAndProgress) {
   EXPECT_EQ(rank.ops[1].state, OpState::kStarted);
   EXPECT_EQ(rank.ops[1].completed_ns, 0);
   EXPECT_EQ(rank.ops[2].state, OpState::kEnqueued);
-  EXPECT_EQ(rank.ops[3].state, OpState::kUnknown);  // not reported
+  EXPECT_EQ(rank.ops[3].state, OpState::kUnknown);
   EXPECT_EQ(rank.memberships[0].completed, 1);
   EXPECT_EQ(rank.memberships[0].started, 2);
 }

@@ -55,10 +55,10 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  // No marker on the stream shows the operation, so its work may not even be queued.
+  // The driver did not accept the operation's completion marker, so the operation may not even be on the stream.
   if (stream->given < ticket) return OpState::kUnknown;
   if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
-  // The start is known for timed operations, which are a fixed share of all operations.
+  // Only timed operations, one in StreamSnapshot::timed_every, have a start marker.
   if (marks == ring::GpuMarks::kEvents && stream->started >= ticket) return OpState::kStarted;
   return OpState::kIncomplete;
 }

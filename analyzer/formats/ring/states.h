@@ -12,7 +12,8 @@ bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks);
 
 // Sets Membership::started and completed of every communicator from the states of its collectives. Each is the highest
-// number up to which all are known to have started or completed. Both stay kUnknown if the markers do not show it.
+// number up to which all collectives are known to have started or completed. Both stay kUnknown if the markers do not
+// show it.
 void DeriveProgress(Rank* rank);
 
 }  // namespace lockstep
