@@ -79,7 +79,7 @@ TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
   const auto window = MakeOpen();
   for (const QWidget* widget : window->findChildren<QWidget*>()) {
     const QString type = widget->metaObject()->className();
-    // Internal parts of Qt widgets, which assistive tools skip.
+    // Skips internal parts of Qt widgets, which assistive tools ignore.
     if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") ||
         type.endsWith("Private") || type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" ||
         type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
@@ -226,7 +226,7 @@ TEST_F(WindowTest, ASmallWindowOpensWithoutPanesAndNoneExceedsTheScreen) {
   }
 }
 
-// Sends are numbered by pair of ranks, so their communicator's matrix has no column for them.
+// Sends and receives are numbered by pair of ranks, so a communicator's matrix has no column for them.
 TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   const auto window = MakeWindow();
   document_ = HungPipeline();
@@ -253,7 +253,7 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   }
 }
 
-// One key shows the whole job, and one key leads back.
+// The window opens on the answer. One key shows the whole job, and one key returns.
 TEST_F(WindowTest, OpensOnTheAnswer) {
   const auto window = MakeWindow();
   window->tabs()->setCurrentIndex(3);
@@ -282,7 +282,7 @@ TEST_F(WindowTest, OpensOnTheAnswer) {
   EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that the user chose must stay";
 }
 
-// A partial document has no verdict. The answer appears with the verdict, unless the user has gone elsewhere.
+// A partial document has no verdict. The answer appears with the verdict, unless the user has chosen another tab.
 TEST_F(WindowTest, TheAnswerComesWithTheVerdictOfAGrowingIncident) {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
@@ -402,8 +402,8 @@ TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
 }
 
-// Marks that cannot be written are kept while the window exists, even if the incident is read again. Another incident
-// has none of them, even if it is a part of this one.
+// Marks that cannot be written stay while the window exists, even if the incident is read again. They never apply to
+// another incident, even to one file of the same incident.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -435,7 +435,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is canceled, the current incident stays, the cancellation is reported, and nothing follows.
+// If a load is canceled at any time, the current incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -668,7 +668,7 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
   for (const char* name : {"Answer", "Matrix", "Wait-for graph"})
     EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
-  // If the disk stores only a part, no partial file is left, and the earlier file is unchanged.
+  // A partial write leaves no partial file, and keeps the earlier file.
   {
     rlimit before = {};
     getrlimit(RLIMIT_FSIZE, &before);

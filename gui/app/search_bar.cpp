@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kDebounceMs = 120;
 
-// The document's communicators, by name; stores nothing.
+// A model of the document's communicator names.
 class CommNames : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;

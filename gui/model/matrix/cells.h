@@ -47,8 +47,8 @@ struct MatrixShape {
 };
 MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm);
 
-// Converts between cells and selections. A column of job mode is a position among the rank's operations. It is -1 if
-// the cell is not a record; such a cell selects only ranks, or communicator and sequence number.
+// Converts between cells and selections. A column of job mode is the position of an operation of the rank. A cell
+// without a record selects only the rank, or the communicator and sequence number.
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column);
 struct CellRange {
   int column_first = -1, column_last = -1;  // -1 for all columns

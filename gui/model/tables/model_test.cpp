@@ -50,7 +50,7 @@ TEST(TableModelTest, NaturalOrder) {
   }
 }
 
-// All tables, through everything that can happen to a model.
+// Checks every table while documents, filters and sort orders change.
 TEST(TableModelTest, ModelsStayConsistentThroughResets) {
   const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
                                               testing::Made(Bundle()), testing::Hang(4, 2, 2)};

@@ -182,7 +182,7 @@ TEST(AnswerViewTest, EveryLinkHasATarget) {
   }
 }
 
-// A chain link about sends has no column in a matrix.
+// A chain link about sends selects no column, because a communicator's matrix has no column for sends.
 TEST(AnswerViewTest, ALinkOfSendsSelectsRanksOnly) {
   const DocumentPtr document = testing::HungPipeline();
   const Finding& finding = document->verdict().findings(0);

@@ -161,7 +161,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   QTest::keyClick(pane, Qt::Key_Right);
   QTest::keyClick(pane, Qt::Key_Return);
   EXPECT_EQ(navigator.selection().ranks, before) << "this host has no rank";
-  // Only a row with a roofline is in the picture, but both can be chosen.
+  // A row without a roofline is not in the picture, but can be chosen.
   EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
   QTest::keyClick(pane, Qt::Key_PageDown);
   EXPECT_EQ(view.speed(), 1);
