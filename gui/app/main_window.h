@@ -132,8 +132,8 @@ class MainWindow : public QMainWindow {
   void SetText(int percent);
   void Say(const QString& text);
 
-  static constexpr int kStateVersion =
-      2;  // version of saveState; increase it when panes are added or removed
+  // Version of saveState. Increase it when panes are added or removed.
+  static constexpr int kStateVersion = 2;
 
   const WindowOptions options_;
   Session session_;

@@ -97,9 +97,8 @@ void MainWindow::Open(const QStringList& paths) {
   opening_ = full;
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
-  if (!paint_wanted_)
-    qApp->installEventFilter(
-        this);  // on the application, because parts of views are created and destroyed meanwhile
+  // Filters the events of the application, because parts of views are created and destroyed meanwhile.
+  if (!paint_wanted_) qApp->installEventFilter(this);
   paint_wanted_ = true;
   verdict_painted_ = picture_painted_ = false;
   loader_.Open(full);

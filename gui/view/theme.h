@@ -15,8 +15,8 @@ struct StateStyle {
   QColor fill;
   QColor ink;   // for a sign or hatch on `fill`, with a contrast of at least 3:1
   QChar glyph;  // drawn in cells of at least 10 pixels; a space for none
-  Qt::BrushStyle hatch =
-      Qt::NoBrush;  // in addition to the fill, so that "no data" is not mistaken for a fault
+  // In addition to the fill, so that "no data" is not mistaken for a fault.
+  Qt::BrushStyle hatch = Qt::NoBrush;
 };
 
 struct Theme {

@@ -110,8 +110,8 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.tree->setExpandsOnDoubleClick(true);
   p.tree->header()->setStretchLastSection(true);
   p.tree->header()->setMinimumSectionSize(40);
-  p.tree->setHorizontalScrollBarPolicy(
-      Qt::ScrollBarAlwaysOff);  // the tooltip and the details show the full text
+  // The tooltip and the details show the full text.
+  p.tree->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   p.tree->viewport()->installEventFilter(this);
   p.tree->setItemDelegate(new StateDelegate(
       IncidentTree::kMark,
