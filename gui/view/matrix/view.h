@@ -16,6 +16,13 @@ namespace lockstep::gui {
 // rank. Around the cells are axes, how far each rank is behind, how many ranks have completed each column, and a
 // minimap. Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine the picture. While a new
 // matrix is built, the old one stays.
+// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks. A drag
+//   with the middle button or Shift pans both.
+// - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp, PgDn move by a screen;
+//   Home and End go to the ends of the row, with Ctrl of the ranks. Enter selects; Ctrl+Enter shows the collective's
+//   column.
+// - A left drag measures an area (on an axis: whole rows or columns), Esc removes it. A double click shows the
+//   collective's column. Other keys are the window's actions.
 class MatrixView : public View {
   Q_OBJECT
 
