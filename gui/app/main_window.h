@@ -73,9 +73,9 @@ class MainWindow : public QMainWindow {
   View* CurrentView() const;              // the view with the focus, otherwise the current tab's
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
-  // Every view has the document, and the remembered position is restored.
+  // Whether every view has the document and the remembered position is restored.
   bool Settled() const { return given_ == views_.size() && !place_wanted_; }
-  // Every view has the document and has drawn it, and no search is running.
+  // Whether every view has drawn its document and no search is running.
   bool Idle() const;
 
  Q_SIGNALS:

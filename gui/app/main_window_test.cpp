@@ -68,7 +68,6 @@ TEST_F(WindowTest, EveryActionHasItsOwnTextTooltipAndKeys) {
           << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
     }
   }
-  // Every action is in a menu.
   for (const QAction* action : window->actions()->all()) {
     EXPECT_NE(std::find(actions.begin(), actions.end(), action), actions.end()) << action->text().toStdString();
   }
@@ -253,7 +252,7 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   }
 }
 
-// The window opens on the answer. One key shows the whole job, and one key returns.
+// One key shows the whole job, and one key returns.
 TEST_F(WindowTest, OpensOnTheAnswer) {
   const auto window = MakeWindow();
   window->tabs()->setCurrentIndex(3);
@@ -403,7 +402,7 @@ TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
 }
 
 // Marks that cannot be written stay while the window exists, even if the incident is read again. They never apply to
-// another incident, even to one file of the same incident.
+// another incident, even if it is one file of the first.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -435,7 +434,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// If a load is canceled at any time, the current incident stays, the cancellation is reported, and nothing follows.
+// If a load is canceled at any time, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -487,7 +486,6 @@ TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
     }
   }
   EXPECT_GE(cancelled, 1) << "no attempt cancelled the load in time";
-  // The incident can still be opened afterwards.
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_NE(window->document(), document_);
@@ -510,7 +508,6 @@ TEST_F(WindowTest, AnUnreadableDroppedFileIsReported) {
   EXPECT_FALSE(ended.first().first().toBool());
   EXPECT_TRUE(window->strip()->error());
   EXPECT_TRUE(window->strip()->isVisible());
-  // The previous incident is still open.
   EXPECT_EQ(window->document(), document_);
   EXPECT_TRUE(window->session()->Recent().isEmpty());
   QMimeData words;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kDebounceMs = 120;
 
-// A model of the document's communicator names.
 class CommNames : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;

@@ -55,7 +55,7 @@ class SearchBar : public QWidget {
   QComboBox* comm_;
   QTimer timer_;
   LatestJob search_, filter_;
-  int step_when_done_ = 0;  // the step to take when the search finishes, because Enter was pressed before; 0: none
+  int step_when_done_ = 0;  // taken when the search finishes, because Enter was pressed before; 0: none
   QueryResult result_;
   int64_t at_ = -1;
 };

@@ -18,8 +18,8 @@ namespace lockstep::gui {
 // or size counts as missing.
 class Session {
  public:
-  // If `path` is empty, uses the user's settings. With kNothing, starts without settings and stores none. (A device
-  // does not work: Qt replaces the file that it writes, so root's /dev/null would become a regular file.)
+  // If `path` is empty, uses the user's settings. With kNothing, reads and stores nothing. (Do not pass a device: Qt
+  // replaces the file that it writes, so root's /dev/null would become a regular file.)
   explicit Session(const QString& path);
   static constexpr char kNothing[] = "nothing";
 

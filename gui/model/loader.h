@@ -17,7 +17,7 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;  // cancels, and waits at most 2 s for the thread; later the thread ends on its own
+  ~Loader() override;  // cancels, and waits at most 2 s for the thread, which then ends on its own
 
   void Open(const QStringList& paths);
   // Emits Cancelled at once if a load was in progress. Opened and Failed do not follow.

@@ -165,7 +165,6 @@ TEST_F(MatrixPictureTest, Answer) {
   }
 }
 
-// With twice the pixels, the picture is the same, but sharper.
 TEST_F(MatrixPictureTest, HighDensity) {
   Show(Open(Stall()));
   QImage once(view_.size(), QImage::Format_RGB32), twice(view_.size() * 2, QImage::Format_RGB32);

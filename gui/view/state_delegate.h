@@ -1,4 +1,4 @@
-// Draws the sign of a state before a cell's text, with the color, hatch and sign of the pictures.
+// Draws the color, hatch and sign of a state before a cell's text.
 #pragma once
 
 #include <QStyledItemDelegate>

@@ -12,13 +12,13 @@ namespace lockstep::gui {
 
 // Communicator mode has a row for each member and a column for each collective of that communicator. Job mode has a row
 // for each rank of the document or of facts().missing(), ascending. A row has the rank's last calls in the rank's own
-// order, the newest at the right. The last column is the next call. It is kMissing if peers have made that call and the
-// rank is not merely a victim, otherwise kOutside.
+// order, the newest at the right. The last column is the next call: kMissing if peers have made that call and the rank
+// is not merely a victim, otherwise kOutside.
 //
-// A cell in flight is kWaiting if a member is known not to have issued the call. It is also kWaiting if the analysis
-// found the rank waiting in the call. Examples are sends and receives, and collectives that a member without data does
-// not join. A call that peers issued and the member did not is kMissing. A call that the member issued, but whose
-// record was overwritten, is kOverwritten. Members with differing calls are kMismatch.
+// A cell in flight is kWaiting if a member is known not to have issued the call, or if the analysis found the rank
+// waiting in the call. (Only the analysis knows about sends, and about members without data.) A call that peers issued
+// and the member did not is kMissing. A call that the member issued, but whose record was overwritten, is kOverwritten.
+// Members with differing calls are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
   int32_t comm = -1;

@@ -12,7 +12,7 @@
 namespace lockstep::gui {
 
 struct RowGroup {
-  QString name;  // "n2130", "stage 3", "never enqueued"; empty for rows in rank order, which need no heading
+  QString name;              // "n2130", "stage 3", "never enqueued"; empty for rows in rank order
   int first = 0, count = 0;  // lines of the picture
   ViewState worst = ViewState::kOutside;
 };
@@ -20,7 +20,7 @@ struct RowGroup {
 struct RowOrder {
   std::vector<uint32_t> rows;    // indexed by line of the picture: the matrix row, each at most once
   std::vector<RowGroup> groups;  // ascending and adjacent, covering all lines
-  int pinned = 0;  // number of lines that stay at the top when the rest scrolls; they form a separate group
+  int pinned = 0;                // lines that stay at the top while the rest scrolls; a separate group
   int lines() const { return static_cast<int>(rows.size()); }
 };
 

@@ -57,7 +57,7 @@ class IncidentColumns {
   std::span<const CommMember> Members(int32_t comm) const;
   // Returns the ranks with data that have not issued the collective.
   Ranks Missing(const Document& document, int32_t comm, int64_t seq) const;
-  // Returns a rank's mark: that of its class, or of the findings that name it.
+  // Returns the state that marks a rank: that of its class, or of the findings that name it.
   ViewState MarkOf(int row) const { return marks_[static_cast<size_t>(row)]; }
   ViewState MarkOfComm(int32_t comm) const;
   // Returns what an operation in flight waits for, as text.

@@ -50,7 +50,6 @@ TEST(TableModelTest, NaturalOrder) {
   }
 }
 
-// Checks every table while documents, filters and sort orders change.
 TEST(TableModelTest, ModelsStayConsistentThroughResets) {
   const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
                                               testing::Made(Bundle()), testing::Hang(4, 2, 2)};

@@ -37,7 +37,7 @@ class StackModel : public QAbstractItemModel {
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
   // Returns whether users should see the node first: all of its ranks are culprits of the first finding. If there is no
-  // such node, it is a node with the fewest ranks among its siblings, if those are at most a quarter of all.
+  // such node, these are the nodes with the fewest ranks among their siblings, at most a quarter of all.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
   // Returns the innermost frame of the first culprit of the first finding; -1 if there is no culprit or no stack of it.
   int culprit() const { return culprit_; }

@@ -1,5 +1,5 @@
-// The times of all operations, from which lanes are drawn at any zoom. Drawing from bins costs as much as the number of
-// pixels and bins. Each pixel shows the worst of its operations.
+// The times of all operations, from which lanes are drawn at any zoom. The cost of drawing from bins depends on pixels
+// and bins. Each pixel shows the worst of its operations.
 #pragma once
 
 #include <QString>

@@ -137,7 +137,6 @@ TEST(DetailsViewTest, DetailsFromTheFileArriveLater) {
   EXPECT_TRUE(page->toHtml().contains(DarkTheme().link.name()));
 }
 
-// Every selection has details, and every link selects something.
 TEST(DetailsViewTest, AnySelectionHasDetails) {
   for (const DocumentPtr& document :
        {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle())}) {

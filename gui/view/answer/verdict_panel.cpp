@@ -86,7 +86,6 @@ QString Breakable(const QString& text) {
   return out;
 }
 
-// The headline. A click or Enter selects its cells.
 class Sentence : public QLabel {
  public:
   Sentence(QWidget* parent, std::function<void()> follow) : QLabel(parent), follow_(std::move(follow)) {

@@ -211,7 +211,6 @@ QString SpeedPane::TextAt(const QPointF& at) const {
 void SpeedPane::DrawScale(const Drawing& d, const QRect& plot, const Axis& axis) const {
   for (int tick = 0; tick <= kSpeedTicks; ++tick) {
     const double share = static_cast<double>(tick) / kSpeedTicks, y = Drawing::Y(plot, share);
-    // The possible speed is a bold line.
     const bool roofline = axis.top == 0 && tick == kSpeedTicks;
     d.painter->setPen(roofline ? QPen(d.theme.text, 2) : QPen(d.theme.grid, 1));
     d.painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));

@@ -56,7 +56,6 @@ ViewFacts Chain() {
   return facts;
 }
 
-// If the graph is too large for a readable size, the view shows the causes, and the user scrolls.
 TEST(WaitGraphViewTest, ALongChainIsReadableAndBeginsAtTheCause) {
   ViewFacts facts;
   AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, -1, "rank 0", "elsewhere: train.py:88 load");

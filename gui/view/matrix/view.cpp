@@ -226,7 +226,6 @@ struct MatrixView::Impl {
     Show(t);
   }
 
-  // Shows the whole column of the collective.
   void ShowColumn(Cell cell) {
     if (stale() || data() == nullptr || document == nullptr) return;
     const Selection selection = SelectionOfCell(*document, *data()->cells, RowOf(cell.line), cell.column);

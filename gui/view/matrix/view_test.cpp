@@ -27,7 +27,6 @@ DocumentPtr AStall() {
   return document.ok() ? *document : nullptr;
 }
 
-// Waits until the view has nothing left to do, with a time limit.
 bool Settle(const View& view) {
   QElapsedTimer timer;
   timer.start();
@@ -84,7 +83,6 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
   const MatrixView::Cell cell = CellOf(culprit);
   EXPECT_EQ(StateAt(cell), ViewState::kMissing);
   EXPECT_EQ(view_.cursor(), cell);
-  // The cell on the screen has the color of its state.
   const QPoint at = view_.CentreOf(cell);
   const QImage shot = view_.grab().toImage();
   const QColor fill = ThemeFor(view_.palette()).Of(ViewState::kMissing).fill;
@@ -178,7 +176,6 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   Key(Qt::Key_Escape);
   EXPECT_FALSE(view_.area().has_value());
   EXPECT_FALSE(navigator_.selection().empty()) << "each Esc must clear one thing";
-  // Measures with keys.
   view_.MoveCursor({1, 40});
   Key(Qt::Key_Right, Qt::ShiftModifier);
   Key(Qt::Key_Down, Qt::ShiftModifier);

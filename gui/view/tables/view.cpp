@@ -80,7 +80,6 @@ void TableView::Impl::Filter() {
   Count();
 }
 
-// Shows the navigator's selection as rows.
 void TableView::Impl::ShowSelection(bool scroll) {
   showing = true;
   const TableRows* rows = model->rows();

@@ -19,8 +19,7 @@ namespace {
 
 constexpr double kShortestShown = 200;   // nanoseconds
 constexpr double kNear = 3;              // pixels around the cursor that count as a hit
-constexpr double kLeastStreamLane = 10;  // pixels; limits the number of visible lanes, because bins cannot draw parts
-                                         // of ranks
+constexpr double kLeastStreamLane = 10;  // pixels; more lanes need bins, which cannot draw streams
 constexpr size_t kMostCsvPieces = 100'000;
 constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for the CSV
 
