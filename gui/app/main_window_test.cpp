@@ -252,7 +252,6 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   }
 }
 
-// One key shows the whole job, and one key returns.
 TEST_F(WindowTest, OpensOnTheAnswer) {
   const auto window = MakeWindow();
   window->tabs()->setCurrentIndex(3);
@@ -434,7 +433,6 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// If a load is canceled at any time, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -535,7 +533,6 @@ TEST_F(WindowTest, AnIndexThatIsCutWhileItIsOpenIsReported) {
   ASSERT_TRUE(Until([&] { return window.strip()->error(); }));
   EXPECT_TRUE(window.strip()->text().contains("changed or was truncated while it was open"))
       << window.strip()->text().toStdString();
-  // Every view draws what it can still read.
   for (int tab = 0; tab < window.tabs()->count(); ++tab) {
     window.tabs()->setCurrentIndex(tab);
     window.repaint();
@@ -579,7 +576,6 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
 }
 
-// The state is stored while the window is open, so it survives a closed terminal, a signal or a crash.
 TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   WindowOptions options;
   options.settings = folder_.filePath("viewer.ini");
@@ -661,7 +657,6 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
       EXPECT_TRUE(format != "csv" || QString::fromUtf8(bytes) == view->Csv());
     }
   }
-  // Every picture has a text equivalent.
   for (const char* name : {"Answer", "Matrix", "Wait-for graph"})
     EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");

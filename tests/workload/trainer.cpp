@@ -351,7 +351,6 @@ void Trainer::ExpertForward() {
     return ncclGroupEnd();
   });
   Expect(ep, "AllToAll (dispatch)", ncclBfloat16, out + 2 * (options_.elements - 1), last);
-  // Sends the tokens back.
   Poison(result);
   Launch(ep, OpKind::kAllToAll, Args(share, ncclFloat16), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclFloat16);

@@ -149,7 +149,6 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   view.SetBySize(true);
   SpeedPane* pane = view.speed_pane();
   EXPECT_EQ(view.speed(), 0);
-  // Half of the possible speed is at half of the height.
   const QString text = pane->TextAt(pane->PointAt(0));
   EXPECT_TRUE(text.contains("50 % of 100.0 GB/s (line rate 200 Gbit/s for each GPU, detected)")) << text.toStdString();
   EXPECT_TRUE(pane->TextAt(pane->HostAt(1)).startsWith("a host of another job"))

@@ -16,7 +16,6 @@
 namespace lockstep::gui {
 namespace {
 
-// Returns the look's text in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kHost: return "CPU in call";
@@ -77,7 +76,6 @@ void ArrowHead(QPainter* painter, const QPointF& from, const QPointF& to) {
 
 }  // namespace
 
-// Creates the picture's pixels from rows of timeline looks.
 QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) const {
   const int width = raster.request.width, height = raster.request.height;
   QImage image(width, height, QImage::Format_RGB32);

@@ -72,7 +72,6 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
   EXPECT_EQ(s.pane()->HitAt(s.At(5, 250)).row, -1) << "a missing rank must show nothing";
   EXPECT_LE(s.pane()->HitText(hit).count('\n'), 5);
   EXPECT_TRUE(s.pane()->HitText(hit).contains("still running"));
-  // The CSV has only the visible part.
   const QString all = s.view.Csv();
   EXPECT_TRUE(all.startsWith("rank,host,stream,operation,piece,begin (ns),end (ns)\n"));
   EXPECT_TRUE(all.contains(QString(",%1,%2\n").arg(hit.piece.begin).arg(hit.piece.end)));
