@@ -123,7 +123,7 @@ class IncidentTest(FolderTest):
         self.assertGreater(sum(kept.values()), 4 * 25)
         self.assertEqual({key: count for key, count in measured.items() if count}, {key: len(times) for key, times in gpu.items()})
         self.assertGreater(sum(measured.values()), 0)
-        # If a class and function has only one size, its quantiles are those of all its calls. They may differ by one step of the histogram and by a
+        # If a class and function has only one size, its quantiles are those of all its calls. The quantiles may differ by one step of the histogram and by a
         # microsecond, the resolution of the index.
         checked = 0
         for row in rows:

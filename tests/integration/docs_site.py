@@ -210,7 +210,7 @@ class Site:
             "build/bin ": os.path.join(BUILD, "bin "), "0.0.0.0:9470": relay if "--upstream" in text else collector, "head:9470": collector, "relay7:9470": relay,
             "--port 9480": f"--port {self.ports['serve']}", "127.0.0.1:9470": collector, "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}",
             "git clone <this repository> lockstep": "mkdir lockstep", "dump JOB": "dump train", "generate SCENARIO": "generate --scenario 21 --ranks 64 --seed 5",
-            # The command would run all tests, including this one. So it only lists the named tests, which must exist.
+            # The command would run all tests, including this one. So this only lists the named tests, which must exist.
             "./dev test -R": os.path.join(SOURCE, "dev") + " test -N -R",
             "cmake -S . ": f"cmake -S {SOURCE} ", "build/fuzz/": os.path.join(BUILD, "fuzz/"), "-max_total_time=1200": "-max_total_time=5",
             "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin"), "packaging/": os.path.join(SOURCE, "packaging/")}
